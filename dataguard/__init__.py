@@ -1,0 +1,67 @@
+"""A correctness test-kit for PyTorch DataLoaders: it runs your loader and says, with evidence, where it breaks.
+
+The public names are here; importing them costs the standard library only, and torch waits until a loader is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataguard.model import Finding, Report, Severity, Status
+    from dataguard.settings import Settings
+
+__version__ = "0.1.0"
+__all__ = ["Finding", "Report", "Settings", "Severity", "Status", "__version__", "scan"]
+
+_HOMES = {
+    "Finding": "dataguard.model",
+    "Report": "dataguard.model",
+    "Severity": "dataguard.model",
+    "Status": "dataguard.model",
+    "Settings": "dataguard.settings",
+}
+
+
+def scan(*targets: str, config: str | None = None, **options: Any) -> Report:
+    """Run every chosen check on every loader of `targets` and return what was found.
+
+    Each target is a spelling, `[name=]pkg.mod:attr`; without one, those of the configuration file are examined.
+    `config` names that file, and `options` are the fields of `Settings`: `scan("mypkg.data:make", workers=2)`.
+    Raises UsageError for a target that cannot be loaded and for an option that does not exist.
+    """
+    from dataguard.engine import scan as run
+    from dataguard.settings import resolve
+
+    settings = resolve(config, targets=_spellings(targets) or None, **options)
+    if not settings.targets:
+        from dataguard.model import UsageError
+
+        raise UsageError('nothing to scan: name a target, such as scan("mypkg.data:make_loader")')
+    return run(settings.targets, settings)
+
+
+def _spellings(targets: Iterable[object]) -> tuple[str, ...]:
+    from dataguard.model import UsageError
+
+    spellings = []
+    for target in targets:
+        if not isinstance(target, str):
+            raise UsageError(
+                f"a target is spelled 'pkg.mod:attr', got {type(target).__name__}: "
+                "the loader runs in a process of its own, which has to find it by name"
+            )
+        spellings.append(target)
+    return tuple(spellings)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'dataguard' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,8 @@
+"""What `python -m dataguard` runs: the command line."""
+
+import sys
+
+from dataguard.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

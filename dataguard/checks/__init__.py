@@ -1,0 +1,32 @@
+"""The catalogue: every check, in order. One file each, named by its stem; no check knows another."""
+
+from __future__ import annotations
+
+from dataguard.checks.dg001_crashing_loader import dg001_crashing_loader
+from dataguard.checks.dg002_dying_worker import dg002_dying_worker
+from dataguard.checks.dg003_hanging_loader import dg003_hanging_loader
+from dataguard.checks.dg101_cloned_worker_rng import dg101_cloned_worker_rng
+from dataguard.checks.dg102_replayed_epoch import dg102_replayed_epoch
+from dataguard.checks.dg201_unsharded_workers import dg201_unsharded_workers
+from dataguard.checks.dg301_overlong_len import dg301_overlong_len
+from dataguard.checks.dg302_endless_index import dg302_endless_index
+from dataguard.checks.dg401_ragged_collate import dg401_ragged_collate
+from dataguard.checks.dg403_singleton_batch import dg403_singleton_batch
+from dataguard.checks.dg501_non_finite_sample import dg501_non_finite_sample
+from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
+from dataguard.model import Check
+
+CATALOGUE: tuple[Check, ...] = (
+    dg001_crashing_loader,
+    dg002_dying_worker,
+    dg003_hanging_loader,
+    dg101_cloned_worker_rng,
+    dg102_replayed_epoch,
+    dg201_unsharded_workers,
+    dg301_overlong_len,
+    dg302_endless_index,
+    dg401_ragged_collate,
+    dg403_singleton_batch,
+    dg501_non_finite_sample,
+    dg601_shm_headroom,
+)

@@ -1,0 +1,47 @@
+"""DG403: a batch of one sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+
+
+@check("DG403", "singleton-batch", Severity.WARNING)
+def dg403_singleton_batch(lab: Lab) -> Judgement:
+    """The last training batch holds a single sample.
+
+    Symptom: "Expected more than 1 value per channel when training" at the end of an epoch; or, without batch
+        normalization, one noisy step an epoch.
+    Cause: the number of samples leaves a remainder of one, and drop_last is off.
+    Fix: drop_last=True for the training loader, or another batch size.
+    Links: https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm1d.html
+    """
+    facts = lab.facts
+    if not facts.batched:
+        raise NotApplicable("automatic batching is off (batch_size=None)")
+    if facts.batch_size == 1:
+        raise NotApplicable("batch_size=1: every batch holds one sample, on purpose")
+    if facts.role is None:
+        raise NotApplicable(f'role unknown, name it: [tool.dataguard.roles] {facts.name} = "train"')
+    if facts.role != "train":
+        raise NotApplicable(f"role is {facts.role}: a single sample does no harm in evaluation")
+    epoch = lab.epoch
+    sizes = epoch.sizes or (tuple(batch.size for batch in epoch.batches) if epoch.whole else None)
+    if sizes is None:
+        raise Undecided("the stream was not read to its end, so that its last batches are unknown: raise --samples")
+    singles = [number for number, size in enumerate(sizes) if size == 1]
+    if singles and max(sizes) > 1:
+        yield Finding(
+            message=f"batch {singles[0]} of {len(sizes)} holds a single sample",
+            evidence={
+                "samples in an epoch": sum(sizes),
+                "batch size": max(sizes),
+                "batches of one": len(singles),
+                "drop_last": facts.drop_last,
+            },
+        )
+    return Looked({"batches": len(sizes)})

@@ -1,0 +1,123 @@
+"""Judge a loader: one check against one lab, or a whole target."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dataguard.checks import CATALOGUE
+from dataguard.model import (
+    Check,
+    Finding,
+    LoaderFailed,
+    Looked,
+    NotApplicable,
+    Report,
+    Result,
+    Status,
+    Undecided,
+    UsageError,
+)
+from dataguard.settings import Settings, chosen, expectation
+from dataguard.supervisor import Session
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+
+Listener = Callable[[str, str, Result | None], None]
+"""Called with a check's id and a loader's name when a judgement starts, and with its result when it is done."""
+
+
+def run(check: Check, lab: Lab, loader: str) -> Result:
+    """Let one check judge one loader, and turn every outcome into a `Result`."""
+    started = time.monotonic()
+    findings: list[Finding] = []
+    looked = Looked({})
+    status, reason = Status.PASSED, None
+    judgement = check.judge(lab)
+    try:
+        while True:
+            findings.append(next(judgement))
+    except StopIteration as stop:
+        looked = stop.value
+        reason = looked.note
+        status = Status.FAILED if findings else Status.PASSED
+    except NotApplicable as why:
+        status, reason = Status.SKIPPED, str(why)
+    except Undecided as why:
+        status, reason = Status.INCONCLUSIVE, str(why)
+    except LoaderFailed as why:
+        status, reason = Status.SKIPPED, f"see {why.code}: {why.incident.message}"
+    except Exception:  # noqa: BLE001 - a bug of ours, never the user's: it is reported as such and the rest goes on
+        status, reason = Status.BROKEN, traceback.format_exc()
+    repro = f"dataguard scan {lab.target.spelling} --select {check.code}"
+    findings = [replace(finding, repro=finding.repro or repro) for finding in findings]
+    result = Result(
+        check.code,
+        check.name,
+        check.severity,
+        loader,
+        status,
+        tuple(findings),
+        reason,
+        looked.exercised,
+        time.monotonic() - started,
+    )
+    return expected(result, expectation(lab.settings, check, loader))
+
+
+def expected(result: Result, reason: str | None) -> Result:
+    """Apply what the user expects: a known finding is EXPECTED, an expectation that no longer fires is said."""
+    if reason is None:
+        return result
+    if result.status is Status.FAILED:
+        return replace(result, status=Status.EXPECTED, reason=reason)
+    if result.status is Status.PASSED:
+        return replace(result, reason=f"expected to fail ({reason}), but it passes: remove the expectation")
+    return result
+
+
+def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
+    """The loader's name in a report: distinct, even where several targets have loaders of one name."""
+    if len(spellings) == 1:
+        return loader
+    names = [Session.name_of(spelling) for spelling in spellings]
+    owner = session.name if names.count(session.name) == 1 else session.spelling
+    return owner if loader == session.name else f"{owner}.{loader}"
+
+
+def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen: Listener | None = None) -> Report:
+    """Examine every loader of the targets (`[name=]pkg.mod:attr`) with every chosen check.
+
+    Raises UsageError for a target or setting that makes no sense; whatever the user's loaders do becomes results.
+    """
+    spellings = (targets,) if isinstance(targets, str) else tuple(targets)
+    settings = settings or Settings()
+    if not spellings:
+        raise UsageError("no target given")
+    checks = chosen(CATALOGUE, settings)
+    started = time.monotonic()
+    results: list[Result] = []
+    environment: Mapping[str, object] = {}
+    for spelling in spellings:
+        with Session(spelling, settings) as session:
+            for loader in session.loaders():
+                shown = _shown(loader, session, spellings)
+                for check in checks:
+                    if listen:
+                        listen(check.id, shown, None)
+                    results.append(replace(session.judge(check, loader), loader=shown))
+                    if listen:
+                        listen(check.id, shown, results[-1])
+            environment = session.environment
+    return Report(
+        targets=spellings,
+        results=tuple(results),
+        environment=environment,
+        settings=settings.as_mapping(),
+        seconds=time.monotonic() - started,
+        notes=tuple(f"{key} is set, but no check of this version reads it" for key in settings.unread),
+    )

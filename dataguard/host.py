@@ -1,0 +1,87 @@
+"""The observing side of a scan, run as `python -m dataguard.host FD`: pristine, single-threaded, and forked from.
+
+It imports the user's module, once, and answers questions over a socket. It never builds a loader itself: each
+observation does so in a fork. `torch.set_num_threads(1)` comes before the user's module, because a fork hangs in its
+first parallel operation when its parent ran one with more threads (measured on torch 2.15).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from importlib.metadata import PackageNotFoundError, version
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dataguard import target as targets
+from dataguard.checks import CATALOGUE
+from dataguard.engine import run
+from dataguard.lab import Lab, describe
+from dataguard.machine import Machine
+from dataguard.model import LoaderFailed, UsageError
+from dataguard.processes import adopt_orphans, die_with_parent
+from dataguard.settings import Settings
+
+_PACKAGES = ("dataguard", "torch", "torchvision", "numpy", "opencv-python", "opencv-python-headless", "pillow")
+
+
+def main(descriptor: int) -> None:
+    """Serve one session until the reporting process closes the socket."""
+    die_with_parent()
+    adopt_orphans()
+    torch.set_num_threads(1)
+    with Connection(descriptor) as pipe:
+        os.register_at_fork(after_in_child=pipe.close)
+        try:
+            spelling, settings, folder, path = pipe.recv()
+            sys.path[:0] = [entry for entry in path if entry and entry not in sys.path]
+            labs = _labs(spelling, settings, folder)
+            pipe.send(("ready", (tuple(labs), _environment())))
+            checks = {check.code: check for check in CATALOGUE}
+            while True:
+                _, code, loader = pipe.recv()
+                pipe.send(("result", run(checks[code], labs[loader], loader)))
+        except UsageError as error:
+            pipe.send(("usage", str(error)))
+        except EOFError:  # the reporting process is done with us
+            pass
+        except Exception:  # noqa: BLE001 - a bug of ours; the reporting process shows it, there is nobody else to tell
+            pipe.send(("broken", traceback.format_exc()))
+
+
+def _labs(spelling: str, settings: Settings, folder: Path) -> dict[str, Lab]:
+    """A lab for each loader of the target; a target whose factory fails has one loader of its own name."""
+    target = targets.load(spelling)
+    machine = Machine.read()
+    try:
+        facts: dict[str, Any] = dict(describe(target, settings, folder))
+    except LoaderFailed as failure:
+        facts = {target.name: failure}
+    return {name: Lab(target, known, settings, machine, folder) for name, known in facts.items()}
+
+
+def _environment() -> dict[str, Any]:
+    """Versions and facts of the machine that a reader of the report needs."""
+    machine = Machine.read()
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "python": machine.python,
+        "platform": machine.platform,
+        "cores": machine.cores,
+        "start_method": machine.start_method,
+        "shm_free": machine.shm_free,
+        "packages": found,
+    }
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,217 @@
+"""The lab: what happened when one loader was run. Observations are made once, elsewhere, and remembered.
+
+Each observation runs in a process of its own and comes back as plain frozen data without a verdict. What went wrong
+while observing is remembered as well: a crash is paid for once, not once per check.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dataguard.lab import batches, facts, isolation, passes, protocol, streams, workers
+from dataguard.lab.facts import LoaderFacts
+from dataguard.machine import Machine
+from dataguard.model import LoaderFailed, LoaderRaised, NotApplicable, Undecided
+from dataguard.settings import Settings
+from dataguard.target import Target
+from dataguard.variants import Loader
+
+T = TypeVar("T")
+
+
+class Lab:
+    """Observations of one loader of a target.
+
+    Touching an observation makes it (once) or raises what kept it from being made: `LoaderFailed` when the user's code
+    did not get through, `NotApplicable` when the loader has nothing of the kind, `Undecided` when time ran out.
+    """
+
+    def __init__(
+        self, target: Target, facts: LoaderFacts | LoaderFailed, settings: Settings, machine: Machine, folder: Path
+    ) -> None:
+        self.target = target
+        self.settings = settings
+        self.machine = machine
+        self._facts = facts
+        self._folder = folder
+        self._memory: dict[object, object] = {}
+        self._left = settings.budget
+
+    @property
+    def facts(self) -> LoaderFacts:
+        """The loader's settings. Raises LoaderFailed when the loader could not even be built."""
+        if isinstance(self._facts, LoaderFailed):
+            raise self._facts
+        return self._facts
+
+    @property
+    def epoch(self) -> passes.EpochTrace:
+        """One ordinary epoch, as far as samples and budget allow: who fetched what, its structure, values and times.
+
+        A dataset whose last indices do not exist is read up to there, so that the other checks can go on.
+        """
+        try:
+            return self._epoch(None)
+        except LoaderRaised as failure:
+            limit = self._first_failing() if failure.incident.stage == "sample" else None
+            if limit is None:
+                raise
+            return self._epoch(limit)
+
+    def _epoch(self, limit: int | None) -> passes.EpochTrace:
+        samples, seconds = self.settings.samples, 0.4 * self.settings.budget
+        return self._observe(
+            ("epoch", limit),
+            lambda folder: passes.run_epoch(self.build, folder, samples, limit, seconds),
+            passes.read_epoch,
+        )
+
+    def _first_failing(self) -> int | None:
+        try:
+            return self._ends().first_failing
+        except (LoaderFailed, NotApplicable, Undecided):
+            return None
+
+    @property
+    def ends(self) -> protocol.Ends:
+        """What the dataset answers at and beyond the ends of its index range (map-style only)."""
+        self.epoch  # noqa: B018 - a loader that hangs or dies in an ordinary epoch is not asked again
+        return self._ends()
+
+    def _ends(self) -> protocol.Ends:
+        self._need_map("a stream has no indices")
+        return self._observe("ends", lambda folder: protocol.probe_ends(self.build(), folder))
+
+    def failures(self) -> list[LoaderFailed]:
+        """What kept the loader from running: the factory, an ordinary epoch, or single samples asked for by index."""
+        found: list[LoaderFailed] = []
+        for observe in (lambda: self.epoch, lambda: self.ends):
+            try:
+                observe()
+            except LoaderFailed as failure:
+                found = found or [failure]
+            except (NotApplicable, Undecided):
+                continue
+        return found
+
+    def same_items(self, effort: int = 0, num_workers: int | None = None) -> workers.SameItems:
+        """The same items drawn repeatedly in every worker over two epochs; a step of effort draws four times as much."""
+        facts = self.facts
+        self._need_map("workers of a stream get other samples, so that their draws cannot be compared item by item")
+        cost = self.epoch.seconds_per_sample
+        number = facts.num_workers if num_workers is None else num_workers
+        shape = workers.shape_of(effort, number, facts.start_method, cost, self._left)
+        return self._observe(
+            ("same_items", effort, number),
+            lambda folder: workers.run_same_items(self.build, folder, shape),
+            lambda folder, answer: workers.read_same_items(folder, answer, shape),
+        )
+
+    @property
+    def collating(self) -> batches.CollateTrials:
+        """What collate_fn makes of the most different samples that were seen, two at a time."""
+        self._need_map("a stream's samples cannot be put together at will")
+        if not self.facts.batched:
+            raise NotApplicable("automatic batching is off (batch_size=None): nothing is collated")
+        trials = batches.choose_trials(self.epoch)
+        return self._observe(
+            "collating",
+            lambda folder: batches.run_trials(self.build, folder, trials, min(self.facts.num_workers, 1)),
+            lambda folder, answer: batches.read_trials(folder, trials),
+        )
+
+    def stream(self, num_workers: int, *, pin: bool) -> streams.StreamTrace:
+        """What a stream yields under so many workers; pinned, so that random augmentation does not hide an identity."""
+        if self.facts.kind != "stream":
+            raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
+        count = self.settings.samples
+        return self._observe(
+            ("stream", num_workers, pin),
+            lambda folder: streams.run_stream(self.build, folder, num_workers, count, 0.15 * self.settings.budget, pin),
+            streams.read_stream,
+        )
+
+    def build(self, **overrides: Any) -> Loader:
+        """Build the loader afresh in this process, with what the settings ask for and these overrides."""
+        wanted = {**requested(self.settings), **overrides}
+        return passes.gated_build(self.target, self.facts.name, self.settings.seed, wanted)
+
+    def repro(self, expression: str) -> str:
+        """A line that builds the loader again and evaluates an expression of it, such as `.dataset[17]`."""
+        return f'python -c "from dataguard.target import load; print({self._build_line}{expression})"'
+
+    def repro_batch(self, indices: Sequence[object]) -> str:
+        """A line that builds the loader again and collates these samples."""
+        work = f"loader = {self._build_line}; loader.collate_fn([loader.dataset[i] for i in {list(indices)!r}])"
+        return f'python -c "from dataguard.target import load; {work}"'
+
+    @property
+    def _build_line(self) -> str:
+        return f"load({self.target.spelling!r}).build({self.facts.name!r})"
+
+    def _need_map(self, reason: str) -> None:
+        if self.facts.kind != "map":
+            raise NotApplicable(reason)
+
+    def _observe(
+        self,
+        key: object,
+        run: Callable[[Path], Any],
+        read: Callable[[Path, Any], T] | None = None,
+    ) -> T:
+        """Make an observation, or recall it: `run` in a process of its own, then `read` what it left in its folder."""
+        if key not in self._memory:
+            self._memory[key] = self._make(run, read)
+        remembered: Any = self._memory[key]
+        if isinstance(remembered, Exception):
+            raise remembered
+        result: T = remembered
+        return result
+
+    def _make(self, run: Callable[[Path], Any], read: Callable[[Path, Any], Any] | None) -> Any:
+        started = time.monotonic()
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        try:
+            answer = self._run(run, folder, cuttable=read is not None)
+            return read(folder, answer) if read else answer
+        except (LoaderFailed, NotApplicable, Undecided) as outcome:
+            return outcome
+        finally:
+            self._left -= time.monotonic() - started
+
+    def _run(self, run: Callable[[Path], Any], folder: Path, *, cuttable: bool) -> Any:
+        allowed = max(self._left, 1.0)
+        try:
+            return isolation.isolated(lambda: run(folder), folder, timeout=self.settings.timeout, allowed=allowed)
+        except isolation.OutOfTime as cut:
+            if not cuttable:
+                raise Undecided(f"the budget of {self.settings.budget:g} s ran out") from cut
+            return None
+
+
+def requested(settings: Settings) -> Mapping[str, Any]:
+    """The overrides of `DataLoader.__init__` that the user's settings ask for."""
+    wanted: dict[str, Any] = {}
+    if settings.workers is not None:
+        wanted["num_workers"] = settings.workers
+    if settings.start_method is not None:
+        wanted["multiprocessing_context"] = settings.start_method
+    return wanted
+
+
+def describe(target: Target, settings: Settings, folder: Path) -> dict[str, LoaderFacts]:
+    """Build a target's loaders in a process of its own and read their settings, by loader name.
+
+    Raises UsageError when the target is none, and LoaderFailed when the user's code does not get through.
+    """
+    own = Path(tempfile.mkdtemp(dir=folder))
+
+    def look() -> dict[str, LoaderFacts]:
+        loaders = passes.gated_build_all(target, settings.seed, requested(settings))
+        return {name: facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()}
+
+    return isolation.isolated(look, own, timeout=settings.timeout, allowed=float("inf"))

@@ -1,0 +1,59 @@
+"""A flight recorder: what each process of an observation was last doing, readable after it crashed or hung.
+
+A small file mapped into memory by every process, because a dead process tells nothing and a hanging one answers
+nothing. Seat 0 belongs to the main process, seat n + 1 to worker n.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+SEATS = 257
+_SEAT = struct.Struct("<QI12s128s")  # marks so far, process id, stage, index
+
+
+@dataclass(frozen=True, slots=True)
+class LastMark:
+    """The last thing a process said it was doing."""
+
+    worker: int | None
+    pid: int
+    stage: str
+    index: str | None
+
+
+class BlackBox:
+    """The recorder of one observation, backed by the file at `path` (created when it does not exist)."""
+
+    def __init__(self, path: Path) -> None:
+        size = SEATS * _SEAT.size
+        with path.open("a+b") as file:
+            if file.seek(0, os.SEEK_END) < size:
+                file.truncate(size)
+            self._memory = mmap.mmap(file.fileno(), size)
+        self._marks = 0
+
+    def mark(self, worker: int | None, stage: str, index: object = None) -> None:
+        """Note that this process now does `stage`, with the index it works on."""
+        self._marks += 1
+        shown = b"" if index is None else repr(index).encode()[:128]
+        seat = 0 if worker is None else min(worker + 1, SEATS - 1)
+        _SEAT.pack_into(self._memory, seat * _SEAT.size, self._marks, os.getpid(), stage.encode()[:12], shown)
+
+    def progress(self) -> int:
+        """A number that grows as long as anything moves."""
+        return sum(_SEAT.unpack_from(self._memory, seat * _SEAT.size)[0] for seat in range(SEATS))
+
+    def last(self) -> list[LastMark]:
+        """The last mark of every process that made one, main process first."""
+        marks = []
+        for seat in range(SEATS):
+            count, pid, stage, index = _SEAT.unpack_from(self._memory, seat * _SEAT.size)
+            if count:
+                shown = index.rstrip(b"\0").decode(errors="replace") or None
+                marks.append(LastMark(seat - 1 if seat else None, pid, stage.rstrip(b"\0").decode(), shown))
+        return marks

@@ -1,0 +1,143 @@
+"""Run a loader under the spy for some epochs, in this (thrown-away) process, and shut it down in order."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dataguard.lab.blackbox import BlackBox
+from dataguard.lab.incidents import incident_of
+from dataguard.lab.isolation import tail
+from dataguard.lab.records import Failure, read_spools
+from dataguard.lab.spy import Plan, SpyInit, Watcher
+from dataguard.model import Incident, LoaderDied, LoaderFailed, LoaderHung, LoaderRaised
+from dataguard.processes import how_it_ended, signal_name
+from dataguard.variants import Loader
+
+
+@dataclass(frozen=True, slots=True)
+class Ride:
+    """One epoch as the main process saw it: batches that arrived, whether it came to its end, and how long it took.
+
+    `start_seconds` is the time to the first batch, worker start included.
+    """
+
+    batches: int
+    ended: bool
+    seconds: float
+    start_seconds: float
+
+
+def drive(
+    loader: Loader, plan: Plan, *, epochs: int = 1, batches: int | None = None, seconds: float = 1e9
+) -> list[Ride]:
+    """Iterate the loader for `epochs` epochs of at most `batches` batches and about `seconds` seconds each.
+
+    Raises LoaderFailed with the incident when the user's code does not get through.
+    """
+    plan = replace(plan, carry=_overrides_iter(loader))
+    watcher = Watcher(plan, None)
+    spy = SpyInit(plan, loader.worker_init_fn)
+    if loader.num_workers:
+        loader.worker_init_fn = spy
+    else:
+        watcher.install(loader.dataset)
+    rides = []
+    iterator: Any = None
+    try:
+        for epoch in range(epochs):
+            announce_epoch(loader, epoch)
+            spy.epoch = epoch
+            watcher.box.mark(None, "iterate")
+            iterator = iter(loader)
+            rides.append(_ride(iterator, watcher, batches, seconds))
+            if not loader.persistent_workers:
+                _shut(iterator)
+    # Whatever escapes from the user's loader, SystemExit included, ends here as an incident.
+    except BaseException as error:
+        raise _failure(error, iterator, plan, loader) from error
+    _shut(iterator)
+    return rides
+
+
+def _ride(iterator: Iterator[Any], watcher: Watcher, batches: int | None, seconds: float) -> Ride:
+    started = time.monotonic()
+    count, first, ended = 0, 0.0, False
+    while batches is None or count < batches:
+        try:
+            next(iterator)
+        except StopIteration:
+            ended = True
+            break
+        count += 1
+        watcher.box.mark(None, "iterate")
+        elapsed = time.monotonic() - started
+        first = first or elapsed
+        if elapsed > seconds:
+            break
+    return Ride(count, ended, time.monotonic() - started, first)
+
+
+def announce_epoch(loader: Loader, epoch: int) -> None:
+    """Tell sampler and dataset which epoch begins, as trainers do."""
+    for holder in (loader, loader.sampler, loader.batch_sampler, loader.dataset):
+        announce = getattr(holder, "set_epoch", None)
+        if callable(announce):
+            announce(epoch)
+
+
+def _overrides_iter(loader: Loader) -> bool:
+    """Whether the user's class handles batches in `__iter__` itself, so that real ones must reach it."""
+    return not type(loader).__iter__.__module__.startswith(("torch.", "torchdata."))
+
+
+def _shut(iterator: Any) -> None:
+    """Shut workers down now: an abandoned iterator does it at some later time, noisily."""
+    with contextlib.suppress(Exception):  # a loader that cannot be shut down is killed by the isolation
+        if hasattr(iterator, "close"):
+            iterator.close()
+        if hasattr(iterator, "_shutdown_workers"):
+            iterator._shutdown_workers()
+
+
+def _failure(error: BaseException, iterator: Any, plan: Plan, loader: Loader) -> LoaderFailed:
+    """Tell apart what a worker raised, a worker that died, and what the main process raised."""
+    failures = [record.incident for record in read_spools(plan.folder) if isinstance(record, Failure)]
+    dead = _dead_worker(iterator)
+    if failures and not (dead and failures[0].error_type == "SystemExit"):
+        first = failures[0]
+        return LoaderHung(first) if first.stage == "transfer" else LoaderRaised(first)
+    if dead and isinstance(error, RuntimeError):
+        worker, code = dead
+        return LoaderDied(_death_of(worker, code, plan))
+    incident = incident_of(error, "iterate")
+    if isinstance(error, RuntimeError) and "timed out after" in str(error):
+        return LoaderHung(incident)
+    return LoaderRaised(incident)
+
+
+def _dead_worker(iterator: Any) -> tuple[int, int] | None:
+    """The first worker that ended abnormally, with its exit code."""
+    for number, process in enumerate(getattr(iterator, "_workers", ())):
+        process.join(timeout=0.1)
+        if process.exitcode:
+            return number, process.exitcode
+    return None
+
+
+def _death_of(worker: int, code: int, plan: Plan) -> Incident:
+    box = BlackBox(plan.folder / "blackbox")
+    mark = next((mark for mark in box.last() if mark.worker == worker), None)
+    name = signal_name(-code) if code < 0 else None
+    return Incident(
+        stage=mark.stage if mark else "init",
+        message=f"worker {worker} {how_it_ended(code)}",
+        index=mark.index if mark else None,
+        worker=worker,
+        signal=name,
+        exit_code=None if name else code,
+        output=tail(plan.folder),
+    )

@@ -1,0 +1,94 @@
+"""What can be said of a loader without iterating it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
+
+from dataguard.variants import Loader
+
+_ROLE_WORDS = (
+    ("train", re.compile(r"train(ing)?|fit")),
+    ("val", re.compile(r"val(id(ation)?)?|eval(uation)?|dev")),
+    ("test", re.compile(r"test(ing)?|predict(ion)?|infer(ence)?")),
+)
+_RANDOM = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderFacts:
+    """One loader's settings, as plain data.
+
+    `kind` is "map" or "stream"; `length` is `len(dataset)` or None; `batched` tells whether torch collates batches;
+    `prefetch` is None without workers; `role` is train, val, test or None when nothing tells;
+    `mixes_samples` that any two may meet in a batch, because torch's own BatchSampler cuts batches of several.
+    """
+
+    name: str
+    role: str | None
+    kind: str
+    dataset: str
+    length: int | None
+    batch_size: int | None
+    batched: bool
+    drop_last: bool
+    num_workers: int
+    start_method: str
+    persistent: bool
+    prefetch: int | None
+    pin_memory: bool
+    shuffled: bool
+    sampler: str
+    collate: str
+    mixes_samples: bool
+    sharing: str
+
+
+def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) -> LoaderFacts:
+    """Read one loader; calls nothing of the user's but `len(dataset)`."""
+    index_sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    order = getattr(index_sampler, "sampler", index_sampler)
+    shuffled = isinstance(order, _RANDOM) or getattr(order, "shuffle", False) is True
+    stream = isinstance(loader.dataset, IterableDataset)
+    context = loader.multiprocessing_context
+    method = context.get_start_method() if context is not None else multiprocessing.get_start_method()
+    return LoaderFacts(
+        name=name,
+        role=roles.get(name) or _role(name) or _role(factory) or ("train" if shuffled else None),
+        kind="stream" if stream else "map",
+        dataset=type(loader.dataset).__qualname__,
+        length=_length(loader.dataset),
+        batch_size=getattr(index_sampler, "batch_size", None) if loader.batch_size is None else loader.batch_size,
+        batched=loader.batch_sampler is not None,
+        drop_last=loader.drop_last,
+        num_workers=loader.num_workers,
+        start_method=method or "fork",
+        persistent=loader.persistent_workers,
+        prefetch=loader.prefetch_factor if loader.num_workers else None,
+        pin_memory=loader.pin_memory,
+        shuffled=shuffled,
+        sampler=type(order).__name__,
+        collate=getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__),
+        mixes_samples=type(index_sampler) is BatchSampler and index_sampler.batch_size > 1,
+        sharing=torch.multiprocessing.get_sharing_strategy(),
+    )
+
+
+def _role(name: str) -> str | None:
+    """The role that a name spells: `make_train_loader`, `val`, `testDataloader`."""
+    words = re.findall(r"[A-Z]?[a-z]+", name)
+    roles = [role for word in words for role, pattern in _ROLE_WORDS if pattern.fullmatch(word.lower())]
+    return roles[0] if len(set(roles)) == 1 else None
+
+
+def _length(dataset: Any) -> int | None:
+    try:
+        return len(dataset)
+    except Exception:  # noqa: BLE001 - a stream has no length, or one that its own code cannot tell; either is fine
+        return None

@@ -1,0 +1,102 @@
+"""The traced pass: one ordinary epoch under the spy, which serves every check that needs one."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dataguard.lab.drive import Ride, drive
+from dataguard.lab.incidents import incident_of
+from dataguard.lab.pins import seed_global_generators
+from dataguard.lab.records import BatchRecord, SampleRecord, read_spools
+from dataguard.lab.schedules import Spread
+from dataguard.lab.spy import Plan
+from dataguard.model import DataguardError, LoaderRaised
+from dataguard.target import Target
+from dataguard.variants import Loader
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTrace:
+    """What one epoch gave.
+
+    `sizes` counts the samples of every batch of the whole epoch as the sampler plans it, None where it does not
+    plan batches; `whole` tells that every batch was really read; `ride` is None when the budget cut the pass short.
+    """
+
+    samples: tuple[SampleRecord, ...]
+    batches: tuple[BatchRecord, ...]
+    sizes: tuple[int, ...] | None
+    whole: bool
+    ride: Ride | None
+
+    @property
+    def seconds_per_sample(self) -> float:
+        """The median time to get one sample from the dataset, in seconds."""
+        times = [sample.seconds for sample in self.samples if sample.seconds]
+        if times:
+            return statistics.median(times)
+        fetched = [batch.fetch_seconds / max(batch.size, 1) for batch in self.batches]
+        return statistics.median(fetched) if fetched else 0.0
+
+    @property
+    def exercised(self) -> dict[str, int]:
+        """How much was looked at."""
+        workers = {sample.worker for sample in self.samples} - {None}
+        counts = {"samples": len(self.samples), "batches": len(self.batches), "workers": len(workers)}
+        return {unit: count for unit, count in counts.items() if count}
+
+
+def run_epoch(
+    build: Callable[..., Loader], folder: Path, samples: int, limit: int | None, seconds: float
+) -> tuple[Ride, tuple[int, ...] | None, bool]:
+    """Iterate one epoch, thinned out to about `samples` samples and without indices of `limit` and above."""
+    spreads: list[Spread] = []
+
+    def schedule(inner: Any, batched: bool) -> Spread:
+        spreads.append(Spread(inner, samples, limit, batched=batched))
+        return spreads[-1]
+
+    loader = build(schedule=schedule)
+    own = next((spread for spread in spreads if spread in (loader.batch_sampler, loader.sampler)), None)
+    batches = None if own else max(2, -(-samples // (loader.batch_size or 1)))
+    ride = drive(loader, Plan(folder, keep_going=True), batches=batches, seconds=seconds)[0]
+    sizes = tuple(own.sizes) if own and own.sizes is not None else None
+    return ride, sizes, ride.ended and (own is None or own.whole)
+
+
+def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] | None) -> EpochTrace:
+    """Put the trace together from the spools and what the main process answered (None: it was cut short)."""
+    records = list(read_spools(folder))
+    samples = tuple(record for record in records if isinstance(record, SampleRecord))
+    batches = tuple(record for record in records if isinstance(record, BatchRecord))
+    ride, sizes, whole = answer or (None, None, False)
+    return EpochTrace(samples, batches, sizes, whole, ride)
+
+
+@contextlib.contextmanager
+def gate(stage: str) -> Iterator[None]:
+    """The one gate around user code in the main process of an observation: what it raises becomes an incident."""
+    try:
+        yield
+    except DataguardError:
+        raise
+    # SystemExit too: a factory that calls sys.exit() has not made a loader.
+    except BaseException as error:
+        raise LoaderRaised(incident_of(error, stage)) from error
+
+
+def gated_build_all(target: Target, seed: int, overrides: Mapping[str, Any]) -> dict[str, Loader]:
+    """Seed the global generators, then build every loader of the target through the gate."""
+    seed_global_generators(seed)
+    with gate("factory"):
+        return target.build_all({"seed": seed}, **overrides)
+
+
+def gated_build(target: Target, loader: str, seed: int, overrides: Mapping[str, Any]) -> Loader:
+    """Like `gated_build_all`, for one loader."""
+    return gated_build_all(target, seed, overrides)[loader]

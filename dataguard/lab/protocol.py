@@ -1,0 +1,128 @@
+"""The dataset asked directly, index by index, in one process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dataguard.lab.blackbox import BlackBox
+from dataguard.lab.incidents import incident_of
+from dataguard.lab.leaves import leaves_of
+from dataguard.lab.pins import PIN, pinned
+from dataguard.lab.records import Leaf, plain_index
+from dataguard.model import Incident, NotApplicable
+from dataguard.variants import Loader
+
+NEAR = 16
+"""How many samples at the beginning are read."""
+FAR = 1_000
+"""How far beyond its end a dataset is asked, to tell a wrapped index from a slice that runs empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What `dataset[index]` gave: leaves, or the incident it raised."""
+
+    index: int
+    leaves: tuple[Leaf, ...] = ()
+    incident: Incident | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Answers at the ends of the index range.
+
+    `first_failing` is the smallest index of the failing tail inside `range(length)`, None when the last index works.
+    `inside` are samples within the range, `beyond` the answers at `length`, `length + 1`, `length + 2` and far out.
+    `twice` is a second reading of the first of `inside`, which tells stable leaves from random ones.
+    """
+
+    length: int
+    first_failing: int | None
+    last: Answer
+    inside: tuple[Answer, ...]
+    twice: Answer
+    beyond: tuple[Answer, ...]
+    reads: int
+
+
+def probe_ends(loader: Loader, folder: Path) -> Ends:
+    """Ask the loader's dataset at and beyond the ends of its range, with the global generators pinned.
+
+    Raises NotApplicable for a dataset without length or without integer indices.
+    """
+    dataset: Any = loader.dataset
+    length = _length(dataset)
+    _need_integers(loader)
+    reader = _Reader(dataset, BlackBox(folder / "blackbox"))
+    first = reader.get(0)
+    last = reader.get(length - 1)
+    beyond = tuple(reader.get(length + step) for step in (0, 1, 2, FAR + length))
+    first_failing = None
+    if last.incident and not first.incident and _means_out_of_range(last.incident, beyond):
+        first_failing = _boundary(reader, length)
+        last = reader.get(first_failing)
+    inside = [first, *(reader.get(index) for index in _around(length)), last]
+    return Ends(length, first_failing, last, tuple(inside), reader.get(0), beyond, reader.reads)
+
+
+def _length(dataset: Any) -> int:
+    try:
+        length = len(dataset)
+    except TypeError as error:
+        raise NotApplicable(f"{type(dataset).__name__} has no length") from error
+    if length < 2:
+        raise NotApplicable(f"the dataset has {length} sample{'s' * (length != 1)}")
+    return int(length)
+
+
+def _need_integers(loader: Loader) -> None:
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    for entry in islice(iter(sampler), 1):
+        index = entry[0] if isinstance(entry, list | tuple) and entry else entry
+        if not isinstance(plain_index(index), int):
+            raise NotApplicable(f"indices are of type {type(index).__name__}, not integers")
+
+
+def _around(length: int) -> list[int]:
+    """Indices near both ends, where a wrapped or clamped index most likely lands."""
+    return [index for index in sorted({*range(1, NEAR), *range(length - 3, length - 1)}) if 0 < index < length - 1]
+
+
+def _means_out_of_range(incident: Incident, beyond: tuple[Answer, ...]) -> bool:
+    """Whether the error at the last index is the one the dataset gives for an index that does not exist."""
+    lookup = "LookupError" in (incident.error_type, *incident.error_bases)
+    same = all(answer.incident and answer.incident.error_type == incident.error_type for answer in beyond)
+    return lookup or same
+
+
+def _boundary(reader: _Reader, length: int) -> int:
+    """The smallest index from which on everything fails, by bisection."""
+    good, bad = 0, length - 1
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if reader.get(middle).incident:
+            bad = middle
+        else:
+            good = middle
+    return bad
+
+
+class _Reader:
+    """Reads single samples, pinned, and counts them."""
+
+    def __init__(self, dataset: Any, box: BlackBox) -> None:
+        self.dataset = dataset
+        self.box = box
+        self.reads = 0
+
+    def get(self, index: int) -> Answer:
+        self.reads += 1
+        self.box.mark(None, "sample", index)
+        try:
+            with pinned(PIN):
+                return Answer(index, leaves_of(self.dataset[index]))
+        except Exception as error:  # noqa: BLE001 - any exception is an answer here
+            return Answer(index, incident=incident_of(error, "sample", index))

@@ -1,0 +1,119 @@
+"""Index samplers that take the place of the user's own: which samples an observation asks for, and in which order.
+
+Each wraps the loader's index sampler (its batch_sampler, or its sampler without automatic batching), draws indices
+from it, and passes every other attribute on to it, so that code which looks at its sampler still finds its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import cycle, islice
+from typing import Any
+
+MOST_BATCHES = 1_000_000
+"""An epoch of more batches is looked at only so far; drawing indices takes about a second by then."""
+
+
+class _Schedule:
+    """An index sampler that stands in for `inner`."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # not set yet: this object is just being unpickled or copied
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
+class Spread(_Schedule):
+    """The user's own batches, cut down to about `samples` samples: the first, the last and some evenly between.
+
+    `sizes` holds the number of samples of every batch of the epoch after iterating, None without automatic batching.
+    Batches that reach an integer index of `limit` or above are left out.
+    """
+
+    def __init__(self, inner: Any, samples: int, limit: int | None, *, batched: bool) -> None:
+        super().__init__(inner)
+        self.batched = batched
+        self.samples = samples
+        self.limit = limit
+        self.sizes: list[int] | None = None
+        self.whole = False
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = list(islice(iter(self.inner), MOST_BATCHES))
+        self.sizes = [len(batch) for batch in batches] if self.batched else None
+        allowed = [batch for batch in batches if not self._beyond(batch)]
+        largest = max(self.sizes or [1], default=1) or 1
+        count = max(2, self.samples // largest)
+        self.whole = len(batches) <= count and len(batches) < MOST_BATCHES
+        yield from evenly(allowed, count)
+
+    def _beyond(self, batch: Any) -> bool:
+        indices = batch if self.batched else [batch]
+        return self.limit is not None and any(isinstance(index, int) and index >= self.limit for index in indices)
+
+
+class SameItems(_Schedule):
+    """The same few indices for every worker, in one order and several times over.
+
+    torch hands batch k to worker k mod `workers`, so that repeating each one-item batch `workers` times gives every
+    worker the same work. The indices are the first ones of the user's own order, over again where there are fewer;
+    `rounds` lists, for each round, how many of them it reads.
+    """
+
+    def __init__(self, inner: Any, workers: int, items: int, rounds: Sequence[int], *, batched: bool) -> None:
+        super().__init__(inner)
+        self.workers = workers
+        self.items = items
+        self.rounds = rounds
+        self.batched = batched
+        self._drawn: list[Any] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._drawn is None:
+            self._drawn = list(islice(cycle(list(islice(unique(self._flat()), self.items))), self.items))
+        for count in self.rounds:
+            for index in self._drawn[:count]:
+                for _ in range(self.workers):
+                    yield [index] if self.batched else index
+
+    def _flat(self) -> Iterator[Any]:
+        for entry in islice(iter(self.inner), MOST_BATCHES):
+            if self.batched:
+                yield from entry
+            else:
+                yield entry
+
+
+class Trials(_Schedule):
+    """Batches made up for the occasion: each a trial of collate_fn on samples that the dataset really yields."""
+
+    def __init__(self, inner: Any, trials: Sequence[Sequence[Any]]) -> None:
+        super().__init__(inner)
+        self.trials = trials
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return iter([list(trial) for trial in self.trials])
+
+
+def evenly(items: Sequence[Any], count: int) -> list[Any]:
+    """At most `count` of the items, the first and the last among them, evenly spaced."""
+    if len(items) <= count:
+        return list(items)
+    step = (len(items) - 1) / (count - 1) if count > 1 else 0
+    return [items[round(position * step)] for position in range(count)]
+
+
+def unique(indices: Iterable[Any]) -> Iterator[Any]:
+    """Each index once; one that cannot be hashed is compared by its repr."""
+    seen = set()
+    for index in indices:
+        key = index if isinstance(index, int | str) else repr(index)
+        if key not in seen:
+            seen.add(key)
+            yield index

@@ -1,0 +1,273 @@
+"""The part that runs inside workers: it watches the fetcher that torch makes there, and changes nothing else.
+
+`SpyInit` takes the place of `worker_init_fn`, runs the user's own first (with `get_worker_info().dataset` the
+user's own object), and then wraps what `_DatasetKind.create_fetcher` returns. That is the last thing torch does before
+its loop starts, in every start method (measured on torch 2.15), and torchdata's StatefulDataLoader does the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import _DatasetKind, get_worker_info
+
+from dataguard.lab.blackbox import BlackBox
+from dataguard.lab.incidents import incident_of
+from dataguard.lab.isolation import register_stack_dump
+from dataguard.lab.leaves import leaves_of, shared_bytes
+from dataguard.lab.pins import pinned
+from dataguard.lab.records import BatchRecord, Failure, SampleRecord, Spool, plain_index
+from dataguard.model import Incident
+
+Fetch = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the spy does in one observation.
+
+    `pins` gives, for each fetch of an epoch, the seed to which the global generators are set before it, or None to
+    leave them alone; past its end nothing is pinned. `pin_all` is a seed for every fetch. `carry` lets the real batches
+    travel to the main process; otherwise None travels in their place. `keep_going` swallows what collate_fn raises,
+    because the next batch is a trial of its own.
+    """
+
+    folder: Path
+    pins: Sequence[int | None] = ()
+    pin_all: int | None = None
+    carry: bool = False
+    keep_going: bool = False
+
+    def pin(self, fetch: int) -> int | None:
+        """The seed for this fetch (counted from 0 in each epoch and worker), if any."""
+        if self.pin_all is not None:
+            return self.pin_all
+        return self.pins[fetch] if fetch < len(self.pins) else None
+
+
+class SpyInit:
+    """A `worker_init_fn` that runs the user's own and then starts watching; picklable when the user's is."""
+
+    def __init__(self, plan: Plan, user_init: Callable[[int], Any] | None) -> None:
+        self.plan = plan
+        self.user_init = user_init
+        self.epoch = 0
+        """The epoch in which workers start; persistent ones count on from there."""
+
+    def __call__(self, worker: int) -> None:
+        """Run in worker number `worker`, where torch calls worker_init_fn."""
+        register_stack_dump(self.plan.folder)
+        watcher = Watcher(self.plan, worker, self.epoch)
+        if self.user_init is not None:
+            with watcher.catching("init"):
+                self.user_init(worker)
+        watcher.install()
+
+
+class Watcher:
+    """Watches the fetchers of one process and spools what they give."""
+
+    def __init__(self, plan: Plan, worker: int | None, epoch: int = 0) -> None:
+        self.plan = plan
+        self.worker = worker
+        self.epoch = epoch - 1  # each fetcher begins an epoch
+        self.fetches = 0
+        self.box = BlackBox(plan.folder / "blackbox")
+        self.spool = Spool(plan.folder, worker)
+        self.failed = False
+
+    def install(self, dataset: Any = None) -> None:
+        """Wrap every fetcher that torch makes in this process for the loader's own dataset."""
+        create: Any = _DatasetKind.create_fetcher
+        if self.worker is not None:
+            info = get_worker_info()
+            dataset = info.dataset if info else None
+
+        def create_fetcher(kind: int, fetched: Any, *args: Any) -> Any:
+            if fetched is not dataset:  # a loader inside the user's dataset is none of our business
+                return create(kind, fetched, *args)
+            with self.catching("iterate"):
+                fetcher = create(kind, fetched, *args)
+            self._watch(fetcher, iterable=kind == _DatasetKind.Iterable)
+            return fetcher
+
+        setattr(_DatasetKind, "create_fetcher", staticmethod(create_fetcher))  # noqa: B010 - mypy forbids the plain form
+
+    def _watch(self, fetcher: Any, *, iterable: bool) -> None:
+        self.epoch += 1
+        self.fetches = 0
+        watch = _Fetch(self, fetcher.collate_fn, fetcher.fetch, auto_collation=fetcher.auto_collation)
+        if iterable:
+            fetcher.dataset_iter = _WatchedIterator(fetcher.dataset_iter, watch)
+        else:
+            batched = hasattr(fetcher.dataset, "__getitems__") and fetcher.dataset.__getitems__
+            fetcher.dataset = (_WatchedBatches if batched else _WatchedItems)(fetcher.dataset, watch)
+        fetcher.collate_fn = watch.collate
+        fetcher.fetch = watch.fetch
+
+    @contextlib.contextmanager
+    def catching(self, stage: str, index: Any = None, batch: Sequence[Any] = ()) -> Iterator[None]:
+        """Spool what the user's code raises (once), and let it pass on to torch."""
+        self.box.mark(self.worker, stage, index)
+        try:
+            yield
+        except StopIteration:
+            raise
+        # Nothing is swallowed: SystemExit and KeyboardInterrupt end a worker, and must be told apart afterwards.
+        except BaseException as error:
+            if not self.failed:
+                self.failed = True
+                self.spool.write(Failure(self.worker, self.epoch, incident_of(error, stage, index, batch, self.worker)))
+            raise
+
+
+class _Fetch:
+    """One fetcher's work: fetch a batch's samples, record them, collate, record the batch."""
+
+    def __init__(self, watcher: Watcher, collate: Callable[[Any], Any], fetch: Fetch, *, auto_collation: bool) -> None:
+        self.watcher = watcher
+        self.user_collate = collate
+        self.torch_fetch = fetch
+        self.auto_collation = auto_collation
+        self.batch: list[Any] = []
+        self.seconds: list[float] = []
+        self.started = 0.0
+
+    def fetch(self, batch: Any) -> Any:
+        watcher = self.watcher
+        number, watcher.fetches = watcher.fetches, watcher.fetches + 1
+        self.batch = list(batch) if self.auto_collation else [batch]
+        self.seconds = []
+        self.started = time.perf_counter()
+        seed = watcher.plan.pin(number)
+        with pinned(seed) if seed is not None else contextlib.nullcontext():
+            return self.torch_fetch(batch)
+
+    def read(self, index: Any, get: Callable[[], Any]) -> Any:
+        """Get one sample (or, through `__getitems__`, several) from the user's dataset."""
+        with self.watcher.catching("sample", index, self.batch):
+            started = time.perf_counter()
+            sample = get()
+            self.seconds.append(time.perf_counter() - started)
+        return sample
+
+    def collate(self, data: Any) -> Any:
+        """Stand in for the user's collate_fn: look at the samples, call it, look at the batch."""
+        watcher, number = self.watcher, self.watcher.fetches - 1
+        fetch_seconds = time.perf_counter() - self.started
+        samples = list(data) if self.auto_collation and isinstance(data, list | tuple) else [data]
+        indices = [plain_index(index) for index in self.batch[: len(samples)]]
+        watcher.spool.write(
+            *(
+                SampleRecord(
+                    watcher.worker,
+                    watcher.epoch,
+                    number,
+                    position,
+                    indices[position] if position < len(indices) else None,
+                    None
+                    if position >= len(indices) or self.batch[position] is None
+                    else repr(self.batch[position])[:80],
+                    self.seconds[position] if position < len(self.seconds) else 0.0,
+                    leaves_of(sample),
+                )
+                for position, sample in enumerate(samples)
+            )
+        )
+        started = time.perf_counter()
+        incident = batch = None
+        watcher.box.mark(watcher.worker, "collate", None)
+        try:
+            batch = self.user_collate(data)
+        except Exception as error:  # noqa: BLE001 - recorded, and raised again below unless the plan goes on
+            incident = incident_of(error, "collate", None, self.batch, watcher.worker)
+        collate_seconds = time.perf_counter() - started
+        if incident is None and watcher.worker is not None:
+            incident = self._transfer(batch)
+        watcher.spool.write(
+            BatchRecord(
+                watcher.worker,
+                watcher.epoch,
+                number,
+                len(samples),
+                tuple(indices),
+                fetch_seconds,
+                collate_seconds,
+                leaves_of(batch),
+                shared_bytes(batch),
+                incident,
+            )
+        )
+        if incident is not None and (watcher.plan.carry or not watcher.plan.keep_going):
+            watcher.failed = True
+            watcher.spool.write(Failure(watcher.worker, watcher.epoch, incident))
+            raise RuntimeError(incident.message)
+        return batch if watcher.plan.carry else None
+
+    def _transfer(self, batch: Any) -> Incident | None:
+        """Pickle the batch here and now: in torch's feeder thread a failure is silent and the loader waits for ever."""
+        self.watcher.box.mark(self.watcher.worker, "transfer", None)
+        try:
+            _TransferPickler(io.BytesIO()).dump(batch)
+        except Exception as error:  # noqa: BLE001 - the user's own __reduce__ may raise anything
+            return incident_of(error, "transfer", None, self.batch, self.watcher.worker)
+        return None
+
+
+class _TransferPickler(ForkingPickler):
+    """Pickles like torch's queues, but leaves tensor contents where they are."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            if value.requires_grad and not value.is_leaf:
+                raise RuntimeError(
+                    "a non-leaf tensor that requires grad cannot be sent to another process: detach() it"
+                )
+            return torch.Tensor, ()
+        return NotImplemented
+
+
+class _WatchedItems:
+    """A map-style dataset as the fetcher sees it."""
+
+    def __init__(self, dataset: Any, watch: _Fetch) -> None:
+        self._dataset = dataset
+        self._watch = watch
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._watch.read(index, lambda: self._dataset[index])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dataset, name)
+
+
+class _WatchedBatches(_WatchedItems):
+    """A map-style dataset that fetches a whole batch at once."""
+
+    def __getitems__(self, indices: Any) -> Any:
+        return self._watch.read(indices[0] if len(indices) == 1 else None, lambda: self._dataset.__getitems__(indices))
+
+
+class _WatchedIterator:
+    """A stream's iterator as the fetcher sees it."""
+
+    def __init__(self, iterator: Any, watch: _Fetch) -> None:
+        self._iterator = iterator
+        self._watch = watch
+
+    def __iter__(self) -> _WatchedIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return self._watch.read(None, lambda: next(self._iterator))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)

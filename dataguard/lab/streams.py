@@ -1,0 +1,59 @@
+"""What a stream yields, worker by worker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dataguard.lab.drive import Ride, drive
+from dataguard.lab.pins import PIN
+from dataguard.lab.records import SampleRecord, read_spools
+from dataguard.lab.spy import Plan
+from dataguard.variants import Loader
+
+Identity = tuple[tuple[str, bytes], ...]
+"""What a sample is recognised by: paths and digests of its leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTrace:
+    """The identities of the samples that each process yielded, in order; `ended` tells whether that was all of them."""
+
+    by_worker: tuple[tuple[Identity, ...], ...]
+    ended: bool
+
+    @property
+    def total(self) -> int:
+        """How many samples came out altogether."""
+        return sum(map(len, self.by_worker))
+
+    def by_leaf(self, wanted: re.Pattern[str]) -> StreamTrace:
+        """The same with samples recognised by the leaves alone whose path is of this kind."""
+        by_worker = (
+            tuple(tuple(part for part in identity if wanted.search(part[0])) for identity in ids)
+            for ids in self.by_worker
+        )
+        return StreamTrace(tuple(by_worker), self.ended)
+
+
+def run_stream(
+    build: Callable[..., Loader], folder: Path, num_workers: int, samples: int, seconds: float, pin: bool
+) -> Ride:
+    """Iterate one epoch, of about `samples` samples from each worker at most."""
+    loader = build(num_workers=num_workers)
+    batches = max(2, -(-samples // (loader.batch_size or 1))) * max(num_workers, 1)
+    plan = Plan(folder, pin_all=PIN if pin else None, keep_going=True)
+    return drive(loader, plan, batches=batches, seconds=seconds)[0]
+
+
+def read_stream(folder: Path, ride: Ride | None) -> StreamTrace:
+    """Group the samples by worker."""
+    records = [record for record in read_spools(folder) if isinstance(record, SampleRecord)]
+    workers = sorted({-1 if record.worker is None else record.worker for record in records})
+    by_worker = (
+        tuple(record.digest for record in records if (-1 if record.worker is None else record.worker) == worker)
+        for worker in workers
+    )
+    return StreamTrace(tuple(by_worker), ended=ride is not None and ride.ended)

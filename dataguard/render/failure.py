@@ -1,0 +1,86 @@
+"""One failed check as people read it: what was seen, with its evidence, why it happens and how to fix it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.text import Text
+
+from dataguard.model import Doc, Finding, Location, Result, Severity
+from dataguard.render.layout import Page, fold, middle_out
+
+MARKS = {
+    Severity.ERROR: ("✗", "bold red"),
+    Severity.WARNING: ("!", "bold yellow"),
+    Severity.NOTE: ("i", "bold blue"),
+}
+_STACK_LINES = 14
+_FINDINGS = 5
+
+
+def write_failure(page: Page, result: Result, doc: Doc | None, verbosity: int, *, told_for: str | None = None) -> None:
+    """Write a failed result; `told_for` names the loader under which its cause and fix stand already."""
+    mark, style = MARKS[result.severity]
+    page.put(identity(page, result), lead=page.text(f"{mark} {result.severity.value} ", style), fold=False)
+    shown = result.findings if verbosity > 0 else result.findings[:_FINDINGS]
+    for number, finding in enumerate(shown, start=1):
+        _finding(page, finding, f"  {number}. " if len(result.findings) > 1 else "  ", verbosity)
+        page.put()
+    if len(shown) < len(result.findings):
+        page.put(f"  … and {len(result.findings) - len(shown)} more findings (-v shows them)")
+        page.put()
+    if result.reason:
+        page.put(result.reason, lead=_label(page, "note"))
+    if told_for is not None:
+        page.put(f"as above, for {told_for}", lead=_label(page, "fix"))
+    elif doc:
+        page.prose(doc.cause, lead=_label(page, "cause"))
+        page.prose(doc.fix, lead=_label(page, "fix"))
+    for repro in dict.fromkeys(finding.repro for finding in shown if finding.repro):
+        page.put(page.text(repro, "cyan"), lead=_label(page, "repro"), fold=False)
+
+
+def _finding(page: Page, finding: Finding, lead: str, verbosity: int) -> None:
+    indent = " " * len(lead)
+    page.put(page.text(page.short(finding.message), "bold"), lead=lead)
+    if finding.at and str(finding.at):
+        page.put(_place(page, finding.at), lead=page.text(f"{indent}→ ", "bold"), fold=False)
+    write_table(page, finding.evidence, verbosity, indent)
+
+
+def _place(page: Page, at: Location) -> Text:
+    if not at.file:
+        return page.text(at.what or "")
+    place = page.text(page.short(at.file if at.line is None else f"{at.file}:{at.line}"), "cyan")
+    return place + page.text(f" in {at.what}") if at.what else place
+
+
+def write_table(page: Page, values: Mapping[str, object], verbosity: int, indent: str = "  ") -> None:
+    """Write keys and values in two columns; lines of a stack stand below their key."""
+    narrow = page.console.width < 60
+    column = min(max((len(str(key)) for key in values), default=0), 12 if narrow else 24)
+    for key, value in values.items():
+        lead = page.text(f"{indent}  {str(key).replace('_', ' '):<{column}}  ", "dim")
+        lines = page.short(fold(value, full=verbosity > 0)).strip("\n").split("\n")
+        if len(lines) == 1:
+            page.put(lines[0], lead=lead)
+            continue
+        page.put(lead)
+        write_lines(page, lines, verbosity, f"{indent}    ")
+
+
+def write_lines(page: Page, lines: list[str], verbosity: int, indent: str) -> None:
+    """Write a stack or an output line by line, with its own indentation."""
+    for line in lines if verbosity > 0 else middle_out(lines, _STACK_LINES):
+        code = line.lstrip()
+        page.put(Text(page.clean(code)), lead=indent + " " * min(len(line) - len(code), 8), hang=4)
+
+
+def identity(page: Page, result: Result) -> Text:
+    """Return the stable, selectable name of a result."""
+    loader = page.text(f"[{result.loader}]" if result.loader else "", "dim")
+    return page.text(f"{result.code}-{result.name}", "bold") + loader
+
+
+def _label(page: Page, word: str) -> Text:
+    return page.text(f"  {word:<5}  ", "bold")

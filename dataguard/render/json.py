@@ -1,0 +1,79 @@
+"""A report as one JSON object, as `report.schema.json` beside this file describes it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import Enum
+from numbers import Integral, Real
+from typing import Any
+
+from dataguard.model import Doc, Finding, Report, Result
+
+
+def render(report: Report, docs: Mapping[str, Doc] | None = None, *, unicode: bool = True, **look: Any) -> str:
+    """Return the report as indented JSON that ends in a newline; without `unicode`, as pure ASCII.
+
+    `docs` and `look` exist for the formats that people read and are ignored here.
+    """
+    document = {
+        "schema": report.schema,
+        "version": report.version,
+        "target": report.targets[0] if len(report.targets) == 1 else report.targets,
+        "seconds": report.seconds,
+        "environment": report.environment,
+        "settings": report.settings,
+        "notes": report.notes,
+        "results": [_result(result) for result in report.results],
+    }
+    return json.dumps(_plain(document), indent=2, ensure_ascii=not unicode, allow_nan=False) + "\n"
+
+
+def _result(result: Result) -> dict[str, Any]:
+    return {
+        "code": result.code,
+        "name": result.name,
+        "severity": result.severity,
+        "loader": result.loader,
+        "status": result.status,
+        "reason": result.reason,
+        "exercised": result.exercised,
+        "seconds": result.seconds,
+        "findings": [_finding(finding) for finding in result.findings],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "message": finding.message,
+        "evidence": finding.evidence,
+        "at": finding.at and asdict(finding.at),
+        "repro": finding.repro,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Turn any value into what every JSON parser reads: no NaN, no lone surrogates, only strings as keys."""
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        number = float(value)
+        return number if math.isfinite(number) else str(number)
+    if isinstance(value, Mapping):
+        return {_words(_plain(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(item) for item in value), key=str)
+    return _words(value)
+
+
+def _words(value: object) -> str:
+    # A path that is not UTF-8 carries surrogates, which no JSON text may hold.
+    return str(value).encode("utf-8", "backslashreplace").decode()

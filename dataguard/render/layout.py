@@ -1,0 +1,195 @@
+"""Lays text out for people: cleaned, wrapped under a hanging indent, and long values folded.
+
+It knows terminals and paper, and nothing of checks. Every string passes `Page.text`, so whatever the user's code put
+into a message can neither move the cursor nor fail to be encoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+_UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_ASCII = str.maketrans(
+    {"━": "=", "✗": "x", "✓": "+", "→": "->", "·": "-", "…": "...", "—": "--", "≥": ">=", "≤": "<=", "≈": "~"}
+    | {"\u2013": "-", "\xd7": "x", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
+)
+_CODE = re.compile(r"`+[^`]+`+")
+_BULLET = re.compile(r"([-*]|\d+[.)]) +")
+_PACKAGES = re.compile(r"[^\s\"'(]*[/\\](?:site|dist)-packages[/\\]")
+_LIST_ITEMS = 12
+_CHARACTERS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A sheet of a given width that text is written on from top to bottom."""
+
+    console: Console
+    unicode: bool
+    home: re.Pattern[str] | None
+    """Matches the start of every path below the current directory."""
+
+    @classmethod
+    def blank(cls, width: int, *, colour: bool, unicode: bool) -> Page:
+        """Return an empty page; without `colour` no escape sequence reaches it."""
+        console = Console(
+            file=StringIO(),
+            width=max(width, 20),
+            force_terminal=colour,
+            color_system="standard" if colour else None,
+            no_color=not colour,
+            legacy_windows=False,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            _environ={},
+        )
+        return cls(console, unicode, _home())
+
+    def text(self, words: str, style: str = "") -> Text:
+        """Return words that are safe to print, with `code` between backticks highlighted."""
+        # A span and not a base style: what is joined to a text inherits its base style.
+        text = Text.assemble((self.clean(words), style))
+        text.highlight_regex(_CODE, "cyan")
+        return text
+
+    def clean(self, words: str) -> str:
+        """Escape what would disturb a terminal; in ASCII mode, everything beyond ASCII."""
+        words = words.replace("\r\n", "\n").expandtabs(4)
+        words = _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), words)
+        return words if self.unicode else words.translate(_ASCII).encode("ascii", "backslashreplace").decode()
+
+    def short(self, words: str) -> str:
+        """Return words with paths relative to the current directory or to the installed packages, where below."""
+        words = self.home.sub("", words) if self.home else words
+        return _PACKAGES.sub("…/", words)
+
+    def put(self, body: Text | str = "", *, lead: Text | str = "", fold: bool = True, hang: int = 0) -> None:
+        """Write `body` after `lead`, its further lines indented to the lead's width and `hang` more.
+
+        Without `fold` a line may run over the edge: paths and commands are there to be copied in one piece.
+        """
+        body = self.text(body) if isinstance(body, str) else body
+        head = self.text(lead) if isinstance(lead, str) else lead
+        indent = Text(" " * (head.cell_len + hang))
+        room = max(self.console.width - indent.cell_len, 12)
+        lines = body.wrap(self.console, room) if fold else body.split("\n")
+        for number, part in enumerate(lines or [Text()]):
+            line = (indent if number else head) + part
+            line.rstrip()
+            self.console.print(line, soft_wrap=True)
+
+    def flow(self, parts: Iterable[Text], *, lead: Text | str = "", between: str = ", ") -> None:
+        """Write parts one after the other and break lines only between them."""
+        head = self.text(lead) if isinstance(lead, str) else lead
+        room = self.console.width - head.cell_len - len(between.rstrip())
+        line = Text()
+        for part in parts:
+            if line and line.cell_len + len(between) + part.cell_len > room:
+                self.put(line + between, lead=head)
+                head, line = Text(" " * head.cell_len), part
+            else:
+                line = line + between + part if line else part
+        self.put(line, lead=head)
+
+    def prose(self, words: str, *, lead: Text | str = "") -> None:
+        """Write paragraphs, bullets and code the way Markdown means them, the first line after `lead`."""
+        head = self.text(lead) if isinstance(lead, str) else lead
+        indent = " " * head.cell_len
+        for bullet, block, verbatim in _blocks(words):
+            self.put(block, lead=head + bullet, fold=not verbatim)
+            head = Text(indent)
+
+    def rule(self, title: str = "", note: str = "", *, style: str = "") -> None:
+        """Write a line from edge to edge that carries a title on its left and a note on its right."""
+        left = self.text(f"━━ {title} ".replace("  ", " ") if title else "━━", style)
+        right = self.text(f" {note} ━━" if note else "", style)
+        if left.cell_len + right.cell_len > self.console.width:
+            right = Text()
+        gap = max(self.console.width - left.cell_len - right.cell_len, 0)
+        self.put(left + self.text("━" * gap, style) + right, fold=False)
+
+    def finish(self) -> str:
+        """Return everything written, without trailing spaces and with no two blank lines in a row."""
+        stream = self.console.file
+        assert isinstance(stream, StringIO)
+        lines = [line.rstrip() for line in stream.getvalue().splitlines()]
+        return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n"
+
+
+def fold(value: Any, *, full: bool = False) -> str:
+    """Return a JSON-able value as people write it; a long one is cut and says by how much, unless `full`."""
+    text = _spelled(value, full)
+    if full or "\n" in text or len(text) <= _CHARACTERS:
+        return text
+    return f"{text[:_CHARACTERS].rstrip()} … {len(text) - _CHARACTERS:,} more characters"
+
+
+def middle_out(lines: list[str], keep: int) -> list[str]:
+    """Return the first and the last lines when there are more than `keep`, and say how many were left out."""
+    if len(lines) <= keep:
+        return lines
+    first = keep // 2
+    last = keep - first - 1
+    return [*lines[:first], f"… {len(lines) - first - last} more lines (-v shows them) …", *lines[-last:]]
+
+
+def _spelled(value: Any, full: bool) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Mapping):
+        return _listed([f"{key}: {_nested(item, full)}" for key, item in value.items()], full)
+    if isinstance(value, list | tuple):
+        return _listed([_nested(item, full) for item in value], full)
+    return str(value)
+
+
+def _nested(value: Any, full: bool) -> str:
+    brackets = "{}" if isinstance(value, Mapping) else "[]" if isinstance(value, list | tuple) else None
+    return _spelled(value, full) if brackets is None else f"{brackets[0]}{_spelled(value, full)}{brackets[1]}"
+
+
+def _listed(items: list[str], full: bool) -> str:
+    if not items:
+        return "none"
+    if full or len(items) <= _LIST_ITEMS:
+        return ", ".join(items)
+    return f"{', '.join(items[: _LIST_ITEMS - 2])}, … {len(items) - _LIST_ITEMS + 2:,} more"
+
+
+def _blocks(words: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield (bullet, text, verbatim): a paragraph or list item joined to one line, or one line of code."""
+    bullet, joined, fenced = "", "", False
+    for line in [*words.strip("\n").splitlines(), ""]:
+        fence = line.lstrip().startswith("```")
+        verbatim = fenced or (line.startswith("    ") and not joined)
+        item = None if verbatim else _BULLET.match(line.lstrip())
+        if joined and (fence or item or not line.strip()):
+            yield bullet, joined, False
+            bullet, joined = "", ""
+        if fence:
+            fenced = not fenced
+        elif verbatim and line.strip():
+            yield "", line if fenced is False else f"    {line}", True
+        elif item:
+            bullet, joined = item[0], line.lstrip()[item.end() :]
+        elif line.strip():
+            joined = f"{joined} {line.strip()}".strip()
+
+
+def _home() -> re.Pattern[str] | None:
+    try:
+        here = Path.cwd()
+    except OSError:
+        return None  # the current directory was deleted under us; absolute paths are then the best there is
+    return None if here == Path(here.anchor) else re.compile(rf"(?<![\w./\\-]){re.escape(str(here))}[/\\](?=\S)")

@@ -1,0 +1,113 @@
+"""DG302 endless-index: the index after the last one gives a sample, so that `for sample in dataset` never ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from sample_datasets._parts import Pictures, picture
+
+
+class WrappedPictures(Pictures):
+    """Pictures that start over after the last one."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return super().__getitem__(index % len(self))
+
+
+def bad() -> DataLoader[Any]:
+    """A modulo wraps every index into the range."""
+    return DataLoader(WrappedPictures(), batch_size=4)
+
+
+class ClampedPictures(Pictures):
+    """Pictures that stay at the last one."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return super().__getitem__(min(index, len(self) - 1))
+
+
+def bad_clamp() -> DataLoader[Any]:
+    """Every index after the last one gives the last sample again."""
+    return DataLoader(ClampedPictures(), batch_size=4)
+
+
+class ProceduralPictures(Dataset[Tensor]):
+    """Sixteen pictures computed from their index, whatever it is."""
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> Tensor:
+        return picture(index if index >= 0 else index + len(self))
+
+
+def bad_procedural() -> DataLoader[Any]:
+    """Nothing checks that the index is below the length."""
+    return DataLoader(ProceduralPictures(), batch_size=4)
+
+
+def good() -> DataLoader[Any]:
+    """A tensor raises IndexError by itself."""
+    return DataLoader(Pictures(), batch_size=4)
+
+
+class CheckedPictures(ProceduralPictures):
+    """Computed pictures, with a check of the index."""
+
+    def __getitem__(self, index: int) -> Tensor:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"{index} is not among {len(self)} pictures")
+        return super().__getitem__(index)
+
+
+def good_procedural() -> DataLoader[Any]:
+    """Pictures are computed from the index, once it is found to be in range."""
+    return DataLoader(CheckedPictures(), batch_size=4)
+
+
+class PicturesByNumber(Dataset[Tensor]):
+    """Pictures in a dictionary."""
+
+    def __init__(self) -> None:
+        self.pictures = {number: picture(number) for number in range(16)}
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.pictures[int(index)]
+
+
+def good_key_error() -> DataLoader[Any]:
+    """The index after the last one raises, as a dictionary does: KeyError."""
+    return DataLoader(PicturesByNumber(), batch_size=4)
+
+
+class IterablePictures(CheckedPictures):
+    """Computed pictures that say themselves how to iterate over them."""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[index] for index in range(len(self)))
+
+
+def good_iterator_protocol() -> DataLoader[Any]:
+    """`for sample in dataset` goes by `__iter__`, and the index is checked."""
+    return DataLoader(IterablePictures(), batch_size=4)
+
+
+class WrapNegative(Pictures):
+    """Pictures that count negative indices from the end by themselves."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        if index >= len(self):
+            raise IndexError(index)
+        return super().__getitem__(index % len(self))
+
+
+def good_negative_modulo() -> DataLoader[Any]:
+    """A modulo is there, but the end of the range is checked before it."""
+    return DataLoader(WrapNegative(), batch_size=4)

@@ -1,0 +1,203 @@
+"""DG401 ragged-collate: the collate function fails on a mixture of samples that the dataset really yields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from sample_datasets._parts import Pictures, picture
+
+
+class TallPictures(Dataset[Tensor]):
+    """A hundred pictures, one in fifty of which is a row taller."""
+
+    def __len__(self) -> int:
+        return 100
+
+    def __getitem__(self, index: int) -> Tensor:
+        number = range(len(self))[index]
+        return picture(number, height=9 if number % 50 == 37 else 8)
+
+
+def bad() -> DataLoader[Any]:
+    """One picture in fifty has another height."""
+    return DataLoader(TallPictures(), batch_size=4, num_workers=2)
+
+
+class SomeGrey(Pictures):
+    """Pictures, some of which are grey and come without a channel axis."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        return (image[0] if index % 8 == 5 else image), label
+
+
+def bad_rank() -> DataLoader[Any]:
+    """Some pictures are (height, width), the others (3, height, width)."""
+    return DataLoader(SomeGrey(), batch_size=4, num_workers=2)
+
+
+class SomeBoxed(Pictures):
+    """Pictures, most of which come with a box."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        if index % 8 == 5:
+            return {"image": image, "label": label}
+        return {"image": image, "label": label, "box": torch.tensor([1, 1, 6, 4])}
+
+
+def bad_keys() -> DataLoader[Any]:
+    """An optional key is missing in some samples."""
+    return DataLoader(SomeBoxed(), batch_size=4, num_workers=2)
+
+
+class SomeBoxesNone(Pictures):
+    """Pictures with a box or None."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        return {"image": image, "label": label, "box": None if index % 8 == 5 else torch.tensor([1, 1, 6, 4])}
+
+
+def bad_none() -> DataLoader[Any]:
+    """A field is None now and then, which the default collate does not know."""
+    return DataLoader(SomeBoxesNone(), batch_size=4, num_workers=2)
+
+
+class Sentences(Dataset[Tensor]):
+    """Token numbers, in sentences of four to seven tokens."""
+
+    def __init__(self) -> None:
+        self.sentences = [torch.arange(number, number + 4 + number % 4) for number in range(16)]
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.sentences[index]
+
+
+def bad_lengths() -> DataLoader[Any]:
+    """Sentences of different lengths meet the default collate."""
+    return DataLoader(Sentences(), batch_size=4, num_workers=2)
+
+
+class SomeRaw(Pictures):
+    """Pictures, some of which are left as whole numbers."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        return ((image * 255).long() if index % 8 == 4 else image), label
+
+
+def bad_dtype() -> DataLoader[Any]:
+    """int64 at the head of float32: promoted in silence without workers, an error with them."""
+    return DataLoader(SomeRaw(), batch_size=4, num_workers=2)
+
+
+def pad_sentences(sentences: list[Tensor]) -> dict[str, Tensor]:
+    """Fill up with zeros, and say how long each sentence is."""
+    lengths = torch.tensor([len(sentence) for sentence in sentences])
+    return {"tokens": pad_sequence(sentences, batch_first=True), "lengths": lengths}
+
+
+def good() -> DataLoader[Any]:
+    """Sentences of different lengths are padded by the collate function."""
+    return DataLoader(Sentences(), batch_size=4, num_workers=2, collate_fn=pad_sentences)
+
+
+def pad_pictures(images: list[Tensor]) -> dict[str, Tensor]:
+    """Fill up with rows of zeros, and mark the rows that are not."""
+    height = max(image.shape[1] for image in images)
+    return {
+        "images": torch.stack([pad(image, (0, 0, 0, height - image.shape[1])) for image in images]),
+        "mask": torch.stack([torch.arange(height) < image.shape[1] for image in images]),
+    }
+
+
+def good_padded_pictures() -> DataLoader[Any]:
+    """One picture in fifty has another height, and the collate function is ready for it."""
+    return DataLoader(TallPictures(), batch_size=4, num_workers=2, collate_fn=pad_pictures)
+
+
+class Detections(Dataset[tuple[Tensor, dict[str, Tensor]]]):
+    """Pictures of different heights, each with one to three boxes."""
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> tuple[Tensor, dict[str, Tensor]]:
+        number = range(len(self))[index]
+        boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [1.0, 2.0, 6.0, 7.0], [3.0, 1.0, 8.0, 5.0]])[: 1 + number % 3]
+        return picture(number, height=8 + number % 2), {"boxes": boxes, "labels": torch.arange(len(boxes))}
+
+
+def as_lists(samples: list[tuple[Tensor, dict[str, Tensor]]]) -> tuple[list[Tensor], list[dict[str, Tensor]]]:
+    """Images and targets side by side, as torchvision's detection models take them."""
+    return [image for image, _ in samples], [target for _, target in samples]
+
+
+def good_list() -> DataLoader[Any]:
+    """Nothing is stacked, so nothing has to fit."""
+    return DataLoader(Detections(), batch_size=4, num_workers=2, collate_fn=as_lists)
+
+
+def collect_boxes(samples: list[dict[str, Any]]) -> dict[str, Tensor]:
+    """Stack the boxes there are, and say which samples they belong to."""
+    owners = [row for row, sample in enumerate(samples) if sample["box"] is not None]
+    return {
+        "images": torch.stack([sample["image"] for sample in samples]),
+        "labels": torch.tensor([sample["label"] for sample in samples]),
+        "boxes": torch.stack([samples[row]["box"] for row in owners]),
+        "box_owners": torch.tensor(owners),
+    }
+
+
+def good_optional() -> DataLoader[Any]:
+    """A field is None now and then, and the collate function leaves it out."""
+    return DataLoader(SomeBoxesNone(), batch_size=4, num_workers=2, collate_fn=collect_boxes)
+
+
+class SameHeight(Sampler[list[int]]):
+    """Batches of four indices whose pictures have one height."""
+
+    def __init__(self, heights: list[int]) -> None:
+        self.heights = heights
+
+    def __len__(self) -> int:
+        return len(self.heights) // 4
+
+    def __iter__(self) -> Iterator[list[int]]:
+        by_height = sorted(range(len(self.heights)), key=self.heights.__getitem__)
+        return (by_height[start : start + 4] for start in range(0, len(by_height), 4))
+
+
+class TwoHeights(Dataset[Tensor]):
+    """Pictures of two heights by turns."""
+
+    heights = (8, 9) * 8
+
+    def __len__(self) -> int:
+        return len(self.heights)
+
+    def __getitem__(self, index: int) -> Tensor:
+        number = range(len(self))[index]
+        return picture(number, height=self.heights[number])
+
+
+def good_buckets() -> DataLoader[Any]:
+    """Heights differ, but the batch sampler never lets two of them meet."""
+    dataset = TwoHeights()
+    return DataLoader(dataset, num_workers=2, batch_sampler=SameHeight(list(dataset.heights)))
+
+
+def good_batch_of_one() -> DataLoader[Any]:
+    """Heights differ, but each batch holds one picture."""
+    return DataLoader(TallPictures(), batch_size=1, num_workers=2)

@@ -1,0 +1,67 @@
+"""DG403 singleton-batch: the last batch of a training epoch holds one sample, on which BatchNorm raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler
+
+from sample_datasets._parts import Pictures
+
+
+def bad() -> DataLoader[Any]:
+    """Seventeen samples in batches of eight leave one over."""
+    return DataLoader(Pictures(count=17), batch_size=8, shuffle=True, num_workers=2)
+
+
+class ShuffledBatches(Sampler[list[int]]):
+    """Batches of eight indices in random order, and one of what is left over."""
+
+    def __init__(self, sampler: RandomSampler) -> None:
+        self.sampler = sampler
+
+    def __len__(self) -> int:
+        return (len(self.sampler) + 7) // 8
+
+    def __iter__(self) -> Iterator[list[int]]:
+        indices = list(self.sampler)
+        return (indices[start : start + 8] for start in range(0, len(indices), 8))
+
+
+def bad_batch_sampler() -> DataLoader[Any]:
+    """The batch sampler hands out the one that is left over."""
+    pictures = Pictures(count=17)
+    return DataLoader(pictures, batch_sampler=ShuffledBatches(RandomSampler(pictures)), num_workers=2)
+
+
+def good() -> DataLoader[Any]:
+    """The one that is left over is dropped, another one in each epoch."""
+    return DataLoader(Pictures(count=17), batch_size=8, shuffle=True, drop_last=True, num_workers=2)
+
+
+def good_batch_sampler() -> DataLoader[Any]:
+    """The batch sampler drops the one that is left over."""
+    pictures = Pictures(count=17)
+    batches = BatchSampler(RandomSampler(pictures), batch_size=8, drop_last=True)
+    return DataLoader(pictures, batch_sampler=batches, num_workers=2)
+
+
+def good_eval() -> DataLoader[Any]:
+    """One sample is left over, but in evaluation every sample counts and BatchNorm does not mind."""
+    return DataLoader(Pictures(count=17), batch_size=8, num_workers=2)
+
+
+def good_even() -> DataLoader[Any]:
+    """Sixteen samples in batches of eight leave none over."""
+    return DataLoader(Pictures(count=16), batch_size=8, shuffle=True, num_workers=2)
+
+
+def good_two_left() -> DataLoader[Any]:
+    """Eighteen samples leave two over, which is enough for BatchNorm."""
+    return DataLoader(Pictures(count=18), batch_size=8, shuffle=True, num_workers=2)
+
+
+def good_batch_of_one() -> DataLoader[Any]:
+    """Each batch holds one sample, as the user asked for."""
+    return DataLoader(Pictures(count=17), batch_size=1, shuffle=True, num_workers=2)
