@@ -50,7 +50,7 @@ def run(check: Check, lab: Lab, loader: str) -> Result:
     except Undecided as why:
         status, reason = Status.INCONCLUSIVE, str(why)
     except LoaderFailed as why:
-        status, reason = Status.SKIPPED, f"see {why.code}: {why.incident.message}"
+        status, reason = Status.SKIPPED, f"see {why.code}: {why.incident.headline}"
     except Exception:  # noqa: BLE001 - a bug of ours, never the user's: it is reported as such and the rest goes on
         status, reason = Status.BROKEN, traceback.format_exc()
     repro = f"dataguard scan {lab.target.spelling} --select {check.code}"

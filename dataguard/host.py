@@ -1,4 +1,4 @@
-"""The observing side of a scan, run as `python -m dataguard.host FD`: pristine, single-threaded, and forked from.
+"""The observing side of a scan, `python -m dataguard.host FD PARENT`: pristine, single-threaded, and forked from.
 
 It imports the user's module, once, and answers questions over a socket. It never builds a loader itself: each
 observation does so in a fork. `torch.set_num_threads(1)` comes before the user's module, because a fork hangs in its
@@ -7,9 +7,13 @@ first parallel operation when its parent ran one with more threads (measured on 
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
+import multiprocessing
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,6 +21,7 @@ from typing import Any
 
 import torch
 
+from dataguard import leftovers
 from dataguard import target as targets
 from dataguard.checks import CATALOGUE
 from dataguard.engine import run
@@ -25,13 +30,17 @@ from dataguard.machine import Machine
 from dataguard.model import LoaderFailed, UsageError
 from dataguard.processes import adopt_orphans, die_with_parent
 from dataguard.settings import Settings
+from dataguard.target import Target
+from dataguard.warden import CREATIONS, STACKS
 
+IMPORT_PATIENCE = 6
+"""Importing the user's module may take this many times the timeout: it gives no sign of progress meanwhile."""
 _PACKAGES = ("dataguard", "torch", "torchvision", "numpy", "opencv-python", "opencv-python-headless", "pillow")
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, parent: int) -> None:
     """Serve one session until the reporting process closes the socket."""
-    die_with_parent()
+    die_with_parent(parent)
     adopt_orphans()
     torch.set_num_threads(1)
     with Connection(descriptor) as pipe:
@@ -39,7 +48,12 @@ def main(descriptor: int) -> None:
         try:
             spelling, settings, folder, path = pipe.recv()
             sys.path[:0] = [entry for entry in path if entry and entry not in sys.path]
-            labs = _labs(spelling, settings, folder)
+            multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
+            leftovers.log_creations(folder / CREATIONS)
+            pipe.send(("importing", None))
+            with _watched(folder / STACKS, IMPORT_PATIENCE * settings.timeout):
+                target = targets.load(spelling)
+            labs = _labs(target, settings, folder)
             pipe.send(("ready", (tuple(labs), _environment())))
             checks = {check.code: check for check in CATALOGUE}
             while True:
@@ -49,13 +63,25 @@ def main(descriptor: int) -> None:
             pipe.send(("usage", str(error)))
         except EOFError:  # the reporting process is done with us
             pass
-        except Exception:  # noqa: BLE001 - a bug of ours; the reporting process shows it, there is nobody else to tell
+        except Exception:  # noqa: BLE001 - the reporting process shows our own bugs; there is nobody else to tell
             pipe.send(("broken", traceback.format_exc()))
 
 
-def _labs(spelling: str, settings: Settings, folder: Path) -> dict[str, Lab]:
+@contextlib.contextmanager
+def _watched(stacks: Path, seconds: float) -> Iterator[None]:
+    """End this process when what is inside takes too long; leave its stacks then, or when it crashes."""
+    with stacks.open("w", encoding="utf-8") as file:
+        faulthandler.enable(file)
+        faulthandler.dump_traceback_later(seconds, exit=True, file=file)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            faulthandler.disable()
+
+
+def _labs(target: Target, settings: Settings, folder: Path) -> dict[str, Lab]:
     """A lab for each loader of the target; a target whose factory fails has one loader of its own name."""
-    target = targets.load(spelling)
     machine = Machine.read()
     try:
         facts: dict[str, Any] = dict(describe(target, settings, folder))
@@ -84,4 +110,4 @@ def _environment() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -185,7 +185,13 @@ class Incident:
     @property
     def own_frame(self) -> Frame | None:
         """The innermost frame of the user's own code: not torch, not the standard library, not site-packages."""
-        return next((frame for frame in reversed(self.frames) if not _LIBRARY.search(frame.file)), None)
+        return next((frame for frame in reversed(self.frames) if not is_library(frame.file)), None)
+
+    @property
+    def headline(self) -> str:
+        """The message on one line of at most 160 characters."""
+        first = self.message.partition("\n")[0]
+        return first if len(first) <= 160 else f"{first[:157]}..."
 
     @property
     def out_of_shared_memory(self) -> bool:
@@ -206,6 +212,11 @@ class Incident:
         parts = [f"index {self.index}" if self.index is not None else "", _STAGES.get(self.stage, self.stage)]
         parts.append(f"worker {self.worker}" if self.worker is not None else "")
         return ", ".join(part for part in parts if part)
+
+
+def is_library(file: str) -> bool:
+    """Whether a source file belongs to an installed package, the standard library or dataguard, not to the user."""
+    return _LIBRARY.search(file) is not None
 
 
 _LIBRARY = re.compile(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import signal
 import sys
 import time
+from collections.abc import Collection
 
 import psutil
 
@@ -20,9 +22,11 @@ def adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent dies (Linux)."""
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies (Linux), or end it now if that has happened already."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _prctl(option: int, value: int) -> None:
@@ -39,32 +43,73 @@ def family(pid: int) -> list[psutil.Process]:
         return []
 
 
-def end_descendants(process: psutil.Process) -> None:
-    """Kill every descendant, again and again until none is left, for they may fork meanwhile.
+def descendants() -> list[psutil.Process]:
+    """All descendants of this process that still run."""
+    return [process for process in family(os.getpid())[1:] if _runs(process)]
 
-    The processes that clean shared memory up after others come last, and get a moment to do so.
+
+def effort(pid: int) -> float:
+    """CPU seconds plus megabytes read by the process and its descendants: grows while something is being done."""
+    total = 0.0
+    for process in family(pid):
+        with contextlib.suppress(psutil.Error):
+            times = process.cpu_times()
+            total += times.user + times.system
+            if hasattr(process, "io_counters"):
+                total += process.io_counters().read_chars / 1e6
+    return total
+
+
+def end_descendants(spare: Collection[psutil.Process] = ()) -> set[int]:
+    """Kill every descendant of this process but `spare`, again and again until none is left: they may fork meanwhile.
+
+    The processes that clean shared memory up after others stay, and end by themselves. Returns the numbers of those
+    that were killed.
     """
+    ended: set[int] = set()
     deadline = time.monotonic() + _GRACE
     while time.monotonic() < deadline:
-        workers = [child for child in _descendants(process) if not is_janitor(child)]
-        if not workers:
+        doomed = [process for process in descendants() if process not in spare and not is_janitor(process)]
+        if not doomed:
             break
-        _kill(workers)
-    _, stubborn = psutil.wait_procs(_descendants(process), timeout=_GRACE)
-    _kill(stubborn)
+        for process in doomed:
+            _send(process, signal.SIGSTOP)  # a stopped process starts no new ones while the others are being ended
+        for process in doomed:
+            _send(process, signal.SIGKILL)
+        _await_end(doomed, 0.5)
+        ended |= {process.pid for process in doomed}
+    return ended
 
 
-def _descendants(process: psutil.Process) -> list[psutil.Process]:
+def dismiss_janitors() -> None:
+    """Let the processes that clean shared memory up finish, for a moment, then kill them; for the very end."""
+    janitors = descendants()
+    _await_end(janitors, _GRACE)
+    for process in janitors:
+        _send(process, signal.SIGKILL)
+    _await_end(janitors, 0.5)
+
+
+def _send(process: psutil.Process, number: int) -> None:
     with contextlib.suppress(psutil.Error):
-        return [child for child in process.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
-    return []
+        process.send_signal(number)
 
 
-def _kill(processes: list[psutil.Process]) -> None:
+def _await_end(processes: Collection[psutil.Process], seconds: float) -> None:
+    """Wait until these processes have ended, and take leave of those that are, or have become, children of this one."""
+    deadline = time.monotonic() + seconds
+    while any(map(_runs, processes)) and time.monotonic() < deadline:
+        time.sleep(0.005)
     for process in processes:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(processes, timeout=0.5)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(process.pid, os.WNOHANG)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
 
 
 def is_janitor(process: psutil.Process) -> bool:

@@ -1,12 +1,13 @@
 """The reporting side of a scan: starts the process that observes, asks it, and ends it whatever happens.
 
 No code of the user's runs here, and nothing heavy is imported: this is what stays alive when a loader takes its whole
-process tree down.
+process tree down. Between the two stands the warden, which ends the tree even when this process is killed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import shutil
 import socket
@@ -19,14 +20,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
-from dataguard.processes import end_descendants, how_it_ended
+from dataguard.processes import how_it_ended
 from dataguard.settings import Settings
+from dataguard.warden import LOG, STACKS
 
-IMPORT_PATIENCE = 120.0
-"""Seconds that importing torch and the user's module may take."""
+START_PATIENCE = 120.0
+"""Seconds that importing torch may take."""
+_PARTING = 20.0
+"""Seconds that the warden gets to end everything."""
 
 
 class HostLost(DataguardError):
@@ -46,7 +48,7 @@ class Session:
         self.environment: Mapping[str, Any] = {}
         self.name = self.name_of(spelling)
         self._loaders: tuple[str, ...] | None = None
-        self._host: subprocess.Popen[bytes] | None = None
+        self._warden: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
         self._folder: Path | None = None
 
@@ -71,87 +73,119 @@ class Session:
         """Let a check judge one of the loaders; never raises for what the user's code does."""
         started = time.monotonic()
         try:
-            if self._host is None:
+            if self._warden is None:
                 self._start()
-            kind, answer = self._ask(("judge", check.code, loader), None)
-        except HostLost as lost:
+            kind, answer = self._ask(("judge", check.code, loader), self._patience)
+        except (HostLost, UsageError) as lost:
             self.close()
             reason = f"{lost}; it is started again for the next check"
             return self._without_verdict(check, loader, Status.INCONCLUSIVE, reason, started)
         if kind != "result":
+            self.close()
             return self._without_verdict(check, loader, Status.BROKEN, str(answer), started)
         result: Result = answer
         return result
 
     def close(self) -> None:
         """End the observing process and everything below it; safe to call twice."""
-        host, self._host = self._host, None
+        warden, self._warden = self._warden, None
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
-        if host is not None:
-            with contextlib.suppress(psutil.Error):
-                process = psutil.Process(host.pid)
-                process.suspend()  # so that it starts nothing new while its descendants are ended
-                end_descendants(process)
-            host.kill()
-            host.wait()
+        if warden is not None:
+            assert warden.stdin is not None
+            assert warden.stdout is not None
+            warden.stdin.close()
+            try:
+                warden.wait(_PARTING)
+            except subprocess.TimeoutExpired:  # something below it cannot even be killed, as in a dead network mount
+                warden.kill()
+                warden.wait()
+            warden.stdout.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
+    @property
+    def _patience(self) -> float:
+        """Seconds for one judgement: far beyond the deadlines of its observations, for what those cannot see."""
+        return START_PATIENCE + 2 * self.settings.budget + 20 * self.settings.timeout
+
     def _start(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="dataguard-"))
         here, there = socket.socketpair()
-        log = (self._folder / "host.log").open("wb")
-        with log:
-            self._host = subprocess.Popen(
-                [sys.executable, "-m", "dataguard.host", str(there.fileno())],
+        with (self._folder / LOG).open("ab") as log, there:
+            self._warden = subprocess.Popen(
+                [sys.executable, "-m", "dataguard.warden", str(self._folder), str(there.fileno())],
                 pass_fds=[there.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
             )
-        there.close()
         self._pipe = Connection(here.detach())
-        self._pipe.send((self.spelling, self.settings, self._folder, [str(Path.cwd()), *sys.path]))
+        question = (self.spelling, self.settings, self._folder, [str(Path.cwd()), *sys.path])
         try:
-            kind, answer = self._answer(IMPORT_PATIENCE + 4 * self.settings.timeout)
-        except HostLost as lost:
+            kind, answer = self._ask(question, START_PATIENCE)
+            if kind == "importing":
+                kind, answer = self._answer_to_import()
+            if kind == "usage":
+                raise UsageError(answer)
+            if kind == "broken":
+                raise DataguardError(answer)
+        except BaseException:  # Ctrl-C too
             self.close()
-            raise UsageError(f"{self.spelling}: {lost} while its module was imported") from lost
-        if kind == "usage":
-            self.close()
-            raise UsageError(answer)
-        if kind == "broken":
-            self.close()
-            raise DataguardError(answer)
+            raise
         self._loaders, self.environment = answer
 
-    def _ask(self, question: tuple[str, ...], patience: float | None) -> tuple[str, Any]:
+    def _ask(self, question: tuple[Any, ...], patience: float) -> tuple[str, Any]:
         assert self._pipe is not None
-        with contextlib.suppress(BrokenPipeError):  # the answer, or its absence, tells
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the answer, or its absence, tells
             self._pipe.send(question)
         return self._answer(patience)
 
-    def _answer(self, patience: float | None) -> tuple[str, Any]:
-        """Wait for the host. Raises HostLost, with the last lines it printed, when none can come."""
-        assert self._pipe is not None
-        assert self._host is not None
-        if not select.select([self._pipe], [], [], patience)[0]:
-            raise HostLost(f"the observing process gave no answer for {patience:.0f} s")
+    def _answer_to_import(self) -> tuple[str, Any]:
+        """Wait until the user's module is there. Raises UsageError when importing it takes the process down."""
         try:
-            answer: tuple[str, Any] = self._pipe.recv()
-            return answer
-        except (EOFError, ConnectionResetError):
-            status = self._host.wait()
-            raise HostLost(f"the observing process {how_it_ended(status)}{self._last_words()}") from None
+            return self._answer(self._patience)
+        except HostLost as lost:
+            stacks = self._read(STACKS).strip()
+            what = (
+                "importing its module takes too long" if stacks.startswith("Timeout") else f"{lost} during its import"
+            )
+            raise UsageError("\n".join(filter(None, (f"{self.spelling}: {what}", stacks)))) from lost
+
+    def _answer(self, patience: float) -> tuple[str, Any]:
+        """Wait for the host. Raises HostLost, with the last line it printed, when no answer can come."""
+        assert self._pipe is not None
+        assert self._warden is not None
+        assert self._warden.stdout is not None
+        ready = select.select([self._pipe.fileno(), self._warden.stdout.fileno()], [], [], patience)[0]
+        if not ready:
+            raise HostLost(f"the observing process gave no answer for {patience:.0f} s")
+        if self._pipe.fileno() in ready:
+            with contextlib.suppress(EOFError, ConnectionResetError):
+                answer: tuple[str, Any] = self._pipe.recv()
+                return answer
+        raise HostLost(f"the observing process {self._end()}{self._last_words()}")
+
+    def _end(self) -> str:
+        """How the observing process ended, as the warden tells it."""
+        assert self._warden is not None
+        assert self._warden.stdout is not None
+        if not select.select([self._warden.stdout], [], [], _PARTING)[0]:
+            return "ended"
+        status = os.read(self._warden.stdout.fileno(), 16)
+        return how_it_ended(int(status)) if status else "ended"
 
     def _last_words(self) -> str:
+        lines = self._read(LOG).splitlines()
+        return f" ({lines[-1].strip()[:200]})" if lines else ""
+
+    def _read(self, name: str) -> str:
         assert self._folder is not None
-        lines = (self._folder / "host.log").read_text(errors="replace").splitlines()
-        return f" ({lines[-1].strip()})" if lines else ""
+        path = self._folder / name
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def _without_verdict(self, check: Check, loader: str, status: Status, reason: str, started: float) -> Result:
         seconds = time.monotonic() - started

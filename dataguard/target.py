@@ -6,26 +6,33 @@ replaced while it constructs. Subclasses and helper functions stay themselves th
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
+import functools
 import importlib
 import inspect
+import pkgutil
 import re
+import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from dataguard.model import Frame, UsageError
-from dataguard.variants import Loader, copied, overridden
+from dataguard.parts import is_loader, is_product, parts_of
+from dataguard.variants import Loader, overridden
 
 FACTORY_PARAMETERS = ("rank", "world_size", "seed", "epoch", "num_workers", "root")
 """Parameters of a factory that are given by name when its signature has them."""
 
-_STAGES = ("train", "val", "test", "predict")
-_SPELLING = re.compile(r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w.]+):(?P<attribute>[\w.]+)")
+_SPELLING = re.compile(
+    r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w-]+(?:\.[\w-]+)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
+)
+_OWN_FOLDERS = (Path(__file__).parent, Path(__file__).parent / "lab")
+_KINDS = "a DataLoader, a Dataset, a dict, tuple or dataclass of them, or a LightningDataModule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +52,18 @@ class Target:
         Raises UsageError when the source needs unknown arguments or yields no loader; what the user's own
         code raises passes through.
         """
-        with overridden(overrides) as seen:
-            parts = _parts(self, _produce(self, {**(given or {}), **_also_given(overrides)}))
-            loaders = {
-                name: part if isinstance(part, DataLoader) else _loader_of_dataset(part) for name, part in parts.items()
-            }
-            return {
-                name: loader if any(loader is one for one in seen) else copied(loader, overrides)
-                for name, loader in loaders.items()
-            }
+        with overridden(overrides) as construction:
+            product = _produce(self, {**(given or {}), **_also_given(overrides)})
+            parts = _parts(self, product)
+            loaders = {name: part if is_loader(part) else _loader_of_dataset(part) for name, part in parts.items()}
+        variants = {id(loader): construction.variant(loader) for loader in loaders.values()}
+        return {name: variants[id(loader)] for name, loader in loaders.items()}
 
     def build(self, loader: str | None = None, given: Mapping[str, Any] | None = None, **overrides: Any) -> Loader:
         """Build the loader of that name (default: the first) afresh; see `build_all`."""
         loaders = self.build_all(given, **overrides)
+        if loader is not None and loader not in loaders:
+            raise UsageError(f"{self.spelling} has no loader {loader!r}; it has {', '.join(loaders)}")
         return loaders[next(iter(loaders)) if loader is None else loader]
 
 
@@ -70,60 +76,101 @@ def load(spelling: str) -> Target:
     match = _SPELLING.fullmatch(spelling)
     if not match:
         raise UsageError(f"{spelling!r} is not a target{_repaired(spelling)}; write pkg.mod:factory")
-    module = _imported(match["module"], spelling)
-    source: Any = module
+    source = _imported(match["module"], spelling)
     for step in match["attribute"].split("."):
-        if not hasattr(source, step):
-            owner = getattr(source, "__name__", type(source).__name__)
-            raise UsageError(f"{spelling}: {owner} has no attribute {step!r}{_close(step, dir(source))}")
-        source = getattr(source, step)
+        source = _attribute(source, step, spelling)
     return Target(match["name"] or match["attribute"].rpartition(".")[2], spelling, source)
 
 
 def _repaired(spelling: str) -> str:
-    path, _, attribute = spelling.rpartition(":")
-    if path.endswith(".py"):
-        module = path[:-3].strip("./").replace("/", ".").replace("\\", ".")
-        return f" (did you mean {module}:{attribute}?)"
-    if ":" not in spelling and "." in spelling:
-        return f" (did you mean {':'.join(spelling.rsplit('.', 1))}?)"
-    return ""
+    """What was probably meant: a file's path, pytest's `::`, a dot in the colon's place, a call."""
+    name, equals, rest = spelling.rpartition("=")
+    text = re.sub(r"\(.*\)$", "", rest).replace("::", ":")
+    path, colon, attribute = text.rpartition(":") if re.search(r":\w*$", text) else (text, "", "")
+    if path.endswith(".py") or "/" in path or "\\" in path:
+        path = ".".join(_module_parts(path))
+    elif not colon:
+        path, _, attribute = path.rpartition(".")
+    guess = f"{name}{equals}{path}:{attribute or 'factory'}"
+    return f" (did you mean {guess}?)" if _SPELLING.fullmatch(guess) else ""
+
+
+def _module_parts(path: str) -> list[str]:
+    """The steps of the module that lies at a path, as seen from the current directory."""
+    file = Path(path.replace("\\", "/"))
+    if file.is_absolute() and file.is_relative_to(Path.cwd()):
+        file = file.relative_to(Path.cwd())
+    return [part for part in file.with_suffix("").parts if part != "__init__"]
 
 
 def _imported(name: str, spelling: str) -> Any:
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name and (name == error.name or name.startswith(error.name + ".")):
-            missing = f"no module named {error.name!r}"
+    except KeyboardInterrupt:
+        raise
+    # Whatever importing the user's module raises is the user's to see: SystemExit of a script, pytest's Skipped.
+    except BaseException as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{name}.".startswith(f"{missing}."):
             raise UsageError(
-                f"{spelling}: {missing}; it is looked for in the current directory and the installed packages"
+                f"{spelling}: no module named {missing!r}; it is looked for in the current directory and the "
+                f"installed packages{_close(missing, _siblings(missing))}"
             ) from error
-        raise UsageError(f"{spelling}: {_blame(error)}") from error
-    # Whatever importing the user's module raises, SystemExit of an unguarded script included, is the user's to see.
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"{spelling}: importing {name} raised {_blame(error)}") from error
+        guard = " (put what a script does below if __name__ == '__main__':)" if isinstance(error, SystemExit) else ""
+        raise UsageError(f"{spelling}: importing {name} raised {_blame(error)}{guard}") from error
+
+
+def _siblings(module: str) -> list[str]:
+    """The modules that lie where this one was looked for; only the current directory's for one without a package."""
+    package = module.rpartition(".")[0]
+    path = getattr(sys.modules.get(package), "__path__", None) if package else [str(Path.cwd())]
+    return [f"{package}.{found.name}" if package else found.name for found in pkgutil.iter_modules(path or [])]
+
+
+def _attribute(owner: Any, step: str, spelling: str) -> Any:
+    name = getattr(owner, "__name__", type(owner).__name__)
+    try:
+        return getattr(owner, step)
+    except AttributeError:
+        close = _close(step, dir(owner))
+        raise UsageError(f"{spelling}: {name} has no attribute {step!r}{close or _offer(owner)}") from None
+    # A property or a module's own __getattr__ can raise anything.
+    except Exception as error:
+        raise UsageError(f"{spelling}: reading {step!r} of {name} raised {_blame(error)}") from error
+
+
+def _offer(owner: Any) -> str:
+    """What a module defines itself that could be meant."""
+    defined = [name for name, value in vars(owner).items() if _could_be_meant(owner, name, value)]
+    return f"; it has {', '.join(defined[:5])}{', ...' if defined[5:] else ''}" if defined else ""
+
+
+def _could_be_meant(owner: Any, name: str, value: Any) -> bool:
+    own = callable(value) and getattr(value, "__module__", None) == getattr(owner, "__name__", "")
+    return not name.startswith("_") and (own or is_product(value))
 
 
 def _blame(error: BaseException) -> str:
-    frames = [frame for frame in frames_of(error) if "importlib" not in frame.file and frame.file != __file__]
-    if isinstance(error, SyntaxError):
-        return f"{type(error).__name__}: {error}"
-    place = f" at {frames[-1].file}:{frames[-1].line}" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
+    """The error in one line, and the place in the user's code where it was raised."""
+    lines = str(error).strip().splitlines()
+    said = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    frames = [frame for frame in frames_of(error) if "importlib" not in frame.file]
+    placed = not frames or isinstance(error, SyntaxError)
+    return said if placed else f"{said} at {frames[-1].file}:{frames[-1].line}"
 
 
 def frames_of(error: BaseException) -> tuple[Frame, ...]:
-    """The stack on which an exception was raised, outermost frame first, as plain data."""
+    """The stack on which an exception was raised as plain data, outermost frame first, without dataguard's own."""
     return tuple(
         Frame(entry.filename, entry.lineno or 0, entry.name, entry.line or "")
         for entry in traceback.extract_tb(error.__traceback__)
+        if Path(entry.filename).parent not in _OWN_FOLDERS
     )
 
 
-def _close(word: str, known: list[str]) -> str:
+def _close(word: str, known: Iterable[str]) -> str:
     public = [name for name in known if not name.startswith("_")]
-    close = difflib.get_close_matches(word, public, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, public, n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
@@ -134,28 +181,29 @@ def _also_given(overrides: Mapping[str, Any]) -> dict[str, Any]:
 def _produce(target: Target, given: Mapping[str, Any]) -> Any:
     """Call the factory, or take what is there when the target is no factory."""
     source = target.source
-    if _is_part(source) or _is_data_module(source) or not callable(source) or _is_wrapper(source):
+    if is_product(source) or not callable(source):
         return source
-    if inspect.iscoroutinefunction(source):
+    product = source(**_arguments(target, given))
+    if inspect.iscoroutine(product):
+        product.close()
         raise UsageError(f"{target.spelling} is a coroutine function; name a plain function that returns a DataLoader")
-    return source(**_arguments(target, given))
+    return product
 
 
 def _arguments(target: Target, given: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        parameters = inspect.signature(target.source).parameters.values()
-    except (TypeError, ValueError):  # built-in callables have no signature; they are called without arguments
-        return {}
-    values = {"rank": 0, "world_size": 1, "epoch": 0, **given}
+    bound = target.source.keywords if isinstance(target.source, functools.partial) else {}
+    alone = {"rank": 0, "world_size": 1, "epoch": 0}
+    needed = {**alone, "seed": 0, "num_workers": 2}
+    values = {name: value for name, value in alone.items() if name not in bound} | dict(given)
     arguments = {}
-    for parameter in parameters:
+    for parameter in _parameters(target.source):
         named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        required = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
-        if named and parameter.name in FACTORY_PARAMETERS and parameter.name in values:
-            arguments[parameter.name] = values[parameter.name]
-        elif named and required and parameter.name == "num_workers":
-            arguments[parameter.name] = 2
-        elif required and parameter.kind is not parameter.VAR_POSITIONAL:
+        various = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        required = parameter.default is parameter.empty and not various
+        known = {**needed, **values} if required else values
+        if named and parameter.name in FACTORY_PARAMETERS and parameter.name in known:
+            arguments[parameter.name] = known[parameter.name]
+        elif required:
             raise UsageError(
                 f"{target.spelling} needs an argument {parameter.name!r}; write a function without arguments that "
                 f"calls it, and name that one (given by name when accepted: {', '.join(FACTORY_PARAMETERS[:-1])})"
@@ -163,95 +211,48 @@ def _arguments(target: Target, given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _is_part(value: Any) -> bool:
-    return isinstance(value, DataLoader) or (isinstance(value, Dataset) and not isinstance(value, type))
+def _parameters(factory: Callable[..., Any]) -> Iterable[inspect.Parameter]:
+    strings: dict[str, Any] = {}
+    if sys.version_info >= (3, 14):  # a name that only a type checker imports is no reason to fail
+        from annotationlib import Format
 
-
-def _is_map_dataset(value: Any) -> bool:
-    """Any object with integer length and indexing can stand behind a DataLoader, `torch.utils.data.Dataset` or not."""
-    plain = isinstance(value, type | str | bytes | Mapping | list | tuple)
-    return not plain and hasattr(type(value), "__getitem__") and hasattr(type(value), "__len__")
-
-
-def _is_data_module(value: Any) -> bool:
-    return not isinstance(value, type) and callable(getattr(value, "train_dataloader", None))
-
-
-def _is_wrapper(value: Any) -> bool:
-    return not isinstance(value, type) and hasattr(type(value), "__iter__") and bool(_inner_loaders(value))
-
-
-def _inner_loaders(value: Any) -> list[Loader]:
-    """The DataLoaders that a loader-like object holds in its attributes, one level of lists deep."""
-    held = list(getattr(value, "__dict__", {}).values())
-    held += [item for one in held if isinstance(one, list | tuple) for item in one]
-    return [one for one in held if isinstance(one, DataLoader)]
+        strings = {"annotation_format": Format.STRING}
+    try:
+        return inspect.signature(factory, **strings).parameters.values()
+    except (TypeError, ValueError):  # built-in callables have no signature; they are called without arguments
+        return ()
 
 
 def _parts(target: Target, product: Any) -> dict[str, Any]:
     """Every loader (or, without any loader, every dataset) in what the target produced, by name."""
-    found = dict(_walk(product, ""))
-    if any(isinstance(part, DataLoader) for part in found.values()):
-        found = {name: part for name, part in found.items() if isinstance(part, DataLoader)}
+    found = parts_of(product)
     if not found:
-        hint = "; it is a class: name a factory" if isinstance(product, type) else ""
-        what = f"is a {type(product).__name__}" if product is target.source else f"returned {_described(product)}"
-        raise UsageError(
-            f"{target.spelling} {what}, not a DataLoader, a Dataset, a dict, tuple or dataclass of them, "
-            f"or a LightningDataModule{hint}"
-        )
-    return {name or target.name: part for name, part in found.items()}
+        verb = "is" if product is target.source else "returned"
+        raise UsageError(f"{target.spelling} {verb} {_described(product)}, not {_KINDS}")
+    parts = {name or target.name: part for name, part in found}
+    if len(parts) < len(found):
+        names = [name for name, _ in found]
+        double = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"{target.spelling} gives two loaders the name {double!r}; name them differently")
+    return parts
 
 
 def _described(product: Any) -> str:
-    return "None (is a return missing?)" if product is None else f"a {type(product).__name__}"
-
-
-def _walk(product: Any, name: str) -> Iterator[tuple[str, Any]]:
-    def below(step: Any) -> str:
-        return f"{name}.{step}" if name else str(step)
-
-    if _is_part(product):
-        yield name, product
-    elif _is_data_module(product):
-        for stage, loaders in _data_module_loaders(product):
-            yield from _walk(loaders, below(stage))
-    elif isinstance(product, Mapping):
-        for key, value in product.items():
-            yield from _walk(value, below(key))
-    elif isinstance(product, tuple) and hasattr(product, "_fields"):
-        for field in product._fields:
-            yield from _walk(getattr(product, field), below(field))
-    elif isinstance(product, list | tuple):
-        loaders = [item for item in product if _is_part(item)]
-        for position, value in enumerate(product):
-            yield from _walk(value, name if len(loaders) == 1 else below(position))
-    elif dataclasses.is_dataclass(product) and not isinstance(product, type):
-        for item in dataclasses.fields(product):
-            yield from _walk(getattr(product, item.name), below(item.name))
-    elif _is_wrapper(product):
-        inner = _inner_loaders(product)
-        for position, loader in enumerate(inner):
-            yield (name if len(inner) == 1 else below(position)), loader
-    elif _is_map_dataset(product):
-        yield name, product
-
-
-def _data_module_loaders(module: Any) -> Iterator[tuple[str, Any]]:
-    """Prepare a LightningDataModule as its Trainer would, and yield what its own `*_dataloader` hooks return."""
-    hooks = {stage: getattr(module, f"{stage}_dataloader", None) for stage in _STAGES}
-    own = {stage: hook for stage, hook in hooks.items() if callable(hook) and not _inherited_from_lightning(hook)}
-    for prepare, stages in (("prepare_data", ((),)), ("setup", (("fit",), ("test",), ("predict",)))):
-        for arguments in stages:
-            wanted = not arguments or arguments[0] == "fit" or arguments[0] in own
-            if wanted and callable(getattr(module, prepare, None)):
-                getattr(module, prepare)(*arguments)
-    for stage, hook in own.items():
-        yield stage, hook()
-
-
-def _inherited_from_lightning(hook: Callable[..., Any]) -> bool:
-    return (getattr(hook, "__module__", "") or "").partition(".")[0] in ("lightning", "pytorch_lightning")
+    """What was found in place of a loader, with the likely slip."""
+    kind = type(product).__name__
+    if product is None:
+        return "None (is a return missing?)"
+    if isinstance(product, type):
+        return f"the class {product.__name__} (is a call missing?)"
+    if inspect.isroutine(product):
+        return f"the function {product.__name__} (is a call missing?)"
+    if inspect.isgenerator(product):
+        return "a generator (did you mean return in place of yield?)"
+    if callable(getattr(product, "train_dataloader", None)):
+        return f"a {kind} without a *_dataloader hook of its own"
+    if isinstance(product, Mapping | list | tuple):
+        return f"a {kind} without a loader in it" if product else f"an empty {kind}"
+    return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
 
 
 def _loader_of_dataset(dataset: Any) -> Loader:

@@ -1,7 +1,8 @@
 """Variants of a loader: the same one with other constructor arguments.
 
 `overridden` changes `DataLoader.__init__` while the user's factory runs, so that subclasses and helper functions stay
-themselves. `copied` edits a shallow copy, for loaders that were not constructed just now.
+themselves. `Construction.variant` turns what the factory handed out into the variant: a loader that was constructed
+just now is one already; any other is edited in a shallow copy.
 """
 
 from __future__ import annotations
@@ -9,103 +10,262 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler
+from torch.utils.data.dataloader import _BaseDataLoaderIter, default_collate, default_convert
 
 Loader = DataLoader[Any]
 
 _NEEDS_WORKERS = {"prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout"}
-_COPY_EDITS = (
-    "num_workers",
-    "multiprocessing_context",
-    "persistent_workers",
-    "prefetch_factor",
-    "in_order",
-    "timeout",
-    "pin_memory",
-    "worker_init_fn",
-    "generator",
-    "collate_fn",
-    "sampler",
-    "batch_sampler",
-)
+_ORDER = {"batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"}
+_INDEXED = {"shuffle", "sampler", "batch_sampler"}
+_NEWER = {"in_order"}
+"""Arguments that not every supported torch has; an override of one is ignored where it is unknown."""
+_ARGUMENTS = {name for name in inspect.signature(DataLoader.__init__).parameters if name not in ("self", "dataset")}
+
+
+@dataclass(frozen=True, slots=True)
+class Construction:
+    """What happened while `DataLoader.__init__` was overridden: the loaders that were made, and their places."""
+
+    overrides: Mapping[str, Any]
+    made: list[Loader] = field(default_factory=list)
+    places: dict[int, _Place] = field(default_factory=dict)
+    """By the `id` of the loader: where a schedule can come, when one is asked for."""
+
+    def variant(self, loader: Loader) -> Loader:
+        """The loader with the overrides in: itself when it was made with them, else a shallow copy."""
+        workers = self.overrides.get("num_workers", loader.num_workers)
+        if not any(loader is one for one in self.made) or loader.num_workers != workers:
+            loader = copied(loader, self.overrides)
+        else:
+            _shut_started(loader)
+        _postpone_started(loader)
+        if "schedule" in self.overrides and not isinstance(loader.dataset, IterableDataset):
+            self._reschedule(loader)
+        return loader
+
+    def _reschedule(self, loader: Loader) -> None:
+        """Replace the index sampler in place; `DataLoader.__setattr__` forbids it, its `__dict__` does not.
+
+        A subclass may have wrapped its index sampler while it was constructed: then the place inside is taken.
+        """
+        state, slot = vars(loader), _slot(loader)
+        place = self.places.get(id(loader))
+        own = state[slot] if place is None else place.occupant
+        scheduled = self.overrides["schedule"](own, slot == "batch_sampler")
+        if place is None or state[slot] is place:
+            state[slot] = scheduled
+        else:
+            place.occupant = scheduled
 
 
 @contextmanager
-def overridden(overrides: Mapping[str, Any]) -> Iterator[list[Loader]]:
-    """Apply the overrides to every `DataLoader.__init__` that runs inside; yields the loaders it constructed."""
-    original = DataLoader.__init__
+def overridden(overrides: Mapping[str, Any]) -> Iterator[Construction]:
+    """Apply the overrides to every `DataLoader.__init__` that runs inside.
+
+    Raises TypeError for a name that is no argument of it (and not `schedule`).
+    """
+    unknown = set(overrides) - _ARGUMENTS - _NEWER - {"schedule"}
+    if unknown:
+        raise TypeError(f"not an argument of DataLoader: {', '.join(sorted(unknown))}")
+    construction = Construction(overrides)
+    originals = {kind: kind.__init__ for kind in _constructors()}
+    for kind, original in originals.items():
+        setattr(kind, "__init__", _overriding(original, construction))  # noqa: B010 - mypy forbids the plain form
+    try:
+        yield construction
+    finally:
+        for kind, original in originals.items():
+            setattr(kind, "__init__", original)  # noqa: B010 - as above
+
+
+def _constructors() -> list[type[Loader]]:
+    """The classes that take the arguments; torchdata's StatefulDataLoader does not call `DataLoader.__init__`."""
+    stateful = getattr(sys.modules.get("torchdata.stateful_dataloader"), "StatefulDataLoader", None)
+    return [DataLoader] if stateful is None else [stateful, DataLoader]
+
+
+def _overriding(original: Callable[..., None], construction: Construction) -> Callable[..., None]:
     signature = inspect.signature(original)
-    seen: list[Loader] = []
+    overrides = construction.overrides
 
     @functools.wraps(original)
     def init(self: Loader, *args: Any, **kwargs: Any) -> None:
         try:
-            bound = signature.bind(self, *args, **kwargs)
+            arguments = dict(signature.bind(self, *args, **kwargs).arguments)
         except TypeError:
             original(self, *args, **kwargs)  # raises the error the user would have seen
             raise
-        arguments = _edited({**bound.arguments}, overrides, set(signature.parameters))
-        original(**arguments)
-        _reschedule(self, overrides)
-        seen.append(self)
+        if "dataset" not in arguments:  # another library has put a constructor of its own here
+            return original(self, *args, **kwargs)
+        original(**_edited(arguments, overrides))
+        construction.made.append(self)
+        if "schedule" in overrides and not isinstance(self.dataset, IterableDataset):
+            slot = _slot(self)
+            vars(self)[slot] = construction.places[id(self)] = _Place(vars(self)[slot])
+        return None
 
-    DataLoader.__init__ = init  # type: ignore[method-assign]
-    try:
-        yield seen
-    finally:
-        DataLoader.__init__ = original  # type: ignore[method-assign]
-
-
-def _edited(arguments: dict[str, Any], overrides: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
-    """The constructor arguments with the overrides in, and without what would contradict them."""
-    wanted = {name: value for name, value in overrides.items() if name in known}
-    if "batch_sampler" in wanted:
-        for name in ("batch_size", "shuffle", "sampler", "drop_last"):
-            arguments.pop(name, None)
-    elif wanted.keys() & {"sampler", "batch_size", "shuffle", "drop_last"}:
-        replaced = arguments.pop("batch_sampler", None)
-        if replaced is not None:
-            kept = {name: getattr(replaced, name, None) for name in ("sampler", "batch_size", "drop_last")}
-            arguments.update({name: value for name, value in kept.items() if value is not None})
-    if "sampler" in wanted:
-        arguments.pop("shuffle", None)
-    if "shuffle" in wanted:
-        arguments.pop("sampler", None)
-    arguments.update(wanted)
-    if arguments.get("num_workers", 0) == 0:
-        arguments = {name: value for name, value in arguments.items() if name not in _NEEDS_WORKERS}
-    return arguments
+    return init
 
 
-def _reschedule(loader: Loader, overrides: Mapping[str, Any]) -> None:
-    """Replace the index sampler in place; `DataLoader.__setattr__` forbids it, its `__dict__` does not."""
-    if "schedule" in overrides and not isinstance(loader.dataset, IterableDataset):
-        slot = "sampler" if loader.batch_sampler is None else "batch_sampler"
-        vars(loader)[slot] = overrides["schedule"](vars(loader)[slot], slot == "batch_sampler")
+def _edited(arguments: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The constructor arguments with the overrides in, and without what would contradict them.
+
+    An override that torch cannot grant is left out: an order for a stream, what needs workers without any. What the
+    user's own arguments contradict among themselves stays, for torch to raise what it raises for the user.
+    """
+    stream = isinstance(arguments["dataset"], IterableDataset)
+    wanted = {name: value for name, value in overrides.items() if name in _ARGUMENTS}
+    wanted = _without(wanted, _INDEXED) if stream else wanted
+    kept = dict(arguments)
+    own_workers = arguments.get("num_workers", 0)
+    if wanted.get("num_workers", own_workers) == 0:
+        wanted = _without(wanted, _NEEDS_WORKERS)
+        kept = _without(kept, _NEEDS_WORKERS) if own_workers else kept
+    if wanted.get("batch_sampler") is not None:
+        kept, wanted = _without(kept, _ORDER), _without(wanted, _ORDER - {"batch_sampler"})
+    elif wanted.keys() & _ORDER:
+        kept = _taken_apart(kept)
+        kept = _without(kept, {"shuffle"}) if wanted.get("sampler") is not None else kept
+        kept = _without(kept, {"sampler"}) if "shuffle" in wanted else kept
+        if (kept | wanted).get("batch_size", 1) is None:
+            kept, wanted = _without(kept, {"drop_last"}), _without(wanted, {"drop_last"})
+    return kept | wanted
+
+
+def _without(arguments: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in names}
+
+
+def _taken_apart(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with what a `batch_sampler` tells of its sampler, batch size and last batch in its place."""
+    whole = arguments.get("batch_sampler")
+    told = {name: getattr(whole, name, None) for name in ("sampler", "batch_size", "drop_last")}
+    return _without(arguments, {"batch_sampler"}) | {name: value for name, value in told.items() if value is not None}
 
 
 def copied(loader: Loader, overrides: Mapping[str, Any]) -> Loader:
     """A shallow copy with the overrides in, for a loader that the factory did not construct just now.
 
-    It was made at import time and is shared, or its class (torchdata's StatefulDataLoader) never calls
-    `DataLoader.__init__`.
+    It was made at import time and is shared, or its class never calls `DataLoader.__init__`. What the overrides touch
+    is read off a plain loader constructed from the same arguments.
     """
     variant = copy.copy(loader)
     state = vars(variant)
-    current = {"num_workers": loader.num_workers}
-    edited = _edited(current | {"multiprocessing_context": None}, overrides, set(_COPY_EDITS))
-    if edited["num_workers"] == 0:
-        edited |= {"prefetch_factor": None, "persistent_workers": False, "timeout": 0, "multiprocessing_context": None}
-    elif loader.num_workers == 0:
-        edited = {"prefetch_factor": 2} | edited
-    context = edited.pop("multiprocessing_context", None)
-    state.update(edited)
-    state["_iterator"] = None
-    if context is not None or edited["num_workers"] == 0:
-        variant.multiprocessing_context = context
-    _reschedule(variant, overrides)
+    arguments = _arguments_of(loader)
+    touched = {name for name in overrides if name in _ARGUMENTS}
+    touched |= _NEEDS_WORKERS if "num_workers" in touched else set()
+    if "generator" in touched and _shuffles(loader):
+        arguments = _without(arguments, {"sampler"}) | {"shuffle": True}
+        touched.add("sampler")
+    if touched & _ORDER:
+        touched |= _ORDER | {"collate_fn"}
+    if touched:
+        constructor = next(kind for kind in _constructors() if isinstance(loader, kind))
+        plain = constructor(**_edited(arguments, overrides))
+        state.update({name: value for name, value in vars(plain).items() if name in touched})
+        if "multiprocessing_context" in touched:  # a property, stored under another name by each class
+            variant.multiprocessing_context = plain.multiprocessing_context
     return variant
+
+
+def _arguments_of(loader: Loader) -> dict[str, Any]:
+    """The arguments that construct a plain DataLoader like this one."""
+    arguments = {name: getattr(loader, name) for name in _ARGUMENTS - _ORDER if hasattr(loader, name)}
+    arguments["dataset"] = loader.dataset
+    if arguments["collate_fn"] in (default_collate, default_convert):  # torch's choice, which depends on batch_size
+        del arguments["collate_fn"]
+    if loader.num_workers == 0:
+        arguments = _without(arguments, _NEEDS_WORKERS - {"timeout"})
+    if loader.batch_sampler is not None and loader.batch_size is None:
+        return arguments | {"batch_sampler": loader.batch_sampler}
+    arguments |= {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
+    return arguments if isinstance(loader.dataset, IterableDataset) else arguments | {"sampler": loader.sampler}
+
+
+def _shuffles(loader: Loader) -> bool:
+    """Whether the order is what `shuffle=True` makes: it draws from the loader's own generator."""
+    order: Any = loader.sampler
+    whole = type(order) is RandomSampler and not order.replacement and order._num_samples is None
+    return whole and order.generator is loader.generator
+
+
+def _slot(loader: Loader) -> str:
+    """The attribute that holds the sampler from which torch takes what it fetches."""
+    return "sampler" if loader.batch_sampler is None else "batch_sampler"
+
+
+class _Place:
+    """Where a schedule can come: it is the user's own index sampler in every respect until another occupies it.
+
+    A factory may also construct loaders for itself, to take the mean of a dataset, say; theirs stay unoccupied.
+    """
+
+    def __init__(self, occupant: Any) -> None:
+        self.occupant = occupant
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self.occupant)
+
+    def __reduce__(self) -> tuple[type, tuple[Any]]:
+        return _Place, (self.occupant,)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.occupant)
+
+    def __len__(self) -> int:
+        return len(self.occupant)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "occupant":  # not set yet: this object is just being unpickled or copied
+            raise AttributeError(name)
+        return getattr(self.occupant, name)
+
+
+def _started(loader: Loader) -> dict[str, Any]:
+    return {name: value for name, value in vars(loader).items() if isinstance(value, _BaseDataLoaderIter)}
+
+
+def _shut_started(loader: Loader) -> None:
+    for started in _started(loader).values():
+        if hasattr(started, "_shutdown_workers"):
+            started._shutdown_workers()
+
+
+def _postpone_started(loader: Loader) -> None:
+    """Put off the iterators that a subclass starts while it is constructed, as the loaders of YOLO do.
+
+    Their workers would know nothing of what is changed about the loader before it is asked for its first batch.
+    """
+    for name in _started(loader):
+        vars(loader)[name] = None if name == "_iterator" else _Postponed(loader)
+    if "_initial_iter_for_state_dict" in vars(loader):  # StatefulDataLoader would go on with the iterator just removed
+        vars(loader)["_initial_iter_for_state_dict"] = False
+
+
+class _Postponed:
+    """An iterator over a loader that starts when its first batch is asked for."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._iterator: Any = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._iterator is None:
+            self._iterator = self._loader._get_iterator()
+        return next(self._iterator)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or self.__dict__.get("_iterator") is None:
+            raise AttributeError(name)
+        return getattr(self._iterator, name)

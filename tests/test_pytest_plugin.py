@@ -409,7 +409,7 @@ VALUES: Sequence[tuple[str, str, str, object]] = [
     ("start_method", "spawn", "start_method = 'fork'", "spawn"),
     ("fail_on", "error", "fail_on = 'note'", "error"),
     ("roles", "a=val", "roles = {a = 'train'}", {"a": "val"}),
-    ("expect", "DG101[a]=x = y", "expect = {DG101 = 'old'}", {"DG101[a]": "x = y"}),
+    ("expect", "DG101[a]=x = y", "expect = {\"DG101[a]\" = 'old'}", {"DG101[a]": "x = y"}),
 ]
 FLAGS = {option.setting: option for option in OPTIONS}
 

@@ -46,16 +46,9 @@ def dg001_crashing_loader(lab: Lab) -> Judgement:
         return Looked({})
     epoch = lab.epoch
     refused = [batch.incident for batch in epoch.batches if batch.incident and batch.incident.stage == "collate"]
-    if refused and not refused[0].out_of_shared_memory and _always(lab):
+    if refused and not refused[0].out_of_shared_memory and all(batch.refuses_each for batch in epoch.batches):
         yield _finding(lab, refused[0])
     return Looked(epoch.exercised)
-
-
-def _always(lab: Lab) -> bool:
-    """Whether collate_fn fails on every batch, even on copies of one sample; otherwise samples do not fit together."""
-    if lab.facts.kind == "map" and lab.facts.batched:
-        return all(trial.incident for trial in lab.collating.alone)
-    return all(batch.incident for batch in lab.epoch.batches)
 
 
 def _finding(lab: Lab, incident: Incident) -> Finding:
@@ -68,7 +61,7 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
         "hint": known,
     }
     return Finding(
-        message=f"{incident.where} raised {incident.message.splitlines()[0]}",
+        message=f"{incident.where} raised {incident.headline}",
         evidence={name: value for name, value in evidence.items() if value is not None},
         at=incident.location,
         repro=lab.repro(f".dataset[{incident.index}]") if incident.stage == "sample" and incident.index else None,

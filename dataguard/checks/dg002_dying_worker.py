@@ -45,6 +45,7 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
         "likely": _LIKELY.get(incident.signal or "", "os._exit or sys.exit was called" if incident.exit_code else None),
         "last index": incident.index,
         "worker": incident.worker,
+        "stacks": incident.stacks or None,
         "output": incident.output or None,
     }
     return Finding(

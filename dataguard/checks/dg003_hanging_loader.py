@@ -52,7 +52,7 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
 
 def _unpicklable(incident: Incident, count: int, total: int) -> Finding:
     return Finding(
-        message=f"the batch cannot be sent to the main process, which would wait for ever: {incident.message}",
+        message=f"the batch cannot be sent to the main process, which would wait for ever: {incident.headline}",
         evidence={
             "batches": f"{count} of {total}",
             "worker": incident.worker,

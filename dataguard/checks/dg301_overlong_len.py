@@ -22,7 +22,7 @@ def dg301_overlong_len(lab: Lab) -> Judgement:
     """
     ends = lab.ends
     if ends.first_failing is not None and ends.last.incident is not None:
-        missing, raised = ends.length - ends.first_failing, ends.last.incident.message
+        missing, raised = ends.length - ends.first_failing, ends.last.incident.headline
         yield Finding(
             message=f"len(dataset) is {ends.length}, but index {ends.first_failing} raises {raised}",
             evidence={

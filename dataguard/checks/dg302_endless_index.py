@@ -22,37 +22,46 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     """
     ends = lab.ends
     looked = {"reads": ends.reads}
-    if ends.first_failing is not None or any(answer.incident for answer in ends.beyond):
+    if ends.first_failing is not None or ends.beyond[0].incident:
         return Looked(looked)
-    twins = [(answer.index, _twin(answer, ends)) for answer in ends.beyond[:3]]
-    if all(twin is not None for _, twin in twins):
-        index, twin = twins[0]
-        clamped = all(found == ends.length - 1 for _, found in twins)
-        yield Finding(
-            message=f"dataset[{index}] is dataset[{twin}], although len(dataset) is {ends.length}",
-            evidence={
-                "beyond the end": {f"dataset[{index}]": f"dataset[{twin}]" for index, twin in twins},
-                "likely": "the index is clamped" if clamped else "the index is taken modulo the number of items",
-            },
-            repro=lab.repro(f".dataset[{index}]"),
+    answered = [answer for answer in ends.beyond if not answer.incident]
+    twins = {answer.index: _twin(answer, ends) for answer in answered}
+    if None in twins.values():
+        return Looked(
+            looked, note=f"dataset[{ends.length}] does not raise IndexError: iteration goes on beyond the end"
         )
-        return Looked(looked)
-    return Looked(looked, note=f"dataset[{ends.length}] does not raise IndexError: `for sample in dataset` never ends")
+    clamped = set(twins.values()) == {ends.length - 1} and len(twins) > 1
+    yield Finding(
+        message=f"dataset[{ends.length}] is dataset[{twins[ends.length]}], although len(dataset) is {ends.length}",
+        evidence={
+            "beyond the end": {f"dataset[{index}]": f"dataset[{twin}]" for index, twin in twins.items()},
+            "likely": "the index is clamped" if clamped else "the index wraps round",
+        },
+        repro=lab.repro(f".dataset[{ends.length}]"),
+    )
+    return Looked(looked)
 
 
 def _twin(answer: Answer, ends: Ends) -> int | None:
-    """The index inside the range whose sample this is, judged by the leaves that do not change from draw to draw."""
-    stable = _stable_paths(ends)
-    wanted = _content(answer, stable)
-    if len({_content(inside, stable) for inside in ends.inside}) < 2:  # all samples look alike: a twin says nothing
-        return None
-    return next((inside.index for inside in ends.inside if _content(inside, stable) == wanted), None)
+    """An index inside the range with the same content, judged by leaves that tell samples apart; None without one.
+
+    Each such leaf must have its like somewhere in the range: a dataset of pairs may wrap each half by itself.
+    """
+    landed = None
+    for path in _telling_paths(ends):
+        wanted = _digest(answer, path)
+        landed = next((inside.index for inside in ends.inside if _digest(inside, path) == wanted), None)
+        if landed is None:
+            return None
+    return landed
 
 
-def _stable_paths(ends: Ends) -> set[str]:
-    first = {leaf.path: leaf.digest for leaf in ends.inside[0].leaves}
-    return {leaf.path for leaf in ends.twice.leaves if first.get(leaf.path) == leaf.digest}
+def _telling_paths(ends: Ends) -> list[str]:
+    """Leaves that stay the same from draw to draw and differ from sample to sample."""
+    paths = [leaf.path for leaf in ends.twice.leaves if _digest(ends.inside[0], leaf.path) == leaf.digest]
+    counts = {path: len({_digest(inside, path) for inside in ends.inside}) for path in paths}
+    return [path for path, count in counts.items() if count > 0.8 * len({inside.index for inside in ends.inside})]
 
 
-def _content(answer: Answer, paths: set[str]) -> tuple[tuple[str, bytes], ...]:
-    return tuple((leaf.path, leaf.digest) for leaf in answer.leaves if leaf.path in paths)
+def _digest(answer: Answer, path: str) -> bytes | None:
+    return next((leaf.digest for leaf in answer.leaves if leaf.path == path), None)

@@ -24,23 +24,20 @@ def dg401_ragged_collate(lab: Lab) -> Judgement:
     """
     if not lab.facts.batched:
         raise NotApplicable("automatic batching is off (batch_size=None): nothing is collated")
-    seen = {sample.index: sample for sample in lab.epoch.samples}
-    met = [batch for batch in lab.epoch.batches if batch.incident and batch.incident.stage == "collate"]
-    if lab.facts.kind == "stream":
-        if met and len(met) < len(lab.epoch.batches):
-            yield _finding(lab, met[0], {})
-        return Looked(lab.epoch.exercised)
-    trials = lab.collating
-    lonely = {trial.indices[0] for trial in trials.alone if trial.incident}
-    if trials.alone and len(lonely) == trials.kinds:
+    epoch = lab.epoch
+    if epoch.batches and all(batch.refuses_each for batch in epoch.batches):
         raise NotApplicable("collate_fn fails on every batch: see DG001")
-    # Samples that fail even on their own (all of a batch filtered away) are no evidence unless others fail with them.
-    failing = [trial for trial in trials.pairs if trial.incident and not lonely.issuperset(trial.indices)]
-    if failing and (met or lab.facts.mixes_samples):
-        yield _finding(lab, failing[0], seen)
-    elif met:
-        yield _finding(lab, met[0], seen)
-    return Looked(lab.epoch.exercised | {"pairs": len(trials.pairs), "structures": trials.kinds})
+    failing = [batch for batch in epoch.batches if batch.incident and batch.incident.stage == "collate"]
+    pairs = kinds = 0
+    if lab.facts.kind == "map" and lab.facts.mixes_samples:
+        trials = lab.collating
+        pairs, kinds = len(trials.pairs), trials.kinds
+        # A pair that fails sample by sample (all of it filtered away) is no evidence about the mixture.
+        clashing = [one for one in trials.pairs if one.incident and one.incident.stage == "collate"]
+        failing = [trial for trial in clashing if not trial.refuses_each] or failing
+    if failing:
+        yield _finding(lab, failing[0], {sample.index: sample for sample in epoch.samples})
+    return Looked(epoch.exercised | {unit: n for unit, n in (("pairs", pairs), ("structures", kinds)) if n})
 
 
 def _finding(lab: Lab, batch: BatchRecord, seen: Mapping[Index, SampleRecord]) -> Finding:
@@ -48,7 +45,7 @@ def _finding(lab: Lab, batch: BatchRecord, seen: Mapping[Index, SampleRecord]) -
     indices = list(dict.fromkeys(batch.indices))
     samples = [seen[index] for index in indices if index in seen]
     difference = _difference(samples[0], samples[-1]) if len(samples) > 1 else ""
-    what = f"samples {indices}" if len(indices) > 1 else f"sample {indices[0]}"
+    what = "samples of a stream" if None in indices else f"samples {indices}"
     return Finding(
         message=f"collate_fn fails on {what}: {difference or batch.incident.message.splitlines()[0]}",
         evidence={"exception": batch.incident.message, "samples": [str(index) for index in indices]},

@@ -30,6 +30,8 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
     if facts.role != "train":
         raise NotApplicable(f"role is {facts.role}: a single sample does no harm in evaluation")
     epoch = lab.epoch
+    if epoch.limit is not None:
+        raise NotApplicable("the dataset is shorter than it says: see DG301")
     sizes = epoch.sizes or (tuple(batch.size for batch in epoch.batches) if epoch.whole else None)
     if sizes is None:
         raise Undecided("the stream was not read to its end, so that its last batches are unknown: raise --samples")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, Severity, check
+from dataguard.model import Finding, Judgement, LoaderFailed, Looked, NotApplicable, Severity, Undecided, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
-    from dataguard.lab.records import Leaf, SampleRecord
+    from dataguard.lab.records import Leaf
 
 
 @check("DG501", "non-finite-sample", Severity.ERROR)
@@ -22,19 +22,29 @@ def dg501_non_finite_sample(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/generated/torch.isfinite.html
     """
     epoch = lab.epoch
-    bad = [(sample, _worst(sample.leaves)) for sample in epoch.samples if _worst(sample.leaves)]
-    for path in dict.fromkeys(leaf.path for _, leaf in bad if leaf):
-        yield _in_samples(lab, path, [(sample, leaf) for sample, leaf in bad if leaf and leaf.path == path])
-    if not bad:
-        for batch in epoch.batches:
-            leaf = _worst(batch.leaves)
-            if leaf:
-                yield Finding(
-                    message=f"batch{leaf.path} holds {_counts(leaf)}, none of its samples does: collate_fn makes it",
-                    evidence={"indices": [str(index) for index in batch.indices[:16]], "worker": batch.worker},
-                )
-                break
-    return Looked(epoch.exercised)
+    seen = [(sample.shown, sample.leaves) for sample in epoch.samples] + _at_the_ends(lab)
+    bad = [(index, leaf) for index, leaves in seen for leaf in [_worst(leaves)] if leaf]
+    for path in dict.fromkeys(leaf.path for _, leaf in bad):
+        yield _in_samples(lab, [(index, leaf) for index, leaf in bad if leaf.path == path], len(seen))
+    spoilt = None if bad else next((batch for batch in epoch.batches if _worst(batch.leaves)), None)
+    if spoilt:
+        leaf = _worst(spoilt.leaves)
+        where = f"batch{leaf.path if leaf else ''}"
+        yield Finding(
+            message=f"{where} holds {_counts(leaf)}, and none of its samples does: collate_fn makes it",
+            evidence={"indices": [str(index) for index in spoilt.indices[:16]], "worker": spoilt.worker},
+        )
+    return Looked({**epoch.exercised, "samples": len(seen)})
+
+
+def _at_the_ends(lab: Lab) -> list[tuple[str | None, tuple[Leaf, ...]]]:
+    """The first and last samples of a map-style dataset, which an ordinary epoch may not have read."""
+    try:
+        ends = lab.ends
+    except (LoaderFailed, NotApplicable, Undecided):
+        return []
+    known = {sample.index for sample in lab.epoch.samples}
+    return [(str(answer.index), answer.leaves) for answer in ends.inside if answer.index not in known]
 
 
 def _worst(leaves: Iterable[Leaf]) -> Leaf | None:
@@ -42,21 +52,19 @@ def _worst(leaves: Iterable[Leaf]) -> Leaf | None:
     return next((leaf for leaf in leaves if (leaf.nan or leaf.inf) and not leaf.mask), None)
 
 
-def _counts(leaf: Leaf) -> str:
-    return " and ".join(f"{count} {name}" for count, name in ((leaf.nan, "NaN"), (leaf.inf, "Inf")) if count)
+def _counts(leaf: Leaf | None) -> str:
+    counts = ((leaf.nan, "NaN"), (leaf.inf, "Inf")) if leaf else ()
+    return " and ".join(f"{count} {name}" for count, name in counts if count)
 
 
-def _in_samples(lab: Lab, path: str, bad: list[tuple[SampleRecord, Leaf]]) -> Finding:
-    sample, leaf = bad[0]
-    known = sample.shown is not None
-    where = f"dataset[{sample.shown}]" if known else f"sample {sample.position} of batch {sample.batch}"
+def _in_samples(lab: Lab, bad: list[tuple[str | None, Leaf]], looked_at: int) -> Finding:
+    index, leaf = bad[0]
     return Finding(
-        message=f"sample{path} of {where} holds {_counts(leaf)}",
+        message=f"sample{leaf.path} of {'a stream' if index is None else f'dataset[{index}]'} holds {_counts(leaf)}",
         evidence={
-            "samples with it": f"{len(bad)} of {len(lab.epoch.samples)} looked at",
-            "indices": [one.shown for one, _ in bad[:16] if one.shown is not None],
+            "samples with it": f"{len(bad)} of {looked_at} looked at",
+            "indices": list(dict.fromkeys(one for one, _ in bad if one is not None))[:16],
             "shape": list(leaf.shape or ()),
-            "worker": sample.worker,
         },
-        repro=lab.repro(f".dataset[{sample.shown}]{path}") if known else None,
+        repro=None if index is None else lab.repro(f".dataset[{index}]{leaf.path}"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import permutations
 from pathlib import Path
 
 from dataguard.lab.drive import drive
@@ -15,29 +15,16 @@ from dataguard.lab.spy import Plan
 from dataguard.model import NotApplicable
 from dataguard.variants import Loader
 
-MOST_KINDS = 12
-"""How many kinds of sample are paired with each other at most: 66 pairs."""
+MOST_KINDS = 10
+"""How many kinds of sample are paired at most: 90 ordered pairs, for default_collate minds which dtype comes first."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollateTrials:
-    """The outcome of every trial. `alone` are samples paired with themselves, `pairs` those of different structure."""
+    """The outcome of every pair of samples that differ in structure, and how many structures there are."""
 
-    alone: tuple[BatchRecord, ...]
     pairs: tuple[BatchRecord, ...]
     kinds: int
-
-
-def choose_trials(epoch: EpochTrace) -> tuple[tuple[Index, Index], ...]:
-    """One sample of each structure seen, with itself first and then with every other one."""
-    kinds: dict[object, Index] = {}
-    for sample in epoch.samples:
-        if sample.index is not None:
-            kinds.setdefault(sample.structure, sample.index)
-    chosen = list(kinds.values())[:MOST_KINDS]
-    if not chosen:
-        raise NotApplicable("the sampler's indices are not numbers, strings or tuples that could be asked for again")
-    return (*((index, index) for index in chosen), *combinations(chosen, 2))
 
 
 def run_trials(
@@ -48,9 +35,18 @@ def run_trials(
     drive(loader, Plan(folder, keep_going=True))
 
 
+def choose_trials(epoch: EpochTrace) -> list[tuple[Index, Index]]:
+    """Pairs of samples of each two structures seen, in both orders."""
+    kinds: dict[object, Index] = {}
+    for sample in epoch.samples:
+        if sample.index is not None:
+            kinds.setdefault(sample.structure, sample.index)
+    if not kinds:
+        raise NotApplicable("the sampler's indices are not numbers, strings or tuples that could be asked for again")
+    return list(permutations(list(kinds.values())[:MOST_KINDS], 2))
+
+
 def read_trials(folder: Path, trials: Sequence[tuple[Index, Index]]) -> CollateTrials:
-    """Sort the outcomes; trials that the budget cut off are missing."""
-    outcomes = [record for record in read_spools(folder) if isinstance(record, BatchRecord)]
-    alone = tuple(record for record in outcomes if len(set(record.indices)) == 1)
-    pairs = tuple(record for record in outcomes if len(set(record.indices)) > 1)
-    return CollateTrials(alone, pairs, sum(first == second for first, second in trials))
+    """Collect the outcomes; trials that the budget cut off are missing."""
+    outcomes = tuple(record for record in read_spools(folder) if isinstance(record, BatchRecord))
+    return CollateTrials(outcomes, len({index for pair in trials for index in pair}) or 1)

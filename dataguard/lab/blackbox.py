@@ -40,7 +40,7 @@ class BlackBox:
     def mark(self, worker: int | None, stage: str, index: object = None) -> None:
         """Note that this process now does `stage`, with the index it works on."""
         self._marks += 1
-        shown = b"" if index is None else repr(index).encode()[:128]
+        shown = b"" if index is None else _shown(index)
         seat = 0 if worker is None else min(worker + 1, SEATS - 1)
         _SEAT.pack_into(self._memory, seat * _SEAT.size, self._marks, os.getpid(), stage.encode()[:12], shown)
 
@@ -57,3 +57,10 @@ class BlackBox:
                 shown = index.rstrip(b"\0").decode(errors="replace") or None
                 marks.append(LastMark(seat - 1 if seat else None, pid, stage.rstrip(b"\0").decode(), shown))
         return marks
+
+
+def _shown(index: object) -> bytes:
+    try:
+        return repr(index).encode(errors="replace")[:128]
+    except Exception:  # noqa: BLE001 - the index is an object of the user's own, whose __repr__ may do anything
+        return type(index).__name__.encode()[:128]

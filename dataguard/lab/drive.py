@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
 from typing import Any
 
+from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.isolation import tail
@@ -32,9 +35,9 @@ class Ride:
 
 
 def drive(
-    loader: Loader, plan: Plan, *, epochs: int = 1, batches: int | None = None, seconds: float = 1e9
+    loader: Loader, plan: Plan, *, batches: Sequence[int | None] = (None,), seconds: float = math.inf
 ) -> list[Ride]:
-    """Iterate the loader for `epochs` epochs of at most `batches` batches and about `seconds` seconds each.
+    """Iterate the loader for one epoch for each of `batches`, of at most so many batches and about `seconds` seconds.
 
     Raises LoaderFailed with the incident when the user's code does not get through.
     """
@@ -48,12 +51,12 @@ def drive(
     rides = []
     iterator: Any = None
     try:
-        for epoch in range(epochs):
+        for epoch, most in enumerate(batches):
             announce_epoch(loader, epoch)
             spy.epoch = epoch
             watcher.box.mark(None, "iterate")
             iterator = iter(loader)
-            rides.append(_ride(iterator, watcher, batches, seconds))
+            rides.append(_ride(iterator, watcher, most, seconds))
             if not loader.persistent_workers:
                 _shut(iterator)
     # Whatever escapes from the user's loader, SystemExit included, ends here as an incident.
@@ -106,8 +109,9 @@ def _shut(iterator: Any) -> None:
 def _failure(error: BaseException, iterator: Any, plan: Plan, loader: Loader) -> LoaderFailed:
     """Tell apart what a worker raised, a worker that died, and what the main process raised."""
     failures = [record.incident for record in read_spools(plan.folder) if isinstance(record, Failure)]
-    dead = _dead_worker(iterator)
-    if failures and not (dead and failures[0].error_type == "SystemExit"):
+    leaving = bool(failures) and failures[0].error_type == "SystemExit"
+    dead = _dead_worker(iterator, 2.0 if leaving else 0.1, "exited unexpectedly" in str(error))
+    if failures and not (dead and leaving):
         first = failures[0]
         return LoaderHung(first) if first.stage == "transfer" else LoaderRaised(first)
     if dead and isinstance(error, RuntimeError):
@@ -119,25 +123,31 @@ def _failure(error: BaseException, iterator: Any, plan: Plan, loader: Loader) ->
     return LoaderRaised(incident)
 
 
-def _dead_worker(iterator: Any) -> tuple[int, int] | None:
-    """The first worker that ended abnormally, with its exit code."""
-    for number, process in enumerate(getattr(iterator, "_workers", ())):
-        process.join(timeout=0.1)
-        if process.exitcode:
-            return number, process.exitcode
-    return None
+def _dead_worker(iterator: Any, patience: float, ended_early: bool) -> tuple[int, int] | None:
+    """The first worker that ended abnormally, with its exit code, if one does so within `patience` seconds.
+
+    Exit code 0 is abnormal as well where torch says that a worker `ended_early`.
+    """
+    workers = getattr(iterator, "_workers", ())
+    wait([process.sentinel for process in workers], timeout=patience)
+    codes = [(number, process.exitcode) for number, process in enumerate(workers)]
+    failed = [(number, code) for number, code in codes if code]
+    return next(iter(failed or [(number, code) for number, code in codes if code == 0 and ended_early]), None)
 
 
 def _death_of(worker: int, code: int, plan: Plan) -> Incident:
     box = BlackBox(plan.folder / "blackbox")
     mark = next((mark for mark in box.last() if mark.worker == worker), None)
     name = signal_name(-code) if code < 0 else None
+    left = stacks.left(mark.pid, plan.folder) if mark else ""
     return Incident(
         stage=mark.stage if mark else "init",
         message=f"worker {worker} {how_it_ended(code)}",
+        frames=stacks.frames(left),
         index=mark.index if mark else None,
         worker=worker,
         signal=name,
         exit_code=None if name else code,
+        stacks=left,
         output=tail(plan.folder),
     )

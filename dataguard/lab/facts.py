@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from torch.utils.data.dataloader import default_collate
 
 from dataguard.variants import Loader
 
@@ -27,7 +35,7 @@ class LoaderFacts:
 
     `kind` is "map" or "stream"; `length` is `len(dataset)` or None; `batched` tells whether torch collates batches;
     `prefetch` is None without workers; `role` is train, val, test or None when nothing tells;
-    `mixes_samples` that any two may meet in a batch, because torch's own BatchSampler cuts batches of several.
+    `mixes_samples` that any two may meet in a batch, because torch's own samplers shuffle and cut them.
     """
 
     name: str
@@ -46,6 +54,7 @@ class LoaderFacts:
     shuffled: bool
     sampler: str
     collate: str
+    default_collate: bool
     mixes_samples: bool
     sharing: str
 
@@ -54,7 +63,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
     """Read one loader; calls nothing of the user's but `len(dataset)`."""
     index_sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     order = getattr(index_sampler, "sampler", index_sampler)
-    shuffled = isinstance(order, _RANDOM) or getattr(order, "shuffle", False) is True
+    shuffled = _is_shuffler(order) or getattr(order, "shuffle", False) is True
     stream = isinstance(loader.dataset, IterableDataset)
     context = loader.multiprocessing_context
     method = context.get_start_method() if context is not None else multiprocessing.get_start_method()
@@ -75,9 +84,15 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         shuffled=shuffled,
         sampler=type(order).__name__,
         collate=getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__),
-        mixes_samples=type(index_sampler) is BatchSampler and index_sampler.batch_size > 1,
+        default_collate=loader.collate_fn is default_collate,
+        mixes_samples=type(index_sampler) is BatchSampler and index_sampler.batch_size > 1 and _is_shuffler(order),
         sharing=torch.multiprocessing.get_sharing_strategy(),
     )
+
+
+def _is_shuffler(order: Any) -> bool:
+    """Whether this sampler of torch's own shuffles; one of the user's may keep samples apart on purpose."""
+    return isinstance(order, _RANDOM) or (type(order) is DistributedSampler and order.shuffle)
 
 
 def _role(name: str) -> str | None:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import os
 import pickle
-import select
-import signal
+import re
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
-import psutil
-
+from dataguard import leftovers
+from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
-from dataguard.model import DataguardError, Incident, LoaderDied, LoaderHung
-from dataguard.processes import die_with_parent, end_descendants, family, how_it_ended, is_janitor, signal_name
+from dataguard.lab.incidents import incident_of
+from dataguard.model import DataguardError, Incident, LoaderDied, LoaderHung, LoaderRaised
+from dataguard.processes import (
+    descendants,
+    die_with_parent,
+    effort,
+    end_descendants,
+    family,
+    how_it_ended,
+    is_janitor,
+    signal_name,
+)
 
 T = TypeVar("T")
-
-DUMP_SIGNAL = getattr(signal, "SIGRTMIN", signal.SIGUSR2)
-"""Asks a process to write its Python stacks; a real-time signal, which user code hardly ever claims."""
 
 PATIENCE = 3
 """A loader that makes no progress but burns CPU or reads files gets this many times the timeout."""
@@ -37,16 +43,6 @@ class Broke(DataguardError):
     """Code of dataguard's own raised inside an observation; the message is the traceback."""
 
 
-def register_stack_dump(folder: Path) -> None:
-    """Let this process write its stacks into a file of its own when `DUMP_SIGNAL` arrives."""
-    file = (folder / f"{os.getpid()}.stacks").open("w", encoding="utf-8")
-    faulthandler.register(DUMP_SIGNAL, file=file, all_threads=True, chain=False)
-    _kept_open.append(file)  # faulthandler holds only the descriptor
-
-
-_kept_open: list[IO[str]] = []
-
-
 def isolated(function: Callable[[], T], folder: Path, *, timeout: float, allowed: float) -> T:
     """Run `function` in a fork and return what it returns.
 
@@ -56,24 +52,22 @@ def isolated(function: Callable[[], T], folder: Path, *, timeout: float, allowed
     """
     box = BlackBox(folder / "blackbox")
     box.mark(None, "factory")
-    receiving, sending = os.pipe()
+    bystanders = descendants()  # a Manager that the user's module started: it serves every observation
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        os.close(receiving)
-        _child(function, sending, folder)
-    os.close(sending)
+        _child(function, folder, parent)
     try:
-        answer = _await(receiving, pid, box, folder, timeout, allowed)
-        status = _reap(pid)
+        status = _await(pid, box, folder, timeout, allowed)
     finally:
-        os.close(receiving)
-        end_descendants(psutil.Process())
+        ended = end_descendants(spare=bystanders)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
-    try:
-        kind, value = pickle.loads(answer)
-    except (EOFError, pickle.UnpicklingError):  # it ended before it could answer, or in the middle of answering
-        raise LoaderDied(_death(status, box, folder)) from None
+        leftovers.remove_tensors({pid, *ended, *(mark.pid for mark in box.last())})
+    answer = folder / _ANSWER
+    if not answer.exists():
+        raise LoaderDied(_death(pid, status, box, folder))
+    kind, value = pickle.loads(answer.read_bytes())
     if kind == "returned":
         result: T = value
         return result
@@ -82,98 +76,130 @@ def isolated(function: Callable[[], T], folder: Path, *, timeout: float, allowed
     raise Broke(value)
 
 
-def _child(function: Callable[[], Any], sending: int, folder: Path) -> None:
+_ANSWER = "answer"
+
+
+def _child(function: Callable[[], Any], folder: Path, parent: int) -> None:
     """The life of the fork; never returns."""
-    os.setsid()
-    die_with_parent()
-    register_stack_dump(folder)
-    with (folder / "output").open("wb", buffering=0) as output:
-        os.dup2(output.fileno(), 1)
-        os.dup2(output.fileno(), 2)
     try:
-        answer: tuple[str, Any] = ("returned", function())
+        os.setsid()
+        die_with_parent(parent)
+        stacks.register(folder)
+        with (folder / _OUTPUT).open("ab", buffering=0) as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        own = os.getpid()
+        answer = _outcome(function, folder)
+        if os.getpid() == own:  # and not a fork that the user's code forgot to end
+            # A file and not a pipe: user code may close every descriptor, or leave a process behind that holds them.
+            unfinished = folder / f"{_ANSWER}.part"
+            unfinished.write_bytes(pickle.dumps(answer))
+            unfinished.rename(folder / _ANSWER)
+    finally:
+        os._exit(0)
+
+
+def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
+    try:
+        return "returned", function()
     except DataguardError as error:
-        answer = ("failed", error)
-    except BaseException:  # noqa: BLE001 - a bug of ours: it must reach the report as BROKEN, not vanish
-        answer = ("broke", traceback.format_exc())
-    with contextlib.suppress(BrokenPipeError), os.fdopen(sending, "wb") as pipe:
-        pickle.dump(answer, pipe)
-    os._exit(0)
+        return "failed", error
+    except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
+        mark = BlackBox(folder / "blackbox").last()[0]
+        incident = replace(incident_of(error, mark.stage), index=mark.index)
+        if _is_theirs(incident):
+            return "failed", LoaderRaised(incident)
+        return "broke", traceback.format_exc()
 
 
-def _await(receiving: int, pid: int, box: BlackBox, folder: Path, timeout: float, allowed: float) -> bytes:
-    """Collect the answer until the pipe closes; raises when nothing moves or the time is up."""
-    received = bytearray()
-    started = moved = time.monotonic()
-    progress, effort, busy_since = box.progress(), _effort(pid), moved
+def _is_theirs(incident: Incident) -> bool:
+    """Whether the user's loader raised, called from ours: a frame of theirs or of torch's is below the last of ours.
+
+    torch's alone are there when `len(loader)` meets a dataset whose `__len__` returns a negative number.
+    """
+    package = str(Path(__file__).parents[1])
+    ours = max((depth for depth, frame in enumerate(incident.frames) if frame.file.startswith(package)), default=-1)
+    below = incident.frames[ours + 1 :]
+    return incident.own_frame in below or any(_LOADING.search(frame.file) for frame in below)
+
+
+_LOADING = re.compile(r"[/\\]torch[/\\]utils[/\\]data[/\\]")
+
+
+def _await(pid: int, box: BlackBox, folder: Path, timeout: float, allowed: float) -> int:
+    """Wait for the fork and return its exit status; raises when nothing moves or the time is up."""
+    started = moved = busy_since = time.monotonic()
+    progress, spent = box.progress(), effort(pid)
     while True:
-        if select.select([receiving], [], [], 0.05)[0]:
-            chunk = os.read(receiving, 1 << 20)
-            received += chunk
-            if not chunk:
-                return bytes(received)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
         now = time.monotonic()
         if (current := box.progress()) != progress:
             progress, moved, busy_since = current, now, now
-            effort = _effort(pid)
+            spent = effort(pid)
         if now - started > allowed and progress > 2:
             raise OutOfTime(f"cut short after {allowed:.0f} s")
-        if now - moved > timeout:
-            spent = _effort(pid)
-            if spent - effort < 0.2 * timeout or now - busy_since > PATIENCE * timeout:
+        if now - moved > (timeout if _all_alive(box) else max(timeout, _TORCH_NOTICES)):
+            before, spent = spent, effort(pid)
+            if spent - before < 0.2 * timeout or now - busy_since > PATIENCE * timeout:
                 raise LoaderHung(_hang(pid, box, folder, now - busy_since))
-            moved, effort = now, spent
-        if _ended(pid) and not select.select([receiving], [], [], 0.1)[0]:
-            return bytes(received)  # a stray descendant still holds the pipe open
+            moved = now
+        _keep_short(folder / _OUTPUT)
+        time.sleep(_GLANCE)
 
 
-def _effort(pid: int) -> float:
-    """CPU seconds plus megabytes read by the process and its descendants: grows while something is being done."""
-    total = 0.0
-    for process in family(pid):
-        with contextlib.suppress(psutil.Error):
-            times = process.cpu_times()
-            total += times.user + times.system
-            if hasattr(process, "io_counters"):
-                total += process.io_counters().read_chars / 1e6
-    return total
+def _all_alive(box: BlackBox) -> bool:
+    """Whether every worker that made a mark still runs."""
+    workers = {mark.pid for mark in box.last() if mark.worker is not None}
+    return workers <= {process.pid for process in descendants()}
 
 
-def _ended(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return True
+_GLANCE = 0.02
+_TORCH_NOTICES = 6.0
+"""Seconds after which torch's main process has noticed a worker that left without an error; it looks every 5 s."""
+_OUTPUT = "output"
+_MOST_OUTPUT = 64_000_000
 
 
-def _reap(pid: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def _keep_short(output: Path) -> None:
+    """Start the file again that the user's code prints into before it fills the disk; it is open for appending."""
+    with contextlib.suppress(OSError):
+        if output.stat().st_size > _MOST_OUTPUT:
+            os.truncate(output, 0)
 
 
-def _death(status: int, box: BlackBox, folder: Path) -> Incident:
+def _death(pid: int, status: int, box: BlackBox, folder: Path) -> Incident:
     """What is known of a main process that ended without an answer."""
     mark = box.last()[0]
-    name = signal_name(-status) if status < 0 else None
+    left = stacks.left(pid, folder)
     return Incident(
         stage=mark.stage,
         message=f"the main process {how_it_ended(status)}",
+        frames=stacks.frames(left),
         index=mark.index,
-        signal=name,
+        signal=signal_name(-status) if status < 0 else None,
         exit_code=status if status >= 0 else None,
+        stacks=left,
         output=tail(folder),
     )
 
 
 def _hang(pid: int, box: BlackBox, folder: Path, seconds: float) -> Incident:
-    """Who was doing what, and every stack, when the loader stopped moving."""
+    """Who was doing what, and every stack, when the loader stopped moving; the one that is stuck comes first."""
     marks = box.last()
     stuck = next((mark for mark in marks if mark.worker is not None and mark.stage in _WORKING), marks[0])
+    first = stuck.pid if stuck.worker is not None else pid
+    workers = {mark.pid: mark.worker for mark in marks}
+    asked = {process.pid: stacks.ask(process, folder) for process in family(pid) if not is_janitor(process)}
+    order = sorted((one for one in asked if asked[one]), key=lambda one: (one != first, one))
     return Incident(
         stage=stuck.stage,
         message=f"no progress for {seconds:.0f} s",
+        frames=stacks.frames(asked.get(first, "")),
         index=stuck.index,
         worker=stuck.worker,
-        stacks=_stacks(pid, {mark.pid: mark.worker for mark in marks}, folder),
+        stacks="\n\n".join(f"{_who(one, pid, workers)} (pid {one})\n{asked[one]}" for one in order),
         output=tail(folder),
     )
 
@@ -181,31 +207,15 @@ def _hang(pid: int, box: BlackBox, folder: Path, seconds: float) -> Incident:
 _WORKING = ("init", "sample", "collate")
 
 
-def _stacks(pid: int, workers: dict[int, int | None], folder: Path) -> str:
-    """Ask every process of the observation for its Python stacks."""
-    sections = []
-    for process in family(pid):
-        if is_janitor(process):
-            continue
-        worker = workers.get(process.pid)
-        who = f"worker {worker}" if worker is not None else "main process" if process.pid == pid else "process"
-        file = folder / f"{process.pid}.stacks"
-        if not file.exists():  # it never reached our registration: the signal would only kill it
-            continue
-        with contextlib.suppress(psutil.Error):
-            process.send_signal(DUMP_SIGNAL)
-        deadline = time.monotonic() + 1
-        while not file.stat().st_size and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(0.02)
-        sections.append(f"{who} (pid {process.pid})\n{file.read_text(encoding='utf-8', errors='replace').strip()}")
-    return "\n\n".join(sections)
+def _who(process: int, main: int, workers: dict[int, int | None]) -> str:
+    worker = workers.get(process)
+    return f"worker {worker}" if worker is not None else "main process" if process == main else "process"
 
 
 def tail(folder: Path, lines: int = 12) -> str:
     """The last lines that the user's code printed."""
     try:
-        text = (folder / "output").read_bytes()[-8192:].decode(errors="replace")
-    except FileNotFoundError:
+        text = (folder / _OUTPUT).read_bytes()[-8192:].decode(errors="replace")
+    except OSError:
         return ""
     return "\n".join(text.splitlines()[-lines:])

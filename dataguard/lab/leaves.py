@@ -7,6 +7,7 @@ import hashlib
 import math
 import numbers
 import sys
+import types
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
@@ -17,6 +18,7 @@ from dataguard.lab.records import Leaf
 
 MAX_DEPTH = 12
 MAX_LEAVES = 4096
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
 LONG = 16
 """A list of more plain scalars than this is one leaf (token ids, not a tuple of fields)."""
 
@@ -46,7 +48,7 @@ def _children(value: Any) -> list[tuple[str, Any]] | None:
     if value is None or isinstance(value, str | bytes | bytearray | numbers.Number | torch.Tensor | np.generic | type):
         return None
     if isinstance(value, np.ndarray):
-        return [(f"[{i}]", item) for i, item in enumerate(value.flat)] if value.dtype == object else None
+        return _array_children(value)
     if isinstance(value, Mapping):
         return [(f"[{key!r}]", item) for key, item in value.items()]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -57,10 +59,17 @@ def _children(value: Any) -> list[tuple[str, Any]] | None:
         return None
     if dataclasses.is_dataclass(value):
         return [(f".{item.name}", getattr(value, item.name, None)) for item in dataclasses.fields(value)]
-    if _is_pil(value) or callable(value):
+    if _is_pil(value) or isinstance(value, _FUNCTIONS):
         return None
     state = _state(value)
     return [(f".{name}", item) for name, item in state.items()] if state else None
+
+
+def _array_children(value: np.ndarray) -> list[tuple[str, Any]] | None:
+    """The fields of a structured array and the items of an array of objects; None for plain numbers."""
+    if value.dtype.names:
+        return [(f"[{name!r}]", value[name]) for name in value.dtype.names]
+    return [(f"[{i}]", item) for i, item in enumerate(value.flat)] if value.dtype == object else None
 
 
 def _is_long_scalars(value: list[Any] | tuple[Any, ...]) -> bool:
@@ -96,7 +105,9 @@ def _describe(path: str, value: Any) -> Leaf:
         digest = _digest(str(array.dtype), array.shape, content)
         return Leaf(path, kind, str(array.dtype), array.shape, digest, nan, inf, mask)
     if _is_pil(value):
-        return Leaf(path, "PIL.Image", value.mode, value.size, _digest(value.mode, value.size, value.tobytes()))
+        nan, inf, mask = _non_finite(torch.from_numpy(np.array(value)), path) if value.mode == "F" else (0, 0, False)
+        digest = _digest(value.mode, value.size, value.tobytes())
+        return Leaf(path, "PIL.Image", value.mode, value.size, digest, nan, inf, mask)
     if isinstance(value, float | complex) and not isinstance(value, bool):
         nan, inf = (math.isnan(value), math.isinf(value)) if isinstance(value, float) else (False, False)
         return Leaf(path, kind, None, None, _digest(kind, (), repr(value).encode()), int(nan), int(inf))
@@ -112,8 +123,13 @@ def _describe(path: str, value: Any) -> Leaf:
 
 
 def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor) -> Leaf:
-    dtype, shape = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
+    dtype = str(tensor.dtype).removeprefix("torch.")
     dense = tensor.detach()
+    if dense.is_nested:
+        shape: tuple[int, ...] = (dense.size(0),)
+        dense = torch.cat([part.reshape(-1) for part in dense.unbind()])
+    else:
+        shape = tuple(dense.shape)
     if dense.layout is not torch.strided:
         dense = dense.to_dense()
     dense = dense.cpu().as_subclass(torch.Tensor)
@@ -150,7 +166,18 @@ def shared_bytes(batch: Any) -> int:
     """
     storages = {}
     for _, leaf in walk(batch):
-        if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and leaf.device.type == "cpu":
-            storage = leaf.untyped_storage()
+        for part in _strided_parts(leaf):
+            storage = part.untyped_storage()
             storages[storage.data_ptr()] = storage.nbytes()
     return sum(-(-size // 4096) * 4096 for size in storages.values())
+
+
+def _strided_parts(leaf: Any) -> list[torch.Tensor]:
+    """The plain CPU tensors that carry a leaf's content."""
+    if not isinstance(leaf, torch.Tensor) or leaf.device.type != "cpu":
+        return []
+    if leaf.layout is torch.sparse_coo:
+        return [leaf._indices(), leaf._values()]
+    if leaf.is_nested:
+        return list(leaf.unbind())
+    return [leaf] if leaf.layout is torch.strided else []

@@ -15,9 +15,13 @@ from dataguard.lab.pins import seed_global_generators
 from dataguard.lab.records import BatchRecord, SampleRecord, read_spools
 from dataguard.lab.schedules import Spread
 from dataguard.lab.spy import Plan
-from dataguard.model import DataguardError, LoaderRaised
+from dataguard.model import DataguardError, LoaderRaised, Undecided
 from dataguard.target import Target
 from dataguard.variants import Loader
+
+SECOND_EPOCH = 2
+"""How many batches of a second epoch are read."""
+EMPTY = "no batch came out, so that there was nothing to judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,8 @@ class EpochTrace:
     """What one epoch gave.
 
     `sizes` counts the samples of every batch of the whole epoch as the sampler plans it, None where it does not
-    plan batches; `whole` tells that every batch was really read; `ride` is None when the budget cut the pass short.
+    plan batches; `whole` tells that every batch was really read; `ride` is None when the budget cut the pass short;
+    indices of `limit` and above were left out because they do not exist.
     """
 
     samples: tuple[SampleRecord, ...]
@@ -33,6 +38,7 @@ class EpochTrace:
     sizes: tuple[int, ...] | None
     whole: bool
     ride: Ride | None
+    limit: int | None = None
 
     @property
     def seconds_per_sample(self) -> float:
@@ -54,7 +60,10 @@ class EpochTrace:
 def run_epoch(
     build: Callable[..., Loader], folder: Path, samples: int, limit: int | None, seconds: float
 ) -> tuple[Ride, tuple[int, ...] | None, bool]:
-    """Iterate one epoch, thinned out to about `samples` samples and without indices of `limit` and above."""
+    """Iterate one epoch, thinned out to about `samples` samples and without indices of `limit` and above.
+
+    A few batches of a second epoch follow, for loaders that work only once.
+    """
     spreads: list[Spread] = []
 
     def schedule(inner: Any, batched: bool) -> Spread:
@@ -63,19 +72,27 @@ def run_epoch(
 
     loader = build(schedule=schedule)
     own = next((spread for spread in spreads if spread in (loader.batch_sampler, loader.sampler)), None)
-    batches = None if own else max(2, -(-samples // (loader.batch_size or 1)))
-    ride = drive(loader, Plan(folder, keep_going=True), batches=batches, seconds=seconds)[0]
-    sizes = tuple(own.sizes) if own and own.sizes is not None else None
+    most = max(2, -(-samples // (loader.batch_size or 1))) if own is None else None
+    ride = drive(loader, Plan(folder, keep_going=True), batches=(most, SECOND_EPOCH), seconds=seconds)[0]
+    sizes = tuple(own.sizes) if own is not None and own.sizes is not None else None
     return ride, sizes, ride.ended and (own is None or own.whole)
 
 
-def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] | None) -> EpochTrace:
-    """Put the trace together from the spools and what the main process answered (None: it was cut short)."""
+def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] | None, limit: int | None) -> EpochTrace:
+    """Put the trace together from the spools and what the main process answered (None: it was cut short).
+
+    Raises Undecided when nothing could be watched: a trace of nothing must not let any check pass.
+    """
     records = list(read_spools(folder))
-    samples = tuple(record for record in records if isinstance(record, SampleRecord))
-    batches = tuple(record for record in records if isinstance(record, BatchRecord))
+    samples = tuple(record for record in records if isinstance(record, SampleRecord) and not record.epoch)
+    batches = tuple(record for record in records if isinstance(record, BatchRecord) and not record.epoch)
     ride, sizes, whole = answer or (None, None, False)
-    return EpochTrace(samples, batches, sizes, whole, ride)
+    if not samples:
+        came = ride.batches if ride else 0
+        raise Undecided(
+            f"{came} batches came out unobserved: workers ran before they could be watched" if came else EMPTY
+        )
+    return EpochTrace(samples, batches, sizes, whole, ride, limit)
 
 
 @contextlib.contextmanager

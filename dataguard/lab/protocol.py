@@ -17,8 +17,6 @@ from dataguard.variants import Loader
 
 NEAR = 16
 """How many samples at the beginning are read."""
-FAR = 1_000
-"""How far beyond its end a dataset is asked, to tell a wrapped index from a slice that runs empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class Ends:
     """Answers at the ends of the index range.
 
     `first_failing` is the smallest index of the failing tail inside `range(length)`, None when the last index works.
-    `inside` are samples within the range, `beyond` the answers at `length`, `length + 1`, `length + 2` and far out.
+    `inside` are samples within the range, `beyond` the answers at `length`, `length + 1` and `length + 2`.
     `twice` is a second reading of the first of `inside`, which tells stable leaves from random ones.
     """
 
@@ -59,20 +57,20 @@ def probe_ends(loader: Loader, folder: Path) -> Ends:
     reader = _Reader(dataset, BlackBox(folder / "blackbox"))
     first = reader.get(0)
     last = reader.get(length - 1)
-    beyond = tuple(reader.get(length + step) for step in (0, 1, 2, FAR + length))
+    beyond = tuple(reader.get(length + step) for step in (0, 1, 2))
     first_failing = None
     if last.incident and not first.incident and _means_out_of_range(last.incident, beyond):
         first_failing = _boundary(reader, length)
         last = reader.get(first_failing)
-    inside = [first, *(reader.get(index) for index in _around(length)), last]
+    inside = [first, *(reader.get(index) for index in _inside(dataset, length)), last]
     return Ends(length, first_failing, last, tuple(inside), reader.get(0), beyond, reader.reads)
 
 
 def _length(dataset: Any) -> int:
     try:
         length = len(dataset)
-    except TypeError as error:
-        raise NotApplicable(f"{type(dataset).__name__} has no length") from error
+    except Exception as error:
+        raise NotApplicable(f"len({type(dataset).__name__}) raises {type(error).__name__}") from error
     if length < 2:
         raise NotApplicable(f"the dataset has {length} sample{'s' * (length != 1)}")
     return int(length)
@@ -86,9 +84,12 @@ def _need_integers(loader: Loader) -> None:
             raise NotApplicable(f"indices are of type {type(index).__name__}, not integers")
 
 
-def _around(length: int) -> list[int]:
-    """Indices near both ends, where a wrapped or clamped index most likely lands."""
-    return [index for index in sorted({*range(1, NEAR), *range(length - 3, length - 1)}) if 0 < index < length - 1]
+def _inside(dataset: Any, length: int) -> list[int]:
+    """Indices where a wrapped or clamped index most likely lands: near both ends, and modulo what the dataset holds."""
+    held = {len(part) for part in getattr(dataset, "__dict__", {}).values() if hasattr(type(part), "__len__")}
+    landed = {(length + step) % period for period in held if period for step in (0, 1, 2)}
+    wanted = {*range(1, NEAR), *range(length - 3, length - 1), *sorted(landed)[:NEAR]}
+    return [index for index in sorted(wanted) if 0 < index < length - 1]
 
 
 def _means_out_of_range(incident: Incident, beyond: tuple[Answer, ...]) -> bool:

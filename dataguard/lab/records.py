@@ -77,7 +77,8 @@ class SampleRecord:
 class BatchRecord:
     """One batch as collate_fn gave it, inside the worker.
 
-    `shared_bytes` is what sending it takes of shared memory, each tensor storage rounded up to 4096 bytes.
+    `shared_bytes` is what sending it takes of shared memory, each tensor storage rounded up to 4096 bytes. When
+    collate_fn fails, `refuses_each` tells whether it does so on each of the samples alone, not only on their mixture.
     """
 
     worker: int | None
@@ -90,6 +91,36 @@ class BatchRecord:
     leaves: tuple[Leaf, ...]
     shared_bytes: int
     incident: Incident | None = None
+    refuses_each: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorState:
+    """A random generator that was found in a worker: the path to it, its type and a digest of its state.
+
+    A path reads `dataset.transform.rng`; the generators that python, numpy and torch share are called `global ...`.
+    `at` is the file and line of what holds it, and `reseed` the method by which its holder can be seeded anew, if any.
+    """
+
+    path: str
+    kind: str
+    state: bytes
+    at: tuple[str, int] | None
+    reseed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Every generator that was found in a worker after so many fetches of an epoch.
+
+    `unreadable` names imported libraries with a generator whose state cannot be read.
+    """
+
+    worker: int | None
+    epoch: int
+    fetches: int
+    generators: tuple[GeneratorState, ...]
+    unreadable: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +132,7 @@ class Failure:
     incident: Incident
 
 
-Record = SampleRecord | BatchRecord | Failure
+Record = SampleRecord | BatchRecord | Census | Failure
 
 
 class Spool:
@@ -109,11 +140,12 @@ class Spool:
 
     def __init__(self, folder: Path, worker: int | None) -> None:
         name = "main" if worker is None else f"worker{worker}"
-        self._file = (folder / f"{name}.spool").open("ab", buffering=0)
+        self._path = folder / f"{name}.spool"
 
     def write(self, *records: Record) -> None:
-        """Append records."""
-        self._file.write(b"".join(pickle.dumps(record, protocol=pickle.HIGHEST_PROTOCOL) for record in records))
+        """Append records. The file is opened anew each time: user code may close descriptors that are not its own."""
+        with self._path.open("ab", buffering=0) as file:
+            file.write(b"".join(pickle.dumps(record, protocol=pickle.HIGHEST_PROTOCOL) for record in records))
 
 
 def read_spools(folder: Path) -> Iterator[Record]:

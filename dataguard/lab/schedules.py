@@ -63,11 +63,14 @@ class SameItems(_Schedule):
 
     torch hands batch k to worker k mod `workers`, so that repeating each one-item batch `workers` times gives every
     worker the same work. The indices are the first ones of the user's own order, over again where there are fewer;
-    `rounds` lists, for each round, how many of them it reads.
+    `rounds` lists, for each round, how many of them it reads. A batch holds `size` of them, each index leading one.
     """
 
-    def __init__(self, inner: Any, workers: int, items: int, rounds: Sequence[int], *, batched: bool) -> None:
+    def __init__(
+        self, inner: Any, workers: int, items: int, rounds: Sequence[int], size: int, *, batched: bool
+    ) -> None:
         super().__init__(inner)
+        self.size = size
         self.workers = workers
         self.items = items
         self.rounds = rounds
@@ -77,10 +80,14 @@ class SameItems(_Schedule):
     def __iter__(self) -> Iterator[Any]:
         if self._drawn is None:
             self._drawn = list(islice(cycle(list(islice(unique(self._flat()), self.items))), self.items))
+        twice = self._drawn * 2
         for count in self.rounds:
-            for index in self._drawn[:count]:
+            for position in range(count):
                 for _ in range(self.workers):
-                    yield [index] if self.batched else index
+                    yield twice[position : position + self.size] if self.batched else twice[position]
+
+    def __len__(self) -> int:
+        return sum(self.rounds) * self.workers
 
     def _flat(self) -> Iterator[Any]:
         for entry in islice(iter(self.inner), MOST_BATCHES):

@@ -19,15 +19,14 @@ from typing import Any
 import torch
 from torch.utils.data import _DatasetKind, get_worker_info
 
+from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
+from dataguard.lab.generators import generator_states, reseed, unreadable
 from dataguard.lab.incidents import incident_of
-from dataguard.lab.isolation import register_stack_dump
 from dataguard.lab.leaves import leaves_of, shared_bytes
 from dataguard.lab.pins import pinned
-from dataguard.lab.records import BatchRecord, Failure, SampleRecord, Spool, plain_index
+from dataguard.lab.records import BatchRecord, Census, Failure, SampleRecord, Spool, plain_index
 from dataguard.model import Incident
-
-Fetch = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,8 @@ class Plan:
     `pins` gives, for each fetch of an epoch, the seed to which the global generators are set before it, or None to
     leave them alone; past its end nothing is pinned. `pin_all` is a seed for every fetch. `carry` lets the real batches
     travel to the main process; otherwise None travels in their place. `keep_going` swallows what collate_fn raises,
-    because the next batch is a trial of its own.
+    because the next batch is a trial of its own. `census` lists the numbers of fetches after which the generators
+    in the worker are looked for. `reseed` names libraries whose generator gets a seed of its own in each worker.
     """
 
     folder: Path
@@ -45,6 +45,8 @@ class Plan:
     pin_all: int | None = None
     carry: bool = False
     keep_going: bool = False
+    census: Sequence[int] = ()
+    reseed: Sequence[str] = ()
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""
@@ -64,18 +66,20 @@ class SpyInit:
 
     def __call__(self, worker: int) -> None:
         """Run in worker number `worker`, where torch calls worker_init_fn."""
-        register_stack_dump(self.plan.folder)
-        watcher = Watcher(self.plan, worker, self.epoch)
+        stacks.register(self.plan.folder)
+        watcher = Watcher(self.plan, worker, self.epoch, self.user_init)
         if self.user_init is not None:
             with watcher.catching("init"):
                 self.user_init(worker)
+        for library in self.plan.reseed:
+            reseed(library, 1_000_003 * (worker + 1) + self.epoch)
         watcher.install()
 
 
 class Watcher:
     """Watches the fetchers of one process and spools what they give."""
 
-    def __init__(self, plan: Plan, worker: int | None, epoch: int = 0) -> None:
+    def __init__(self, plan: Plan, worker: int | None, epoch: int = 0, user_init: Any = None) -> None:
         self.plan = plan
         self.worker = worker
         self.epoch = epoch - 1  # each fetcher begins an epoch
@@ -83,6 +87,12 @@ class Watcher:
         self.box = BlackBox(plan.folder / "blackbox")
         self.spool = Spool(plan.folder, worker)
         self.failed = False
+        self.user_init = user_init
+
+    def take_census(self, dataset: Any, collate: Any) -> None:
+        """Spool the state of every random generator that can be found in this process."""
+        roots = {"dataset": dataset, "collate_fn": collate, "worker_init_fn": self.user_init}
+        self.spool.write(Census(self.worker, self.epoch, self.fetches, tuple(generator_states(roots)), unreadable()))
 
     def install(self, dataset: Any = None) -> None:
         """Wrap every fetcher that torch makes in this process for the loader's own dataset."""
@@ -104,7 +114,7 @@ class Watcher:
     def _watch(self, fetcher: Any, *, iterable: bool) -> None:
         self.epoch += 1
         self.fetches = 0
-        watch = _Fetch(self, fetcher.collate_fn, fetcher.fetch, auto_collation=fetcher.auto_collation)
+        watch = _Fetch(self, fetcher)
         if iterable:
             fetcher.dataset_iter = _WatchedIterator(fetcher.dataset_iter, watch)
         else:
@@ -132,24 +142,30 @@ class Watcher:
 class _Fetch:
     """One fetcher's work: fetch a batch's samples, record them, collate, record the batch."""
 
-    def __init__(self, watcher: Watcher, collate: Callable[[Any], Any], fetch: Fetch, *, auto_collation: bool) -> None:
+    def __init__(self, watcher: Watcher, fetcher: Any) -> None:
         self.watcher = watcher
-        self.user_collate = collate
-        self.torch_fetch = fetch
-        self.auto_collation = auto_collation
+        self.user_dataset = fetcher.dataset
+        self.user_collate = fetcher.collate_fn
+        self.torch_fetch = fetcher.fetch
+        self.auto_collation = fetcher.auto_collation
         self.batch: list[Any] = []
         self.seconds: list[float] = []
         self.started = 0.0
 
     def fetch(self, batch: Any) -> Any:
         watcher = self.watcher
+        if watcher.fetches in watcher.plan.census:
+            watcher.take_census(self.user_dataset, self.user_collate)
         number, watcher.fetches = watcher.fetches, watcher.fetches + 1
         self.batch = list(batch) if self.auto_collation else [batch]
         self.seconds = []
         self.started = time.perf_counter()
         seed = watcher.plan.pin(number)
         with pinned(seed) if seed is not None else contextlib.nullcontext():
-            return self.torch_fetch(batch)
+            data = self.torch_fetch(batch)
+        if watcher.plan.census and watcher.fetches == max(watcher.plan.census):
+            watcher.take_census(self.user_dataset, self.user_collate)
+        return data
 
     def read(self, index: Any, get: Callable[[], Any]) -> Any:
         """Get one sample (or, through `__getitems__`, several) from the user's dataset."""
@@ -190,6 +206,7 @@ class _Fetch:
         except Exception as error:  # noqa: BLE001 - recorded, and raised again below unless the plan goes on
             incident = incident_of(error, "collate", None, self.batch, watcher.worker)
         collate_seconds = time.perf_counter() - started
+        refuses_each = incident is not None and all(self._refuses(sample) for sample in samples)
         if incident is None and watcher.worker is not None:
             incident = self._transfer(batch)
         watcher.spool.write(
@@ -204,6 +221,7 @@ class _Fetch:
                 leaves_of(batch),
                 shared_bytes(batch),
                 incident,
+                refuses_each,
             )
         )
         if incident is not None and (watcher.plan.carry or not watcher.plan.keep_going):
@@ -211,6 +229,14 @@ class _Fetch:
             watcher.spool.write(Failure(watcher.worker, watcher.epoch, incident))
             raise RuntimeError(incident.message)
         return batch if watcher.plan.carry else None
+
+    def _refuses(self, sample: Any) -> bool:
+        """Whether collate_fn fails on this sample alone."""
+        try:
+            self.user_collate([sample] if self.auto_collation else sample)
+        except Exception:  # noqa: BLE001 - whether it raises is all that is asked
+            return True
+        return False
 
     def _transfer(self, batch: Any) -> Incident | None:
         """Pickle the batch here and now: in torch's feeder thread a failure is silent and the loader waits for ever."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,13 +29,27 @@ class StreamTrace:
         """How many samples came out altogether."""
         return sum(map(len, self.by_worker))
 
-    def by_leaf(self, wanted: re.Pattern[str]) -> StreamTrace:
-        """The same with samples recognised by the leaves alone whose path is of this kind."""
+    @property
+    def distinct(self) -> float:
+        """The share of samples that differ from all others."""
+        return len({identity for ids in self.by_worker for identity in ids}) / max(self.total, 1)
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the leaves that samples have."""
+        return list(dict.fromkeys(path for ids in self.by_worker for identity in ids for path, _ in identity))
+
+    def by_leaf(self, path: str) -> StreamTrace:
+        """The same with samples recognised by one leaf alone."""
         by_worker = (
-            tuple(tuple(part for part in identity if wanted.search(part[0])) for identity in ids)
-            for ids in self.by_worker
+            tuple(tuple(part for part in identity if part[0] == path) for identity in ids) for ids in self.by_worker
         )
         return StreamTrace(tuple(by_worker), self.ended)
+
+    def same_samples(self, other: StreamTrace) -> bool:
+        """Whether both yielded the very same samples, to the end and equally often, in whatever order."""
+        one, two = (Counter(identity for ids in trace.by_worker for identity in ids) for trace in (self, other))
+        return self.ended and other.ended and one == two
 
 
 def run_stream(
@@ -45,7 +59,7 @@ def run_stream(
     loader = build(num_workers=num_workers)
     batches = max(2, -(-samples // (loader.batch_size or 1))) * max(num_workers, 1)
     plan = Plan(folder, pin_all=PIN if pin else None, keep_going=True)
-    return drive(loader, plan, batches=batches, seconds=seconds)[0]
+    return drive(loader, plan, batches=(batches,), seconds=seconds)[0]
 
 
 def read_stream(folder: Path, ride: Ride | None) -> StreamTrace:

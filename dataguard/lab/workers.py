@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from dataguard.lab.drive import Ride, drive
+from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.pins import PIN
-from dataguard.lab.records import BatchRecord, SampleRecord, read_spools
+from dataguard.lab.records import BatchRecord, Census, SampleRecord, read_spools
 from dataguard.lab.schedules import SameItems as Schedule
 from dataguard.lab.spy import Plan
 from dataguard.model import Undecided
@@ -30,42 +32,74 @@ MOST_WORKERS = {"fork": 4, "spawn": 2, "forkserver": 2}
 """Workers that are compared; a worker that imports torch takes seconds to start."""
 
 
+MIXED = 4
+"""How many samples a batch holds where collate_fn may draw random numbers that only a mixture shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a check asks for; see `Shape`. Each step of `effort` draws four times more."""
+
+    effort: int = 0
+    num_workers: int | None = None
+    settled: bool = False
+    reseed: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How much one observation draws: `items` indices, and as many rounds as `scale` times the constants above."""
+    """How much one observation draws: `items` indices, and as many rounds as `scale` times the constants above.
+
+    A batch holds `size` samples, more than one where a collate_fn of the user's own may mix them. `settled` puts the
+    rounds as they are before the pinned ones, so that generators made late are made unpinned. `reseed` names
+    libraries whose generator is given a seed of its own in each worker and epoch.
+    """
 
     workers: int
     items: int
     scale: int
+    size: int
+    settled: bool
+    reseed: tuple[str, ...]
+
+    @property
+    def pinned_fetches(self) -> int:
+        """How many fetches are pinned."""
+        return PINNED_STATES * self.scale * REPEATS * self.items
+
+    @property
+    def free_fetches(self) -> int:
+        """How many fetches are as they are, the first one left out."""
+        return DRAWS_AS_IS * self.scale * self.items
+
+    @property
+    def draws(self) -> int:
+        """Fetches of one worker in one epoch; the first is the single draw that wakes generators up."""
+        return 1 + self.pinned_fetches + self.free_fetches
 
     @property
     def rounds(self) -> tuple[int, ...]:
-        """How many items each round reads; the first is the single draw that wakes generators up."""
-        return (1, *([self.items] * (self.scale * (PINNED_STATES * REPEATS + DRAWS_AS_IS))))
+        """How many items each round reads."""
+        return (1, *([self.items] * ((self.draws - 1) // self.items)))
 
     @property
     def pins(self) -> tuple[int | None, ...]:
         """The seed for each fetch of an epoch."""
         states = [PIN + state for state in range(PINNED_STATES * self.scale) for _ in range(self.items * REPEATS)]
-        return (None, *states)
-
-    @property
-    def draws(self) -> int:
-        """Fetches of one worker in one epoch."""
-        return sum(self.rounds)
+        return (None, *([None] * self.free_fetches if self.settled else []), *states)
 
     def pinned_groups(self, digests: Mapping[int, bytes]) -> Groups:
         """Group the pinned fetches by pinned state and item."""
-        states = PINNED_STATES * self.scale
+        start = 1 + (self.free_fetches if self.settled else 0)
         return tuple(
-            tuple(digests.get(1 + (state * REPEATS + draw) * self.items + item, b"") for draw in range(REPEATS))
-            for state in range(states)
+            tuple(digests.get(start + (state * REPEATS + draw) * self.items + item, b"") for draw in range(REPEATS))
+            for state in range(PINNED_STATES * self.scale)
             for item in range(self.items)
         )
 
     def free_groups(self, digests: Mapping[int, bytes]) -> Groups:
         """Group the fetches as they are by item."""
-        start = len(self.pins)
+        start = 1 + (0 if self.settled else self.pinned_fetches)
         return tuple(
             tuple(digests.get(start + draw * self.items + item, b"") for draw in range(DRAWS_AS_IS * self.scale))
             for item in range(self.items)
@@ -76,7 +110,8 @@ class Shape:
 class SameItems:
     """`pinned` and `as_is`: leaf path -> (worker, epoch) -> groups of draws. `shown` are the items' indices in words.
 
-    `draws` counts the fetches of one worker in one epoch.
+    `draws` counts the fetches of one worker in one epoch; `censuses` tell the generators that were found in a worker
+    before its first fetch of an epoch, after it, and after the last.
     """
 
     pinned: Mapping[str, Mapping[tuple[int, int], Groups]]
@@ -85,18 +120,20 @@ class SameItems:
     items: int
     draws: int
     shown: tuple[str, ...]
+    censuses: tuple[Census, ...]
 
 
-def shape_of(effort: int, num_workers: int, start_method: str, seconds_per_sample: float, left: float) -> Shape:
+def shape_of(facts: LoaderFacts, request: Request, seconds_per_sample: float, left: float) -> Shape:
     """Choose how much to draw so that it fits into a third of the seconds that are left.
 
     Raises Undecided when even the least that could settle a verdict does not fit.
     """
-    workers = min(num_workers, MOST_WORKERS.get(start_method, 2))
-    wanted = Shape(workers, 8 if effort == 0 else 16, 4**effort)
-    least = Shape(workers, 4, 1)
-    for shape in (wanted, least) if effort == 0 else (wanted,):
-        if shape.draws * EPOCHS * seconds_per_sample <= max(left, 0) / 3:
+    number = facts.num_workers if request.num_workers is None else request.num_workers
+    workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
+    size = min(MIXED, facts.batch_size or 1) if facts.batched and not facts.default_collate else 1
+    wanted = Shape(workers, 8 if request.effort == 0 else 16, 4**request.effort, size, request.settled, request.reseed)
+    for shape in (wanted, replace(wanted, items=4)) if request.effort == 0 else (wanted,):
+        if shape.draws * shape.size * EPOCHS * seconds_per_sample <= max(left, 0) / 3:
             return shape
     raise Undecided(
         f"a sample takes {seconds_per_sample:.2g} s, and {left:.0f} s of the budget are left: raise --budget"
@@ -105,12 +142,13 @@ def shape_of(effort: int, num_workers: int, start_method: str, seconds_per_sampl
 
 def run_same_items(build: Callable[..., Loader], folder: Path, shape: Shape) -> list[Ride]:
     """Run the schedule, keeping the user's persistence, generator, worker_init_fn and start method."""
-    loader = build(
-        num_workers=shape.workers,
-        in_order=True,
-        schedule=lambda inner, batched: Schedule(inner, shape.workers, shape.items, shape.rounds, batched=batched),
-    )
-    return drive(loader, Plan(folder, pins=shape.pins, keep_going=True), epochs=EPOCHS)
+
+    def schedule(inner: Any, batched: bool) -> Schedule:
+        return Schedule(inner, shape.workers, shape.items, shape.rounds, shape.size, batched=batched)
+
+    loader = build(num_workers=shape.workers, in_order=True, schedule=schedule)
+    plan = Plan(folder, pins=shape.pins, keep_going=True, census=(0, 1, shape.draws), reseed=shape.reseed)
+    return drive(loader, plan, batches=(None,) * EPOCHS)
 
 
 def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> SameItems:
@@ -118,14 +156,22 @@ def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> Sam
     if rides is None:
         raise Undecided("the budget ran out while the same items were drawn in every worker: raise --budget")
     digests: dict[str, dict[tuple[int, int], dict[int, bytes]]] = defaultdict(lambda: defaultdict(dict))
+    complete: dict[tuple[int, int], set[int]] = defaultdict(set)
     shown: dict[int, str] = {}
+    censuses = []
     for record in read_spools(folder):
+        if isinstance(record, Census):
+            censuses.append(record)
         if isinstance(record, SampleRecord | BatchRecord):
             root = "sample" if isinstance(record, SampleRecord) else "batch"
-            for leaf in record.leaves:
+            first = isinstance(record, BatchRecord) or record.position == 0
+            for leaf in record.leaves if first else ():
                 digests[root + leaf.path][record.worker or 0, record.epoch][record.batch] = leaf.digest
-        if isinstance(record, SampleRecord) and record.shown is not None:
+                complete[record.worker or 0, record.epoch].add(record.batch)
+        if isinstance(record, SampleRecord) and record.shown is not None and record.position == 0:
             shown.setdefault(record.batch, record.shown)
+    if len(complete) < shape.workers * EPOCHS or any(len(fetched) < shape.draws for fetched in complete.values()):
+        raise Undecided("the loader did not give every worker the same items: it has an order of its own")
     return SameItems(
         pinned={path: {who: shape.pinned_groups(one) for who, one in by.items()} for path, by in digests.items()},
         as_is={path: {who: shape.free_groups(one) for who, one in by.items()} for path, by in digests.items()},
@@ -133,4 +179,5 @@ def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> Sam
         items=shape.items,
         draws=shape.draws,
         shown=tuple(text for fetch, text in sorted(shown.items()) if 0 < fetch <= shape.items),
+        censuses=tuple(censuses),
     )

@@ -185,7 +185,7 @@ def _broken(page: Page, report: Report, verbosity: int) -> None:
             page.put(page.short(finding.message), lead="    saw before it broke: ")
         write_lines(page, (result.reason or "no reason given").strip("\n").split("\n"), verbosity, "    ")
         page.put()
-    page.put("Please report it to the project, with the lines above, `dataguard --version` and, if you can, the loader.")
+    page.put("Please report it to the project, with the lines above, `dataguard --version` and the loader if you can.")
     page.put()
 
 

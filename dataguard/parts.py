@@ -1,0 +1,159 @@
+"""The loaders in what a factory hands out, and what they are called.
+
+A loader may come by itself, in dicts, tuples and dataclasses, from the hooks of a LightningDataModule, or held by an
+object that is iterated in its place. Datasets count where there is no loader.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+_STAGES = ("train", "val", "test", "predict")
+_CONTAINERS = frozenset({"builtins", "collections", "array", "numpy", "pandas", "torch"})
+"""Packages whose types with a length and an index are containers of data, not datasets of the user's."""
+
+_MOST = 1000
+"""A list or dict of more entries holds samples or labels, not loaders."""
+
+
+class _Attribute(str):
+    """A step of a path that is left out of the name where it tells nothing apart."""
+
+    __slots__ = ()
+
+
+Path = tuple[Any, ...]
+"""The steps from a product to one of its loaders: an int for a position, an `_Attribute`, or the text of a key."""
+
+
+def is_loader(value: Any) -> bool:
+    """Whether it is a DataLoader itself, and does not just pass for one, as accelerate's loaders do."""
+    return issubclass(type(value), DataLoader)
+
+
+def is_product(value: Any) -> bool:
+    """Whether it is, or holds, loaders or datasets as it stands, even when it can be called."""
+    if isinstance(value, type):
+        return False
+    return is_loader(value) or isinstance(value, Dataset) or bool(_hooks(value)) or _is_wrapper(value)
+
+
+def parts_of(product: Any) -> list[tuple[str, Any]]:
+    """Every loader (or, without any loader, every dataset) in a product by name, which is empty for a single one."""
+    found = list(_walk(product, ()))
+    found = [(path, part) for path, part in found if is_loader(part)] or found
+    paths = [path for path, _ in found]
+    return [(_name(path, paths), part) for path, part in found]
+
+
+def _name(path: Path, paths: list[Path]) -> str:
+    """The steps that are keys, or that tell this path from another one."""
+
+    def tells(depth: int) -> bool:
+        beside = {other[depth] for other in paths if len(other) > depth and other[:depth] == path[:depth]}
+        return len(beside) > 1 or not isinstance(path[depth], int | _Attribute)
+
+    return ".".join(str(step) for depth, step in enumerate(path) if tells(depth))
+
+
+def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if is_loader(product):
+        yield path, product
+    elif _is_wrapper(product):
+        yield from ((path + steps, loader) for steps, loader in _held(product))
+    elif isinstance(product, Dataset):
+        yield path, product
+    elif hooks := _hooks(product):
+        for stage, loaders in _called(product, hooks):
+            yield from _walk(loaders, (*path, stage))
+    elif (entries := _entries(product)) is not None:
+        for step, value in entries:
+            yield from _walk(value, (*path, step))
+    elif _is_map_dataset(product):
+        yield path, product
+    else:  # a plain object, whose attributes are named like the keys of a dict
+        yield from (((*path, str(steps[0]), *steps[1:]), loader) for steps, loader in _held(product))
+
+
+def _entries(product: Any) -> list[tuple[Any, Any]] | None:
+    """What a collection holds, by step; None when it is no collection."""
+    if isinstance(product, tuple) and hasattr(product, "_fields"):
+        return list(zip(product._fields, product, strict=True))
+    if isinstance(product, Mapping | list | tuple):
+        return list(_items(product))
+    if dataclasses.is_dataclass(product) and not isinstance(product, type):
+        return [(item.name, getattr(product, item.name)) for item in dataclasses.fields(product)]
+    return None
+
+
+def _items(collection: Any) -> Iterator[tuple[Any, Any]]:
+    if len(collection) > _MOST:
+        return
+    if isinstance(collection, Mapping):
+        for key, value in collection.items():
+            yield (key.name.lower() if isinstance(key, Enum) else str(key)), value
+    else:
+        yield from enumerate(collection)
+
+
+def _is_map_dataset(value: Any) -> bool:
+    """Any object with a length and an index can stand behind a DataLoader, `torch.utils.data.Dataset` or not."""
+    kind = type(value)
+    own = not isinstance(value, type) and kind.__module__.partition(".")[0] not in _CONTAINERS
+    return own and hasattr(kind, "__getitem__") and hasattr(kind, "__len__")
+
+
+def _is_wrapper(value: Any) -> bool:
+    """Whether it is iterated in place of a loader that it holds: timm's PrefetchLoader, webdataset's WebLoader."""
+    if isinstance(value, Dataset) and not isinstance(value, IterableDataset):
+        return False
+    iterated = not isinstance(value, type) and hasattr(type(value), "__iter__") and _entries(value) is None
+    return iterated and any(True for _ in _held(value))
+
+
+def _held(holder: Any, depth: int = 3) -> Iterator[tuple[Path, Any]]:
+    """Each loader in an object's attributes once: itself, in a list or dict, or held by another wrapper."""
+    seen: set[int] = set()
+    for name, value in getattr(holder, "__dict__", {}).items():
+        inside = [((), value)] if _entries(value) is None else [((key,), item) for key, item in _entries(value) or ()]
+        for steps, item in inside:
+            found = [((), item)] if is_loader(item) else []
+            if not found and depth and not steps and hasattr(type(item), "__iter__"):
+                found = list(_held(item, depth - 1))
+            for further, loader in found:
+                if id(loader) not in seen:
+                    seen.add(id(loader))
+                    yield (_Attribute(name), *steps, *further), loader
+
+
+def _hooks(module: Any) -> dict[str, Callable[[], Any]]:
+    """The `*_dataloader` hooks that a LightningDataModule, or what is made like one, has of its own."""
+    hooks = {stage: getattr(module, f"{stage}_dataloader", None) for stage in _STAGES}
+    own = {stage: hook for stage, hook in hooks.items() if callable(hook) and not _inherited(module, hook)}
+    return {} if isinstance(module, type) else own
+
+
+def _inherited(module: Any, hook: Callable[..., Any]) -> bool:
+    """Whether Lightning's own class has the hook; one that its `from_datasets` set on the instance is the user's."""
+    package = (getattr(hook, "__module__", "") or "").partition(".")[0]
+    return package in ("lightning", "pytorch_lightning") and hook.__name__ not in vars(module)
+
+
+def _called(module: Any, hooks: Mapping[str, Callable[[], Any]]) -> Iterator[tuple[str, Any]]:
+    """Prepare a data module for each stage as its Trainer would, and yield what the stage's hook returns."""
+    phases = {"train": "fit", "val": "fit" if "train" in hooks else "validate"}
+    prepare, setup = (getattr(module, name, None) for name in ("prepare_data", "setup"))
+    if callable(prepare):
+        prepare()
+    done = set()
+    for stage, hook in hooks.items():
+        phase = phases.get(stage, stage)
+        if callable(setup) and phase not in done:
+            setup(phase)
+        done.add(phase)
+        yield stage, hook()

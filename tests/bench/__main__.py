@@ -1,0 +1,99 @@
+"""Measure the bars of the default scan and print them as markdown: `python -m tests.bench`.
+
+Ratios come from runs that take turns, so that the noise of a machine hits both sides alike; medians are quoted.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.bench.loaders import write_jpegs
+
+TURNS = 5
+
+
+def seconds(command: list[str], folder: Path) -> float:
+    """Wall time of one command."""
+    started = time.perf_counter()
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, env=environment(folder))
+    return time.perf_counter() - started
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The environment of a command: finds the tests from anywhere, and the images."""
+    root = str(Path(__file__).parents[2])
+    return {**os.environ, "PYTHONPATH": root, "DATAGUARD_BENCH": str(folder / "images")}
+
+
+def in_turns(turns: int, folder: Path, **commands: list[str]) -> dict[str, float]:
+    """The median wall time of each command, run in turns after one warm-up."""
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for turn in range(turns + 1):
+        for name, command in commands.items():
+            taken = seconds(command, folder)
+            if turn:
+                times[name].append(taken)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def start_up(folder: Path) -> str:
+    """Bare pytest with the plugin installed but not asked, against pytest without it."""
+    (folder / "test_nothing.py").write_text("def test_nothing(): pass\n")
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_nothing.py"]
+    without = [*run, "-p", "no:dataguard_loaders"]
+    times = in_turns(4 * TURNS, folder, installed=run, without=without)
+    ratio = times["installed"] / times["without"]
+    return f"| pytest start-up, installed but not asked / without | {ratio:.3f} | 1.01 |"
+
+
+def default_scan(folder: Path) -> list[str]:
+    """A scan of 1,000 JPEGs beyond `import torch`, and the same with 100,000 indices."""
+    write_jpegs(folder / "images")
+    scan = [sys.executable, "-m", "dataguard", "scan", "-q"]
+    times = in_turns(
+        3,
+        folder,
+        torch=[sys.executable, "-c", "import torch"],
+        few=[*scan, "tests.bench.loaders:folder_of_jpegs"],
+        many=[*scan, "tests.bench.loaders:folder_of_many_jpegs"],
+    )
+    few, many = (times[name] - times["torch"] for name in ("few", "many"))
+    return [
+        f"| default scan of 1,000 JPEGs (500 x 375), beyond `import torch` | {few:.1f} s | 10 s |",
+        f"| the same with 100,000 indices / with 1,000 | {many / few:.2f} | 1.3 |",
+    ]
+
+
+def memory(folder: Path) -> str:
+    """The largest resident size of the reporting process."""
+    code = (
+        "import resource, sys; from dataguard.cli import main; sys.argv = ['dataguard', 'scan', '-q', "
+        "'tests.bench.loaders:folder_of_jpegs']; main(); "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    run = [sys.executable, "-c", code]
+    output = subprocess.run(run, cwd=folder, check=True, capture_output=True, text=True, env=environment(folder)).stdout
+    unit = 1e3 if sys.platform == "linux" else 1e6
+    return f"| memory of the reporting process | {int(output.split()[-1]) / unit:.0f} MB | 80 MB |"
+
+
+def main() -> None:
+    """Print the table."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        rows = [start_up(folder), *default_scan(folder), memory(folder)]
+    versions = f"Python {platform.python_version()}, {os.cpu_count()} cores"
+    print(f"Measured {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {versions}.\n")  # noqa: T201 - the product
+    print("\n".join(["| what | measured | bar |", "|---|---|---|", *rows]))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The loaders that benchmarks scan."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+
+def folder_of_jpegs(copies: int = 1) -> DataLoader[Any]:
+    """A training loader over the JPEGs in the folder that DATAGUARD_BENCH names, each listed `copies` times."""
+    from torchvision import datasets, transforms
+
+    transform = transforms.Compose(
+        [
+            transforms.RandomResizedCrop(224),
+            transforms.RandomHorizontalFlip(),
+            transforms.ToTensor(),
+            transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+        ]
+    )
+    folder = datasets.ImageFolder(os.environ["DATAGUARD_BENCH"], transform)
+    folder.samples = folder.samples * copies
+    return DataLoader(folder, batch_size=32, shuffle=True, num_workers=2)
+
+
+def folder_of_many_jpegs() -> DataLoader[Any]:
+    """The same with a hundred times as many indices."""
+    return folder_of_jpegs(copies=100)
+
+
+def write_jpegs(folder: Path, count: int = 1000, size: tuple[int, int] = (500, 375)) -> None:
+    """Write `count` JPEGs of noisy gradients, which compress about as badly as photographs, in two classes."""
+    import numpy as np
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    across = np.linspace(0, 200, size[0])[None, :, None] * np.ones((size[1], 1, 3))
+    for number in range(count):
+        noise = rng.integers(0, 56, (size[1] // 5, size[0] // 5, 3)).repeat(5, 0).repeat(5, 1)
+        path = folder / f"class{number % 2}" / f"{number:05}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((across + noise).astype(np.uint8)).save(path, quality=90)

@@ -1,0 +1,1 @@
+"""Loaders that tests scan, importable by their spelling."""

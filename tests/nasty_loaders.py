@@ -1,0 +1,437 @@
+"""Loaders that raise, die, hang, fork, print and mutate. Copied into an empty project and scanned from there."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing import shared_memory
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+Loaders = dict[str, DataLoader]
+BIG = 1 << 20
+
+
+def segfault() -> None:
+    ctypes.string_at(0)
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def bus_error() -> None:
+    os.kill(os.getpid(), signal.SIGBUS)
+
+
+def leave() -> None:
+    os._exit(7)
+
+
+def leave_pleased() -> None:
+    os._exit(0)
+
+
+def say_goodbye() -> None:
+    sys.exit(3)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def recurse() -> None:
+    recurse()
+
+
+def use_up_memory() -> None:
+    raise MemoryError("unable to allocate 8.00 TiB")
+
+
+class Unspeakable(Exception):
+    def __init__(self, cause: object) -> None:
+        self.cause = threading.Lock()  # no pickle takes it
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def raise_unspeakable() -> None:
+    raise Unspeakable(object())
+
+
+def sleep() -> None:
+    time.sleep(1000)
+
+
+def wait_for_lock() -> None:
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+class Numbers(Dataset):
+    def __init__(self, act: Callable[[], Any] | None = None, at: int = 5) -> None:
+        self.act = act
+        self.at = at
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> Any:
+        number = range(16)[index]
+        if self.act is not None and number == self.at:
+            self.act()
+        return torch.full((3,), float(number)), number
+
+
+class Stream(IterableDataset):
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self.act = act
+
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        yield from (torch.full((3,), float(number)) for number in range(info.id if info else 0, 8, 2))
+        self.act()
+
+
+class Acting:
+    """A collate_fn, worker_init_fn or sampler that does something first."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self.act = act
+
+    def __call__(self, given: Any) -> Any:
+        self.act()
+        return given
+
+    def __len__(self) -> int:
+        return 16
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(4)
+        self.act()
+
+
+class Last(Numbers):
+    """Does it when the loader is thrown away."""
+
+    def __del__(self) -> None:
+        if self.act is not None:
+            self.act()
+
+
+def everywhere(act: Callable[[], Any]) -> Loaders:
+    name = act.__name__
+    return {
+        f"{name}_main": DataLoader(Numbers(act), batch_size=4),
+        f"{name}_worker": DataLoader(Numbers(act), batch_size=4, num_workers=2),
+        f"{name}_collate": DataLoader(Numbers(), batch_size=4, num_workers=2, collate_fn=Acting(act)),
+        f"{name}_init": DataLoader(Numbers(), batch_size=4, num_workers=2, worker_init_fn=Acting(act)),
+        f"{name}_sampler": DataLoader(Numbers(), batch_size=4, num_workers=2, sampler=Acting(act)),
+        f"{name}_stream": DataLoader(Stream(act), batch_size=4, num_workers=2),
+    }
+
+
+def some(act: Callable[[], Any], *places: str) -> Loaders:
+    return {name: loader for name, loader in everywhere(act).items() if name.endswith(places)}
+
+
+def healthy() -> DataLoader:
+    return DataLoader(Numbers(), batch_size=4, num_workers=2)
+
+
+def deaths() -> Loaders:
+    return {
+        **everywhere(segfault),
+        **everywhere(leave),
+        **some(kill, "main", "worker"),
+        **some(bus_error, "main", "worker"),
+        **some(os.abort, "main", "worker"),
+        **some(leave_pleased, "main"),
+        "healthy": healthy(),
+    }
+
+
+def raisings() -> Loaders:
+    return {
+        **some(interrupt, "main", "worker", "sampler"),
+        **some(say_goodbye, "main", "collate", "init"),
+        **some(recurse, "main", "worker"),
+        **some(use_up_memory, "main", "worker"),
+        **some(raise_unspeakable, "main", "worker", "collate"),
+        "healthy": healthy(),
+    }
+
+
+def hangs() -> Loaders:
+    return {
+        **everywhere(sleep),
+        **some(wait_for_lock, "worker"),
+        "unpicklable": DataLoader(Numbers(), batch_size=4, num_workers=2, collate_fn=in_generator),
+        "healthy": healthy(),
+    }
+
+
+def last_hang() -> DataLoader:
+    return DataLoader(Last(sleep))
+
+
+def spins() -> Loaders:
+    return some(spin, "worker")
+
+
+def in_generator(samples: list) -> Any:
+    return (sample for sample in samples)
+
+
+def daemon() -> None:
+    """Leave a process behind that has left our session, closed everything and does not listen."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            os.closerange(0, 256)
+            time.sleep(1000)
+        os._exit(0)
+
+
+def child() -> None:
+    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+
+
+def forget_to_end_a_fork() -> None:
+    os.fork()
+
+
+def thread() -> None:
+    threading.Thread(target=sleep).start()
+
+
+def babble() -> None:
+    for number in range(200):
+        print("{" * 10_000, number)
+        print("}" * 10_000, file=sys.stderr)
+    os.write(1, b"{" * BIG)
+
+
+def leave_shared_memory() -> None:
+    from multiprocessing import resource_tracker
+
+    for untracked in (False, True):
+        memory = shared_memory.SharedMemory(create=True, size=4096)
+        if untracked:
+            resource_tracker.unregister(memory._name, "shared_memory")  # type: ignore[attr-defined]
+        kept.append(memory)
+    Path(f"/dev/shm/nasty-{os.getpid()}").write_bytes(b"x" * 4096)
+
+
+kept: list[Any] = []
+
+
+def leave_shared_tensors() -> None:
+    torch.multiprocessing.set_sharing_strategy("file_system")
+    kept.append(torch.zeros(4096).share_memory_())
+
+
+def change_everything() -> None:
+    os.chdir("/")
+    os.environ.clear()
+    sys.path.clear()
+    sys.stdout = sys.stderr = None  # type: ignore[assignment]
+    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def close_output() -> None:
+    os.close(1)
+    os.close(2)
+
+
+def close_everything() -> None:
+    os.closerange(0, 1024)
+
+
+def after(act: Callable[[], Any]) -> Callable[[], DataLoader]:
+    """A factory that does something before it makes a healthy loader."""
+
+    def make() -> DataLoader:
+        act()
+        return healthy()
+
+    return make
+
+
+def oddities() -> Loaders:
+    """They do what they should not, but they do give their samples."""
+    return {
+        **some(daemon, "main", "worker"),
+        **some(child, "worker", "init"),
+        **some(forget_to_end_a_fork, "main"),
+        **some(thread, "main"),
+        **some(babble, "main", "worker"),
+        **some(leave_shared_memory, "main", "worker"),
+        **some(leave_shared_tensors, "main", "worker"),
+        **some(change_everything, "main", "worker"),
+        **some(close_output, "main", "worker"),
+        **some(close_everything, "main"),
+        "nested": DataLoader(Nested(), batch_size=4, num_workers=2),
+        "healthy": healthy(),
+    }
+
+
+class Nested(Numbers):
+    """Reads from a loader of its own."""
+
+    def __getitem__(self, index: int) -> Any:
+        return super().__getitem__(next(iter(DataLoader(range(16)[index : index + 1]))).item() if index < 16 else index)
+
+
+def daemon_factory() -> DataLoader:
+    return after(daemon)()
+
+
+def thread_factory() -> DataLoader:
+    return after(thread)()
+
+
+def closing_factory() -> DataLoader:
+    return after(close_everything)()
+
+
+def changing_factory() -> DataLoader:
+    return after(change_everything)()
+
+
+def segfault_factory() -> DataLoader:
+    return after(segfault)()
+
+
+def goodbye_factory() -> DataLoader:
+    return after(say_goodbye)()
+
+
+def leaving_factory() -> DataLoader:
+    return after(leave_pleased)()
+
+
+def interrupted_factory() -> DataLoader:
+    return after(interrupt)()
+
+
+def sleeping_factory() -> DataLoader:
+    return after(sleep)()
+
+
+def shared_factory() -> DataLoader:
+    leave_shared_memory()
+    return after(leave_shared_tensors)()
+
+
+class Lying(Numbers):
+    def __init__(self, length: Any) -> None:
+        super().__init__()
+        self.length = length
+
+    def __len__(self) -> int:
+        if isinstance(self.length, BaseException):
+            raise self.length
+        return self.length
+
+    def __getitem__(self, index: int) -> Any:
+        if index >= 16:
+            raise IndexError(index)
+        return super().__getitem__(index)
+
+
+def huge() -> DataLoader:
+    return DataLoader(Lying(10**12), batch_size=4, num_workers=2)
+
+
+def huge_shuffled() -> DataLoader:
+    return DataLoader(Lying(10**12), batch_size=4, num_workers=2, shuffle=True)
+
+
+def negative() -> DataLoader:
+    return DataLoader(Lying(-1), batch_size=4)
+
+
+def fractional() -> DataLoader:
+    return DataLoader(Lying(1.5), batch_size=4)
+
+
+def silent() -> DataLoader:
+    return DataLoader(Lying(ValueError("no length today")), batch_size=4)
+
+
+def leaving() -> DataLoader:
+    return DataLoader(Lying(SystemExit(3)), batch_size=4)
+
+
+def slow_hang() -> DataLoader:
+    """Everything at once, for those who interrupt the scan."""
+    daemon()
+    child()
+    leave_shared_memory()
+    leave_shared_tensors()
+    return DataLoader(Numbers(sleep), batch_size=4, num_workers=2)
+
+
+class Served(Numbers):
+    """Asks a process that the module started at import."""
+
+    def __getitem__(self, index: int) -> Any:
+        return super().__getitem__(service["numbers"][index])
+
+
+service: Any = {}
+
+
+def start_service() -> None:
+    manager = multiprocessing.get_context("fork").Manager()
+    kept.append(manager)
+    service["numbers"] = manager.list(range(16))
+
+
+def served() -> DataLoader:
+    return DataLoader(Served(), batch_size=4, num_workers=2)
+
+
+AT_IMPORT = {
+    "service": start_service,
+    "segfault": segfault,
+    "kill": kill,
+    "leave": leave,
+    "goodbye": say_goodbye,
+    "interrupt": interrupt,
+    "sleep": sleep,
+    "thread": thread,
+    "daemon": daemon,
+    "child": child,
+    "babble": babble,
+    "close_output": close_output,
+    "change": change_everything,
+    "shared": leave_shared_memory,
+    "tensors": leave_shared_tensors,
+}
+if wish := os.environ.get("NASTY_IMPORT"):
+    for wanted in wish.split(","):
+        AT_IMPORT[wanted]()
+
+

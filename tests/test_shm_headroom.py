@@ -1,0 +1,161 @@
+"""DG601 predicts; here its predictions are compared with real runs on a /dev/shm of 8 MiB."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sample_datasets import dg601_shm_headroom as samples
+from tests.namespace import MIB, NotPermittedError, SharedMemory, own_shared_memory
+
+ROOT = Path(__file__).parents[1]
+FACES = sorted(name for name in vars(samples) if name.partition("_")[0] in ("bad", "good"))
+DEAD_AFTER = 5.0
+"""Seconds without a batch after which a plain run counts as hanging; a batch takes milliseconds."""
+KIB = 1024
+DRAWN = "tests.shm_loaders:drawn"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SharedMemory]:
+    try:
+        with own_shared_memory(8 * MIB) as own:
+            yield own
+    except NotPermittedError as reason:
+        pytest.skip(f"no mount namespace of our own: {reason}")
+
+
+def verdicts(shared: SharedMemory, target: str, **settings: Any) -> dict[str, Any]:
+    """What a scan says, by code."""
+    command = (sys.executable, "-m", "dataguard", "scan", target, "--format", "json", "--timeout", "10")
+    outcome = subprocess.run(
+        shared.command(ROOT, *command, *(() if target.startswith("sample") else ("--select", "DG0,DG601"))),
+        env={**os.environ, "SHM_SETTINGS": json.dumps(settings)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert outcome.returncode in (0, 1), outcome.stderr
+    return {result["code"]: result for result in json.loads(outcome.stdout)["results"]}
+
+
+def really_fits(shared: SharedMemory, target: str, **settings: Any) -> bool:
+    """Run the loader plainly, with a consumer slower than its workers: does it get through?"""
+    assert shared.names() == set()
+    process = subprocess.Popen(
+        shared.command(ROOT, sys.executable, "-u", "-m", "tests.shm_loaders", target),
+        env={**os.environ, "SHM_SETTINGS": json.dumps(settings)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    os.set_blocking(process.stdout.fileno(), False)
+    said, moved = b"", time.monotonic() + 15  # importing torch
+    while process.poll() is None and time.monotonic() < moved + DEAD_AFTER:
+        if words := process.stdout.read():
+            said, moved = said + words, time.monotonic()
+        time.sleep(0.02)
+    said += process.stdout.read() or b""
+    process.stdout.close()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    time.sleep(0.2)  # for the workers
+    for name in shared.names():  # torch leaves the name of what it could not allocate
+        (shared.path / name).unlink()
+    return said.endswith(b"fits\n")
+
+
+def _peak(shared: SharedMemory, **settings: Any) -> int:
+    """The most that was taken while a plain run went through, in bytes."""
+    process = subprocess.Popen(
+        shared.command(ROOT, sys.executable, "-m", "tests.shm_loaders", DRAWN),
+        env={**os.environ, "SHM_SETTINGS": json.dumps(settings)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    most = 0
+    while process.poll() is None:
+        most = max(most, shared.used())
+        time.sleep(0.001)
+    return most
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_the_samples_do_what_they_say_and_trip_nothing_else(shared: SharedMemory, face: str) -> None:
+    target = f"sample_datasets.dg601_shm_headroom:{face}"
+    failed = [code for code, result in verdicts(shared, target).items() if result["status"] == "failed"]
+    assert failed == (["DG601"] if face.startswith("bad") else [])
+    assert really_fits(shared, target) == face.startswith("good")
+
+
+@pytest.mark.parametrize(
+    ("workers", "prefetch", "batch_size", "size", "batches", "collate", "fits"),
+    [
+        (1, 2, 1, 2600 * KIB, 30, "default", False),
+        (1, 2, 1, 1800 * KIB, 30, "default", True),
+        (2, 2, 2, 800 * KIB, 30, "custom", False),
+        (2, 2, 2, 600 * KIB, 30, "custom", True),
+        (2, 4, 8, 110 * KIB, 30, "default", False),
+        (2, 4, 8, 90 * KIB, 30, "default", True),
+        (3, 2, 4, 300 * KIB, 30, "list", False),
+        (3, 2, 4, 230 * KIB, 30, "list", True),
+        (2, 3, 200, 4097, 30, "list", False),
+        (2, 3, 200, 4096, 30, "list", True),
+        (2, 4, 4, 2 * MIB, 30, "numpy", True),
+        (2, 4, 1, 1500 * KIB, 5, "default", True),
+        (2, 4, 1, 1500 * KIB, 30, "custom", False),
+    ],
+)
+def test_the_prediction_is_what_happens(
+    shared: SharedMemory, workers: int, prefetch: int, batch_size: int, size: int, batches: int, collate: str, fits: bool
+) -> None:
+    settings = {
+        "workers": workers,
+        "prefetch": prefetch,
+        "batch_size": batch_size,
+        "size": size,
+        "batches": batches,
+        "collate": collate,
+    }
+    assert really_fits(shared, DRAWN, **settings) == fits
+    results = verdicts(shared, DRAWN, **settings)
+    assert results["DG601"]["status"] == ("passed" if fits else "failed")
+    assert {result["status"] for code, result in results.items() if code != "DG601"} == {"passed"}
+
+
+@pytest.mark.parametrize("sharing", ["file_descriptor", "file_system"])
+@pytest.mark.parametrize("collate", ["default", "custom", "list"])
+def test_the_peak_is_what_the_check_computes(collate: str, sharing: str) -> None:
+    settings = {"workers": 2, "prefetch": 3, "batch_size": 4, "size": 256 * KIB, "batches": 20, "collate": collate}
+    try:
+        with own_shared_memory(64 * MIB) as roomy:
+            peaks = _peak(roomy, **settings, sharing=sharing)
+    except NotPermittedError as reason:
+        pytest.skip(f"no mount namespace of our own: {reason}")
+    batch = 4 * 256 * KIB + (4096 if collate != "list" else 0)
+    most = (2 * 3 + 2) * batch + 4096 * (3 * (2 + 1) + 5)
+    spare = 4 * 4096  # the file_system strategy counts references in a page of its own
+    assert most - 2 * batch < peaks <= most + spare
+
+
+@pytest.mark.parametrize("collate", ["default", "custom"])
+def test_one_batch_that_does_not_fit_is_said_as_well(shared: SharedMemory, collate: str) -> None:
+    settings = {"workers": 2, "prefetch": 2, "batch_size": 9, "size": MIB, "batches": 4, "collate": collate}
+    results = verdicts(shared, DRAWN, **settings)
+    assert results["DG601"]["status"] == "failed"
+    assert [code for code, result in results.items() if result["status"] == "failed"] == ["DG601"]
+    assert "broken" not in {result["status"] for result in results.values()}
+    if collate == "default":
+        assert "not even one batch" in results["DG601"]["findings"][0]["message"]

@@ -1,0 +1,78 @@
+"""Every sample proves its check: a bad one trips exactly its own code, a good one nothing at all.
+
+Samples are found by name in `sample_datasets/`, so that adding one adds its test. Those of DG601 need a small
+/dev/shm and are judged in test_shm_headroom.py.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dataguard.checks import CATALOGUE
+from dataguard.engine import scan
+from dataguard.model import Check, Status
+from dataguard.settings import Settings
+
+SAMPLES = Path(__file__).parent.parent / "sample_datasets"
+
+ELSEWHERE = {"DG601"}
+"""Checks whose samples need a machine of their own."""
+
+NOT_UNDER_SPAWN = {
+    "dg101_cloned_worker_rng:bad_torch_generator": "a torch.Generator on the dataset does not survive the transfer",
+}
+"""Samples that cannot start under spawn, by their nature."""
+
+SPAWNED = ("DG101", "DG102", "DG201", "DG002", "DG003")
+"""Checks whose verdict depends on how workers start; one bad and one good sample of each runs under spawn too."""
+
+
+def samples(check: Check) -> Iterator[str]:
+    """The faces of a check: the functions of its sample module that are called bad or good."""
+    tree = ast.parse((SAMPLES / f"{check.stem}.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name.partition("_")[0] in ("bad", "good"):
+            yield f"{check.stem}:{node.name}"
+
+
+def trips(sample: str, **settings: object) -> list[str]:
+    """The codes that fail, or are no verdict at all, when a sample is scanned."""
+    report = scan(f"sample_datasets.{sample}", Settings(timeout=4, **settings))  # type: ignore[arg-type]
+    assert not report.count(Status.BROKEN), report
+    return [result.code for result in report.results if result.status is Status.FAILED]
+
+
+def expected(check: Check, sample: str) -> list[str]:
+    """What the sample's name promises."""
+    return [check.code] if sample.partition(":")[2].startswith("bad") else []
+
+
+FACES = [
+    pytest.param(check, sample, id=sample)
+    for check in CATALOGUE
+    if check.code not in ELSEWHERE
+    for sample in samples(check)
+]
+
+
+@pytest.mark.parametrize(("check", "sample"), FACES)
+def test_a_sample_trips_what_its_name_says(check: Check, sample: str) -> None:
+    assert trips(sample) == expected(check, sample)
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("face", ["bad", "good"])
+@pytest.mark.parametrize("check", [check for check in CATALOGUE if check.code in SPAWNED], ids=lambda check: check.code)
+def test_the_verdict_holds_under_every_start_method(check: Check, face: str, method: str) -> None:
+    sample = f"{check.stem}:{face}"
+    assert trips(sample, start_method=method) == expected(check, sample)
+
+
+@pytest.mark.parametrize("check", CATALOGUE, ids=lambda check: check.code)
+def test_every_check_has_both_twins(check: Check) -> None:
+    names = {sample.partition(":")[2] for sample in samples(check)}
+    assert {"bad", "good"} <= names
