@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -216,12 +217,11 @@ class Incident:
 
 def is_library(file: str) -> bool:
     """Whether a source file belongs to an installed package, the standard library or dataguard, not to the user."""
-    return _LIBRARY.search(file) is not None
+    return file.startswith(_OWN) or _LIBRARY.search(file) is not None
 
 
-_LIBRARY = re.compile(
-    r"[/\\](site-packages|dist-packages|lib[/\\]python3\.\d+|dataguard[/\\](lab|target|host))[/\\.]|^<"
-)
+_OWN = str(Path(__file__).parent)
+_LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]|^<")
 _STAGES = {
     "import": "importing the module",
     "factory": "calling the factory",

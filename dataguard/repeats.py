@@ -53,7 +53,7 @@ class Repeat:
     def evidence(self) -> dict[str, object]:
         """Numbers, every suspect with its type, and the fix for the first."""
         shown = {state.path: state.kind for state in self.suspects[:6]}
-        fix = _fix_for(self.suspects[0]) if self.suspects else _UNREADABLE.get(self.unreadable[0])
+        fix = fix_for(self.suspects[0]) if self.suspects else _UNREADABLE.get(self.unreadable[0])
         evidence = {
             "leaves": list(self.leaves),
             "drawn by": "the dataset" if self.leaves[0].startswith("sample") else "collate_fn",
@@ -152,7 +152,7 @@ def suspects(censuses: Iterable[Census], one: Seat, two: Seat) -> list[Generator
     return []
 
 
-def _fix_for(suspect: GeneratorState) -> str | None:
+def fix_for(suspect: GeneratorState) -> str | None:
     """What to write instead, for a generator of this kind; None when the general advice is all there is."""
     path, (holder, _, name) = suspect.path, suspect.path.rpartition(".")
     if path.startswith("global "):

@@ -226,8 +226,8 @@ def thread() -> None:
 
 def babble() -> None:
     for number in range(200):
-        print("{" * 10_000, number)
-        print("}" * 10_000, file=sys.stderr)
+        sys.stdout.write("{" * 10_000 + f"{number}\n")
+        sys.stderr.write("}" * 10_000)
     os.write(1, b"{" * BIG)
 
 
@@ -237,7 +237,7 @@ def leave_shared_memory() -> None:
     for untracked in (False, True):
         memory = shared_memory.SharedMemory(create=True, size=4096)
         if untracked:
-            resource_tracker.unregister(memory._name, "shared_memory")  # type: ignore[attr-defined]
+            resource_tracker.unregister(f"/{memory.name}", "shared_memory")
         kept.append(memory)
     Path(f"/dev/shm/nasty-{os.getpid()}").write_bytes(b"x" * 4096)
 
@@ -254,14 +254,13 @@ def change_everything() -> None:
     os.chdir("/")
     os.environ.clear()
     sys.path.clear()
-    sys.stdout = sys.stderr = None  # type: ignore[assignment]
+    vars(sys).update(stdout=None, stderr=None)
     for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
         signal.signal(number, signal.SIG_IGN)
 
 
 def close_output() -> None:
-    os.close(1)
-    os.close(2)
+    os.closerange(1, 3)
 
 
 def close_everything() -> None:
@@ -300,7 +299,8 @@ class Nested(Numbers):
     """Reads from a loader of its own."""
 
     def __getitem__(self, index: int) -> Any:
-        return super().__getitem__(next(iter(DataLoader(range(16)[index : index + 1]))).item() if index < 16 else index)
+        (inner,) = DataLoader(Numbers(), sampler=[range(16)[index]])
+        return super().__getitem__(int(inner[1]))
 
 
 def daemon_factory() -> DataLoader:
@@ -349,7 +349,7 @@ class Lying(Numbers):
         super().__init__()
         self.length = length
 
-    def __len__(self) -> int:
+    def __len__(self) -> Any:
         if isinstance(self.length, BaseException):
             raise self.length
         return self.length
@@ -433,5 +433,3 @@ AT_IMPORT = {
 if wish := os.environ.get("NASTY_IMPORT"):
     for wanted in wish.split(","):
         AT_IMPORT[wanted]()
-
-

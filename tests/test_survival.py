@@ -194,7 +194,6 @@ class TestExceptions:
             ("interrupt_main", "raised KeyboardInterrupt"),
             ("interrupt_worker", "raised KeyboardInterrupt"),
             ("interrupt_sampler", "raised KeyboardInterrupt"),
-            ("say_goodbye_main", "raised SystemExit: 3"),
             ("recurse_main", "raised RecursionError"),
             ("recurse_worker", "raised RecursionError"),
             ("use_up_memory_main", "raised MemoryError: unable to allocate 8.00 TiB"),
@@ -210,10 +209,16 @@ class TestExceptions:
         assert words in found["DG001"]["message"]
         assert found["DG001"]["at"]["file"].endswith("nasty_loaders.py")
 
-    @pytest.mark.parametrize("place", ["collate", "init"])
-    def test_a_worker_that_leaves_in_order_is_dead_all_the_same(self, raisings: Outcome, place: str) -> None:
+    @pytest.mark.parametrize(
+        ("place", "words"),
+        [("main", "SystemExit: 3"), ("collate", "exited with status 3"), ("init", "exited with status 3")],
+    )
+    def test_a_process_that_leaves_in_order_is_dead_all_the_same(
+        self, raisings: Outcome, place: str, words: str
+    ) -> None:
         found = failed(raisings.results[f"say_goodbye_{place}"])
-        assert "exited with status 3" in found["DG002"]["message"]
+        assert list(found) == ["DG002"]
+        assert words in found["DG002"]["message"]
 
     def test_none_is_a_bug_of_ours(self, raisings: Outcome) -> None:
         assert raisings.code == 1
@@ -245,7 +250,7 @@ class TestHangs:
         assert where in found["DG003"]["message"]
         assert found["DG003"]["at"]["what"] == function
         first = found["DG003"]["evidence"]["stacks"].split("\n\n")[0]
-        assert f"nasty_loaders.py\", line {found['DG003']['at']['line']} in {function}" in first
+        assert f'nasty_loaders.py", line {found["DG003"]["at"]["line"]} in {function}' in first
 
     def test_an_unpicklable_batch_is_told_and_does_not_stop_the_rest(self, hangs: Outcome) -> None:
         found = failed(hangs.results["unpicklable"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
 from dataguard.repeats import Pairs, find_repeat, suspects
+from dataguard.stream_repeats import find_stream_repeat
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -27,6 +28,16 @@ def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
     """
     if lab.facts.num_workers < 2:
         raise NotApplicable(f"num_workers={lab.facts.num_workers}: no two workers can draw alike{_latent(lab)}")
+    if lab.facts.kind == "stream":
+        pair = ((0, 0), (1, 0))
+        stream = find_stream_repeat(lab, lab.facts.num_workers, [pair])
+        if stream:
+            yield Finding(
+                message=f"workers 0 and 1 draw the same random numbers from {stream.suspect.path}",
+                evidence=stream.evidence,
+                at=stream.at,
+            )
+        return Looked({"samples": lab.stream(lab.facts.num_workers, pin=False).total, "workers": 2})
     draws, repeat = find_repeat(lab, _workers)
     if repeat:
         shown = ", ".join(draws.shown[:4]) + (", ..." if draws.items > 4 else "")
@@ -48,6 +59,8 @@ def _workers(draws: SameItems) -> Pairs:
 
 def _latent(lab: Lab) -> str:
     """What two workers would do, where the user has fewer: said, but not held against the loader."""
+    if lab.facts.kind == "stream":
+        return ""
     draws = lab.same_items(num_workers=2)
     certain = suspects(draws.censuses, (0, 0), (1, 0))
     return f"; two workers would, by {certain[0].path}" if certain else ""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
 from dataguard.repeats import Pairs, find_repeat
+from dataguard.stream_repeats import find_stream_repeat
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -25,6 +26,16 @@ def dg102_replayed_epoch(lab: Lab) -> Judgement:
     """
     if lab.facts.num_workers == 0:
         raise NotApplicable("num_workers=0: the main process draws on from epoch to epoch")
+    if lab.facts.kind == "stream":
+        pair = ((0, 0), (0, 1))
+        stream = find_stream_repeat(lab, lab.facts.num_workers, [pair])
+        if stream:
+            yield Finding(
+                message=f"worker 0 draws the same random numbers from {stream.suspect.path} in epoch 0 and in epoch 1",
+                evidence=stream.evidence,
+                at=stream.at,
+            )
+        return Looked({"samples": lab.stream(lab.facts.num_workers, pin=False).total, "epochs": 2})
     draws, repeat = find_repeat(lab, _epochs)
     if repeat:
         yield Finding(

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.stream_repeats import find_stream_repeat, moved_on
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -33,6 +34,8 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
         )
         raise NotApplicable(f"num_workers={asked}: nothing is read twice{latent}")
     alone = lab.stream(0, pin=False)
+    if doubled and _made_up(lab, shared, alone):
+        raise NotApplicable("workers make up the same samples from the same random numbers: see DG101")
     if doubled:
         yield Finding(
             message=f"{doubled} samples came out of more than one of {workers} workers",
@@ -64,6 +67,24 @@ def _judged(lab: Lab, workers: int) -> tuple[StreamTrace, int]:
     if not known and not verdicts:
         raise Undecided("nothing tells which samples are the same: they are random, or all alike")
     return shared, 0 if known or 0 in verdicts else max(verdicts)
+
+
+def _made_up(lab: Lab, shared: StreamTrace, alone: StreamTrace) -> bool:
+    """Whether workers yield the same because a cloned generator makes their samples: nothing is read twice then.
+
+    A leaf that the generator does not touch, and that comes out doubled as well, says that it is.
+    """
+    try:
+        repeat = find_stream_repeat(lab, lab.facts.num_workers, [((0, 0), (1, 0))])
+    except Undecided:
+        repeat = None
+    if repeat is None:
+        return False
+    moved = moved_on(lab, repeat.suspect)
+    untouched = [path for path in alone.paths if moved.by_leaf(path).same_samples(alone.by_leaf(path))]
+    return not any(
+        _doubled(shared.by_leaf(path), alone.by_leaf(path)) for path in untouched if alone.by_leaf(path).distinct > 0.5
+    )
 
 
 def _known(shared: StreamTrace, alone: StreamTrace) -> bool:

@@ -24,9 +24,8 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     looked = {"reads": ends.reads}
     if ends.first_failing is not None or ends.beyond[0].incident:
         return Looked(looked)
-    answered = [answer for answer in ends.beyond if not answer.incident]
-    twins = {answer.index: _twin(answer, ends) for answer in answered}
-    if None in twins.values():
+    twins = {answer.index: _twin(answer, ends) for answer in ends.beyond if not answer.incident}
+    if twins[ends.length] is None:
         return Looked(
             looked, note=f"dataset[{ends.length}] does not raise IndexError: iteration goes on beyond the end"
         )
@@ -34,7 +33,9 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     yield Finding(
         message=f"dataset[{ends.length}] is dataset[{twins[ends.length]}], although len(dataset) is {ends.length}",
         evidence={
-            "beyond the end": {f"dataset[{index}]": f"dataset[{twin}]" for index, twin in twins.items()},
+            "beyond the end": {
+                f"dataset[{index}]": f"dataset[{twin}]" for index, twin in twins.items() if twin is not None
+            },
             "likely": "the index is clamped" if clamped else "the index wraps round",
         },
         repro=lab.repro(f".dataset[{ends.length}]"),

@@ -6,6 +6,7 @@ while observing is remembered as well: a crash is paid for once, not once per ch
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,8 @@ from typing import Any, TypeVar
 
 from dataguard.lab import batches, facts, isolation, passes, protocol, streams, workers
 from dataguard.lab.facts import LoaderFacts
+from dataguard.lab.pins import PIN
+from dataguard.lab.spy import Plan
 from dataguard.machine import Machine
 from dataguard.model import LoaderFailed, LoaderRaised, NotApplicable, Undecided
 from dataguard.settings import Settings
@@ -82,7 +85,8 @@ class Lab:
     @property
     def ends(self) -> protocol.Ends:
         """What the dataset answers at and beyond the ends of its index range (map-style only)."""
-        self.epoch  # noqa: B018 - a loader that hangs or dies in an ordinary epoch is not asked again
+        with contextlib.suppress(Undecided):
+            self.epoch  # noqa: B018 - a loader that hangs or dies in an ordinary epoch is not asked again
         return self._ends()
 
     def _ends(self) -> protocol.Ends:
@@ -127,16 +131,21 @@ class Lab:
             lambda folder, answer: batches.read_trials(folder, trials),
         )
 
-    def stream(self, num_workers: int, *, pin: bool) -> streams.StreamTrace:
-        """What a stream yields under so many workers; pinned, so that random augmentation does not hide an identity."""
+    def stream(self, num_workers: int, *, pin: bool, perturb: str | None = None) -> streams.StreamTrace:
+        """What a stream yields under so many workers.
+
+        Pinned, so that random augmentation does not hide an identity; `perturb` is the path of a generator that is
+        moved on after the first batch.
+        """
         if self.facts.kind != "stream":
             raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
-        count = self.settings.samples
-        return self._vary(
-            ("stream", num_workers, pin),
-            lambda folder: streams.run_stream(self.build, folder, num_workers, count, 0.15 * self.settings.budget, pin),
-            streams.read_stream,
-        )
+        samples, seconds = self.settings.samples, 0.1 * self.settings.budget
+
+        def run(folder: Path) -> Any:
+            plan = Plan(folder, pin_each=PIN if pin else None, keep_going=True, census=streams.MOMENTS, perturb=perturb)
+            return streams.run_stream(self.build, folder, num_workers, samples, seconds, plan)
+
+        return self._vary(("stream", num_workers, pin, perturb), run, streams.read_stream)
 
     def build(self, **overrides: Any) -> Loader:
         """Build the loader afresh in this process, with what the settings ask for and these overrides."""

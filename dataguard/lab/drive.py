@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import Any
+
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
@@ -61,7 +64,7 @@ def drive(
                 _shut(iterator)
     # Whatever escapes from the user's loader, SystemExit included, ends here as an incident.
     except BaseException as error:
-        raise _failure(error, iterator, plan, loader) from error
+        raise _failure(error, iterator, plan) from error
     _shut(iterator)
     return rides
 
@@ -106,30 +109,42 @@ def _shut(iterator: Any) -> None:
             iterator._shutdown_workers()
 
 
-def _failure(error: BaseException, iterator: Any, plan: Plan, loader: Loader) -> LoaderFailed:
+def _failure(error: BaseException, iterator: Any, plan: Plan) -> LoaderFailed:
     """Tell apart what a worker raised, a worker that died, and what the main process raised."""
     failures = [record.incident for record in read_spools(plan.folder) if isinstance(record, Failure)]
+    incident = incident_of(error, "iterate")
     leaving = bool(failures) and failures[0].error_type == "SystemExit"
-    dead = _dead_worker(iterator, 2.0 if leaving else 0.1, "exited unexpectedly" in str(error))
+    workers = _workers_at(error) or getattr(iterator, "_workers", ())
+    dead = _dead_worker(workers, 1.0 if leaving else 0.1, "exited unexpectedly" in incident.message)
     if failures and not (dead and leaving):
         first = failures[0]
+        if leaving:
+            return LoaderDied(first)
         return LoaderHung(first) if first.stage == "transfer" else LoaderRaised(first)
     if dead and isinstance(error, RuntimeError):
         worker, code = dead
         return LoaderDied(_death_of(worker, code, plan))
-    incident = incident_of(error, "iterate")
-    if isinstance(error, RuntimeError) and "timed out after" in str(error):
+    if isinstance(error, SystemExit):
+        return LoaderDied(incident)
+    if isinstance(error, RuntimeError) and "timed out after" in incident.message:
         return LoaderHung(incident)
     return LoaderRaised(incident)
 
 
-def _dead_worker(iterator: Any, patience: float, ended_early: bool) -> tuple[int, int] | None:
+def _workers_at(error: BaseException) -> Sequence[Any]:
+    """The workers of the iterator of torch that raised this, perhaps while it was being made."""
+    owners = (frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__))
+    iterators = [owner for owner in owners if isinstance(owner, _MultiProcessingDataLoaderIter)]
+    return getattr(iterators[0], "_workers", ()) if iterators else ()  # none yet when drawing the first indices raised
+
+
+def _dead_worker(workers: Sequence[Any], patience: float, ended_early: bool) -> tuple[int, int] | None:
     """The first worker that ended abnormally, with its exit code, if one does so within `patience` seconds.
 
     Exit code 0 is abnormal as well where torch says that a worker `ended_early`.
     """
-    workers = getattr(iterator, "_workers", ())
-    wait([process.sentinel for process in workers], timeout=patience)
+    if workers:
+        wait([process.sentinel for process in workers], timeout=patience)
     codes = [(number, process.exitcode) for number, process in enumerate(workers)]
     failed = [(number, code) for number, code in codes if code]
     return next(iter(failed or [(number, code) for number, code in codes if code == 0 and ended_early]), None)

@@ -31,12 +31,14 @@ from dataguard.model import is_library
 
 MOST_OBJECTS = 20_000
 MOST_SECONDS = 1.0
+SKIPPED = 1009
 FEW = 48
 """How many entries of a big container are looked into."""
 
 _RESEED = ("set_random_seed", "set_random_state", "seed_", "reseed")
 """Methods by which libraries let a pipeline be seeded anew: albumentations, MONAI, imgaug."""
 
+_METHODS = (types.FunctionType, staticmethod, classmethod)
 _ATOMS = (
     str,
     bytes,
@@ -96,6 +98,19 @@ def generator_states(roots: Mapping[str, Any]) -> Iterator[GeneratorState]:
         yield GeneratorState(source.path, source.kind, source.state(), made_at(holder) if holder else None, reseed)
 
 
+def move_on(path: str, roots: Mapping[str, Any]) -> None:
+    """Let the generator at a path skip some of its numbers."""
+    for source in find_generators(roots):
+        if source.path == path:
+            if isinstance(source.generator, torch.Generator):
+                torch.rand(SKIPPED, generator=source.generator)
+            elif isinstance(source.generator, np.random.BitGenerator):
+                source.generator.random_raw(SKIPPED)
+            else:
+                for _ in range(SKIPPED):
+                    source.generator.random()
+
+
 def reseed(library: str, seed: int) -> None:
     """Seed the generator of an `unreadable` library in this process."""
     importlib.import_module(library).setRNGSeed(seed)
@@ -147,7 +162,8 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f".<local {name}>", item) for name, item in value.gi_frame.f_locals.items())
     elif isinstance(value, type):
         if not is_library(_file_of(value)):
-            yield from ((f".{name}", item) for name, item in vars(value).items() if not name.startswith("__"))
+            own = [(name, item) for name, item in vars(value).items() if isinstance(item, _METHODS) or name[:2] != "__"]
+            yield from ((f".{name}", item) for name, item in own)
     else:
         yield from _object_children(value)
 

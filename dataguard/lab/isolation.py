@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import re
 import time
 import traceback
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from dataguard import leftovers
 from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.incidents import incident_of
-from dataguard.model import DataguardError, Incident, LoaderDied, LoaderHung, LoaderRaised
+from dataguard.model import DataguardError, Incident, LoaderDied, LoaderHung, LoaderRaised, is_library
 from dataguard.processes import (
     descendants,
     die_with_parent,
@@ -63,7 +62,7 @@ def isolated(function: Callable[[], T], folder: Path, *, timeout: float, allowed
         ended = end_descendants(spare=bystanders)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
-        leftovers.remove_tensors({pid, *ended, *(mark.pid for mark in box.last())})
+        leftovers.remove_tensors({pid, *ended, *(mark.pid for mark in box.last() if mark.worker is not None)})
     answer = folder / _ANSWER
     if not answer.exists():
         raise LoaderDied(_death(pid, status, box, folder))
@@ -105,25 +104,20 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
     except DataguardError as error:
         return "failed", error
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
+        if not _is_theirs(error):
+            return "broke", traceback.format_exc()
         mark = BlackBox(folder / "blackbox").last()[0]
-        incident = replace(incident_of(error, mark.stage), index=mark.index)
-        if _is_theirs(incident):
-            return "failed", LoaderRaised(incident)
-        return "broke", traceback.format_exc()
+        return "failed", LoaderRaised(replace(incident_of(error, mark.stage), index=mark.index))
 
 
-def _is_theirs(incident: Incident) -> bool:
-    """Whether the user's loader raised, called from ours: a frame of theirs or of torch's is below the last of ours.
-
-    torch's alone are there when `len(loader)` meets a dataset whose `__len__` returns a negative number.
-    """
-    package = str(Path(__file__).parents[1])
-    ours = max((depth for depth, frame in enumerate(incident.frames) if frame.file.startswith(package)), default=-1)
-    below = incident.frames[ours + 1 :]
-    return incident.own_frame in below or any(_LOADING.search(frame.file) for frame in below)
+def _is_theirs(error: BaseException) -> bool:
+    """Whether the user's code raised, called from ours: a frame of theirs is below the last of ours."""
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    ours = max(depth for depth, file in enumerate(files) if file.startswith(_PACKAGE))
+    return not all(map(is_library, files[ours + 1 :]))
 
 
-_LOADING = re.compile(r"[/\\]torch[/\\]utils[/\\]data[/\\]")
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 def _await(pid: int, box: BlackBox, folder: Path, timeout: float, allowed: float) -> int:

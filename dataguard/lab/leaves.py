@@ -45,6 +45,8 @@ def walk(value: Any, path: str = "", depth: int = 0, above: tuple[int, ...] = ()
 
 def _children(value: Any) -> list[tuple[str, Any]] | None:
     """The parts of a container with the step that leads to each, or None for a leaf."""
+    if isinstance(value, np.void) and value.dtype.names:
+        return [(f"[{name!r}]", value[name]) for name in value.dtype.names]
     if value is None or isinstance(value, str | bytes | bytearray | numbers.Number | torch.Tensor | np.generic | type):
         return None
     if isinstance(value, np.ndarray):

@@ -33,7 +33,7 @@ class Spread(_Schedule):
     """The user's own batches, cut down to about `samples` samples: the first, the last and some evenly between.
 
     `sizes` holds the number of samples of every batch of the epoch after iterating, None without automatic batching.
-    Batches that reach an integer index of `limit` or above are left out.
+    Integer indices of `limit` and above are left out of them.
     """
 
     def __init__(self, inner: Any, samples: int, limit: int | None, *, batched: bool) -> None:
@@ -43,19 +43,34 @@ class Spread(_Schedule):
         self.limit = limit
         self.sizes: list[int] | None = None
         self.whole = False
+        self._plan: list[Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        batches = list(islice(iter(self.inner), MOST_BATCHES))
-        self.sizes = [len(batch) for batch in batches] if self.batched else None
-        allowed = [batch for batch in batches if not self._beyond(batch)]
-        largest = max(self.sizes or [1], default=1) or 1
-        count = max(2, self.samples // largest)
-        self.whole = len(batches) <= count and len(batches) < MOST_BATCHES
-        yield from evenly(allowed, count)
+        return iter(self._chosen())
 
-    def _beyond(self, batch: Any) -> bool:
-        indices = batch if self.batched else [batch]
-        return self.limit is not None and any(isinstance(index, int) and index >= self.limit for index in indices)
+    def __len__(self) -> int:
+        return len(self._chosen())
+
+    def _chosen(self) -> list[Any]:
+        if self._plan is None:
+            batches = list(islice(iter(self.inner), MOST_BATCHES))
+            self.sizes = [len(batch) for batch in batches] if self.batched else None
+            largest = max(self.sizes or [1], default=1) or 1
+            count = max(2, self.samples // largest)
+            self.whole = len(batches) <= count and len(batches) < MOST_BATCHES
+            existing = [self._existing(batch) for batch in batches]
+            self._plan = evenly([batch for batch in existing if batch != []], count)
+        return self._plan
+
+    def _existing(self, batch: Any) -> Any:
+        """A batch without the indices that do not exist."""
+        if self.limit is None:
+            return batch
+        kept = [index for index in (batch if self.batched else [batch]) if not self._beyond(index)]
+        return kept if self.batched or not kept else kept[0]
+
+    def _beyond(self, index: Any) -> bool:
+        return self.limit is not None and isinstance(index, int) and index >= self.limit
 
 
 class SameItems(_Schedule):
@@ -106,6 +121,9 @@ class Trials(_Schedule):
 
     def __iter__(self) -> Iterator[list[Any]]:
         return iter([list(trial) for trial in self.trials])
+
+    def __len__(self) -> int:
+        return len(self.trials)
 
 
 def evenly(items: Sequence[Any], count: int) -> list[Any]:

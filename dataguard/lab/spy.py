@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -21,7 +21,7 @@ from torch.utils.data import _DatasetKind, get_worker_info
 
 from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
-from dataguard.lab.generators import generator_states, reseed, unreadable
+from dataguard.lab.generators import generator_states, move_on, reseed, unreadable
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of, shared_bytes
 from dataguard.lab.pins import pinned
@@ -34,24 +34,26 @@ class Plan:
     """What the spy does in one observation.
 
     `pins` gives, for each fetch of an epoch, the seed to which the global generators are set before it, or None to
-    leave them alone; past its end nothing is pinned. `pin_all` is a seed for every fetch. `carry` lets the real batches
-    travel to the main process; otherwise None travels in their place. `keep_going` swallows what collate_fn raises,
-    because the next batch is a trial of its own. `census` lists the numbers of fetches after which the generators
-    in the worker are looked for. `reseed` names libraries whose generator gets a seed of its own in each worker.
+    leave them alone; past its end nothing is pinned. `pin_each` is a seed for every single sample. `carry` lets the
+    real batches travel to the main process; otherwise None travels in their place. `keep_going` swallows what
+    collate_fn raises, because the next batch is a trial of its own. `census` lists the numbers of fetches after which
+    the generators in the worker are looked for. `reseed` names libraries whose generator gets a seed of its own in each
+    worker. `length` is the number of fetches of a worker in an epoch, for loaders that never end theirs. `perturb` is
+    the path of a generator that is moved on after the first fetch.
     """
 
     folder: Path
     pins: Sequence[int | None] = ()
-    pin_all: int | None = None
+    pin_each: int | None = None
     carry: bool = False
     keep_going: bool = False
     census: Sequence[int] = ()
+    length: int | None = None
+    perturb: str | None = None
     reseed: Sequence[str] = ()
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""
-        if self.pin_all is not None:
-            return self.pin_all
         return self.pins[fetch] if fetch < len(self.pins) else None
 
 
@@ -89,9 +91,8 @@ class Watcher:
         self.failed = False
         self.user_init = user_init
 
-    def take_census(self, dataset: Any, collate: Any) -> None:
+    def take_census(self, roots: Mapping[str, Any]) -> None:
         """Spool the state of every random generator that can be found in this process."""
-        roots = {"dataset": dataset, "collate_fn": collate, "worker_init_fn": self.user_init}
         self.spool.write(Census(self.worker, self.epoch, self.fetches, tuple(generator_states(roots)), unreadable()))
 
     def install(self, dataset: Any = None) -> None:
@@ -144,7 +145,12 @@ class _Fetch:
 
     def __init__(self, watcher: Watcher, fetcher: Any) -> None:
         self.watcher = watcher
-        self.user_dataset = fetcher.dataset
+        self.roots = {
+            "dataset": fetcher.dataset,
+            "collate_fn": fetcher.collate_fn,
+            "worker_init_fn": watcher.user_init,
+            "stream": getattr(fetcher, "dataset_iter", None),
+        }
         self.user_collate = fetcher.collate_fn
         self.torch_fetch = fetcher.fetch
         self.auto_collation = fetcher.auto_collation
@@ -154,8 +160,12 @@ class _Fetch:
 
     def fetch(self, batch: Any) -> Any:
         watcher = self.watcher
-        if watcher.fetches in watcher.plan.census:
-            watcher.take_census(self.user_dataset, self.user_collate)
+        if watcher.fetches == watcher.plan.length:
+            watcher.epoch, watcher.fetches = watcher.epoch + 1, 0
+        if watcher.fetches == 0 and 0 in watcher.plan.census:
+            watcher.take_census(self.roots)
+        if watcher.plan.perturb and watcher.fetches == 1:
+            move_on(watcher.plan.perturb, self.roots)
         number, watcher.fetches = watcher.fetches, watcher.fetches + 1
         self.batch = list(batch) if self.auto_collation else [batch]
         self.seconds = []
@@ -163,13 +173,15 @@ class _Fetch:
         seed = watcher.plan.pin(number)
         with pinned(seed) if seed is not None else contextlib.nullcontext():
             data = self.torch_fetch(batch)
-        if watcher.plan.census and watcher.fetches == max(watcher.plan.census):
-            watcher.take_census(self.user_dataset, self.user_collate)
+        if watcher.fetches in watcher.plan.census:
+            watcher.take_census(self.roots)
         return data
 
     def read(self, index: Any, get: Callable[[], Any]) -> Any:
         """Get one sample (or, through `__getitems__`, several) from the user's dataset."""
-        with self.watcher.catching("sample", index, self.batch):
+        seed = self.watcher.plan.pin_each
+        pin = pinned(seed) if seed is not None else contextlib.nullcontext()
+        with self.watcher.catching("sample", index, self.batch), pin:
             started = time.perf_counter()
             sample = get()
             self.seconds.append(time.perf_counter() - started)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dataguard.lab.drive import Ride, drive
-from dataguard.lab.pins import PIN
-from dataguard.lab.records import SampleRecord, read_spools
+from dataguard.lab.records import Census, SampleRecord, read_spools
 from dataguard.lab.spy import Plan
 from dataguard.variants import Loader
 
@@ -17,12 +16,20 @@ Identity = tuple[tuple[str, bytes], ...]
 """What a sample is recognised by: paths and digests of its leaves."""
 
 
+MOMENTS = (1, 2, 3)
+"""Fetches of an epoch after which generators are looked at."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamTrace:
-    """The identities of the samples that each process yielded, in order; `ended` tells whether that was all of them."""
+    """The identities of the samples that each process yielded, in order; `ended` tells whether that was all of them.
+
+    `censuses` tell the generators that were found in each worker after some fetches of two epochs.
+    """
 
     by_worker: tuple[tuple[Identity, ...], ...]
     ended: bool
+    censuses: tuple[Census, ...] = ()
 
     @property
     def total(self) -> int:
@@ -53,21 +60,23 @@ class StreamTrace:
 
 
 def run_stream(
-    build: Callable[..., Loader], folder: Path, num_workers: int, samples: int, seconds: float, pin: bool
+    build: Callable[..., Loader], folder: Path, num_workers: int, samples: int, seconds: float, plan: Plan
 ) -> Ride:
-    """Iterate one epoch, of about `samples` samples from each worker at most."""
+    """Iterate one epoch, of about `samples` samples from each worker at most, and the beginning of a second one."""
     loader = build(num_workers=num_workers)
-    batches = max(2, -(-samples // (loader.batch_size or 1))) * max(num_workers, 1)
-    plan = Plan(folder, pin_all=PIN if pin else None, keep_going=True)
-    return drive(loader, plan, batches=(batches,), seconds=seconds)[0]
+    processes = max(num_workers, 1)
+    most = max(len(MOMENTS) + 1, -(-samples // (loader.batch_size or 1))) * processes
+    return drive(loader, plan, batches=(most, (len(MOMENTS) + 1) * processes), seconds=seconds)[0]
 
 
 def read_stream(folder: Path, ride: Ride | None) -> StreamTrace:
     """Group the samples by worker."""
-    records = [record for record in read_spools(folder) if isinstance(record, SampleRecord)]
-    workers = sorted({-1 if record.worker is None else record.worker for record in records})
+    records = list(read_spools(folder))
+    samples = [record for record in records if isinstance(record, SampleRecord) and not record.epoch]
+    workers = sorted({-1 if record.worker is None else record.worker for record in samples})
     by_worker = (
-        tuple(record.digest for record in records if (-1 if record.worker is None else record.worker) == worker)
+        tuple(record.digest for record in samples if (-1 if record.worker is None else record.worker) == worker)
         for worker in workers
     )
-    return StreamTrace(tuple(by_worker), ended=ride is not None and ride.ended)
+    censuses = tuple(record for record in records if isinstance(record, Census))
+    return StreamTrace(tuple(by_worker), ride is not None and ride.ended, censuses)

@@ -147,7 +147,8 @@ def run_same_items(build: Callable[..., Loader], folder: Path, shape: Shape) -> 
         return Schedule(inner, shape.workers, shape.items, shape.rounds, shape.size, batched=batched)
 
     loader = build(num_workers=shape.workers, in_order=True, schedule=schedule)
-    plan = Plan(folder, pins=shape.pins, keep_going=True, census=(0, 1, shape.draws), reseed=shape.reseed)
+    census = (0, 1, shape.draws)
+    plan = Plan(folder, shape.pins, keep_going=True, census=census, reseed=shape.reseed, length=shape.draws)
     return drive(loader, plan, batches=(None,) * EPOCHS)
 
 
@@ -170,7 +171,8 @@ def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> Sam
                 complete[record.worker or 0, record.epoch].add(record.batch)
         if isinstance(record, SampleRecord) and record.shown is not None and record.position == 0:
             shown.setdefault(record.batch, record.shown)
-    if len(complete) < shape.workers * EPOCHS or any(len(fetched) < shape.draws for fetched in complete.values()):
+    seats = [(worker, epoch) for worker in range(shape.workers) for epoch in range(EPOCHS)]
+    if any(len(complete[seat]) < shape.draws for seat in seats):
         raise Undecided("the loader did not give every worker the same items: it has an order of its own")
     return SameItems(
         pinned={path: {who: shape.pinned_groups(one) for who, one in by.items()} for path, by in digests.items()},

@@ -1,0 +1,100 @@
+"""The same question as in `repeats`, for streams: workers get other samples there, so that draws cannot be compared.
+
+Instead, generators whose states run alike at two seats are looked for, and each is tried: moved on in a single process,
+does it change the content of the samples, or only their order? Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dataguard.model import Location, Undecided
+from dataguard.repeats import Pairs, fix_for
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+    from dataguard.lab.records import Census, GeneratorState
+    from dataguard.lab.streams import StreamTrace
+
+CHANGED, CHANGED_BEGINNING = 0.2, 0.98
+"""The share of new samples above which content has changed: of a whole stream, and of the beginning of one.
+
+Moving on the generator of a shuffle buffer brings some new samples into the beginning of a stream, but not nearly all.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRepeat:
+    """A generator that runs alike at two seats (a worker in an epoch each) and decides what samples look like."""
+
+    one: tuple[int, int]
+    two: tuple[int, int]
+    suspect: GeneratorState
+    changed: float
+
+    @property
+    def at(self) -> Location:
+        """Where the generator is held."""
+        file, line = self.suspect.at or (None, None)
+        return Location(file, line, self.suspect.path)
+
+    @property
+    def evidence(self) -> dict[str, object]:
+        """The generator, what it does to the samples, and the fix."""
+        evidence = {
+            "generators": {self.suspect.path: self.suspect.kind},
+            "samples that change with it": f"{self.changed:.0%}",
+            "fix here": fix_for(self.suspect),
+        }
+        return {name: value for name, value in evidence.items() if value}
+
+
+def find_stream_repeat(lab: Lab, num_workers: int, pairs: Pairs) -> StreamRepeat | None:
+    """The first generator that runs alike at one of the pairs of seats and changes the content of samples.
+
+    Raises Undecided when no generator could be watched long enough.
+    """
+    trace = lab.stream(num_workers, pin=False)
+    if len({census.fetches for census in trace.censuses}) < 2:
+        raise Undecided("each worker yields too few batches to watch its generators: lower the batch size")
+    for one, two in pairs:
+        for suspect in _running_alike(trace.censuses, one, two):
+            changed = _content_changed(lab, suspect)
+            if changed:
+                return StreamRepeat(one, two, suspect, changed)
+    return None
+
+
+def _running_alike(censuses: Iterable[Census], one: tuple[int, int], two: tuple[int, int]) -> list[GeneratorState]:
+    """The generators that move from batch to batch, through the same states at both seats."""
+    states: dict[tuple[int, int], dict[str, list[bytes]]] = {}
+    named: dict[str, GeneratorState] = {}
+    for census in sorted(censuses, key=lambda census: census.fetches):
+        for state in census.generators:
+            states.setdefault((census.worker or 0, census.epoch), {}).setdefault(state.path, []).append(state.state)
+            named[state.path] = state
+    first, second = states.get(one, {}), states.get(two, {})
+    return [
+        named[path]
+        for path, seen in first.items()
+        if len(seen) > 1 and len(set(seen)) == len(seen) and second.get(path, [])[: len(seen)] == seen
+    ]
+
+
+def moved_on(lab: Lab, suspect: GeneratorState) -> StreamTrace:
+    """What a single process yields once the suspect skips some numbers after the first batch."""
+    if suspect.path.startswith("global "):
+        return lab.stream(0, pin=False)
+    return lab.stream(0, pin=True, perturb=suspect.path)
+
+
+def _content_changed(lab: Lab, suspect: GeneratorState) -> float:
+    """The share of samples that are new once this generator is moved on (or, for a global one, left unpinned)."""
+    still, moved = lab.stream(0, pin=True), moved_on(lab, suspect)
+    known = {identity for ids in still.by_worker for identity in ids}
+    late = [identity for ids in moved.by_worker for identity in ids[lab.facts.batch_size or 1 :]]
+    new = sum(identity not in known for identity in late) / max(len(late), 1)
+    enough = CHANGED if still.ended and moved.ended else CHANGED_BEGINNING
+    return new if new > enough else 0.0
