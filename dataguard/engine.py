@@ -9,18 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import (
-    Check,
-    Finding,
-    LoaderFailed,
-    Looked,
-    NotApplicable,
-    Report,
-    Result,
-    Status,
-    Undecided,
-    UsageError,
-)
+from dataguard.incident import LoaderFailed
+from dataguard.model import Check, Finding, Looked, NotApplicable, Report, Result, Status, Undecided, UsageError
 from dataguard.settings import Settings, chosen, expectation
 from dataguard.supervisor import Session
 

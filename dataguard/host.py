@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib
 import multiprocessing
 import os
 import sys
@@ -25,9 +26,10 @@ from dataguard import leftovers
 from dataguard import target as targets
 from dataguard.checks import CATALOGUE
 from dataguard.engine import run
+from dataguard.incident import LoaderFailed
 from dataguard.lab import Lab, describe
 from dataguard.machine import Machine
-from dataguard.model import LoaderFailed, UsageError
+from dataguard.model import UsageError
 from dataguard.processes import adopt_orphans, die_with_parent
 from dataguard.settings import Settings
 from dataguard.target import Target
@@ -83,11 +85,21 @@ def _watched(stacks: Path, seconds: float) -> Iterator[None]:
 def _labs(target: Target, settings: Settings, folder: Path) -> dict[str, Lab]:
     """A lab for each loader of the target; a target whose factory fails has one loader of its own name."""
     machine = Machine.read()
+    facts: dict[str, Any] = {}
     try:
-        facts: dict[str, Any] = dict(describe(target, settings, folder))
+        known, modules = describe(target, settings, folder)
+        facts.update(known)
+        _import_once(modules)
     except LoaderFailed as failure:
-        facts = {target.name: failure}
+        facts[target.name] = failure
     return {name: Lab(target, known, settings, machine, folder) for name, known in facts.items()}
+
+
+def _import_once(modules: list[str]) -> None:
+    """Import here what the factory imports when it runs, in its order: every fork would do so again otherwise."""
+    for module in modules:
+        with contextlib.suppress(Exception):  # one that only exists for a factory's while is imported by it again
+            importlib.import_module(module)
 
 
 def _environment() -> dict[str, Any]:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -151,116 +150,6 @@ def check(code: str, name: str, severity: Severity) -> Callable[[Callable[[Lab],
         return Check(code, name, severity, Doc.parse(judge.__doc__ or ""), judge)
 
     return decorate
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One line of a stack, as plain data."""
-
-    file: str
-    line: int
-    function: str
-    code: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Incident:
-    """What the user's code was doing when it raised, died or hung.
-
-    `stage` is one of import, factory, init (worker start), sampler, iterate, sample, collate, transfer.
-    """
-
-    stage: str
-    message: str
-    frames: tuple[Frame, ...] = ()
-    index: str | None = None
-    batch: tuple[str, ...] = ()
-    worker: int | None = None
-    error_type: str | None = None
-    error_bases: tuple[str, ...] = ()
-    signal: str | None = None
-    exit_code: int | None = None
-    stacks: str = ""
-    output: str = ""
-
-    @property
-    def own_frame(self) -> Frame | None:
-        """The innermost frame of the user's own code: not torch, not the standard library, not site-packages."""
-        return next((frame for frame in reversed(self.frames) if not is_library(frame.file)), None)
-
-    @property
-    def headline(self) -> str:
-        """The message on one line of at most 160 characters."""
-        first = self.message.partition("\n")[0]
-        return first if len(first) <= 160 else f"{first[:157]}..."
-
-    @property
-    def out_of_shared_memory(self) -> bool:
-        """Whether /dev/shm was full: an error since torch 2.10, a bus error while collating before that."""
-        return "unable to allocate shared memory" in self.message or (
-            self.signal == "SIGBUS" and self.stage in ("collate", "transfer")
-        )
-
-    @property
-    def location(self) -> Location | None:
-        """The user's own frame as a location, else the innermost frame there is."""
-        frame = self.own_frame or (self.frames[-1] if self.frames else None)
-        return Location(frame.file, frame.line, frame.function) if frame else None
-
-    @property
-    def where(self) -> str:
-        """The index, worker and stage in words: `index 17 in worker 1`."""
-        parts = [f"index {self.index}" if self.index is not None else "", _STAGES.get(self.stage, self.stage)]
-        parts.append(f"worker {self.worker}" if self.worker is not None else "")
-        return ", ".join(part for part in parts if part)
-
-
-def is_library(file: str) -> bool:
-    """Whether a source file belongs to an installed package, the standard library or dataguard, not to the user."""
-    return file.startswith(_OWN) or _LIBRARY.search(file) is not None
-
-
-_OWN = str(Path(__file__).parent)
-_LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]|^<")
-_STAGES = {
-    "import": "importing the module",
-    "factory": "calling the factory",
-    "init": "starting the worker",
-    "sampler": "drawing indices",
-    "iterate": "iterating the loader",
-    "sample": "reading a sample",
-    "collate": "collating a batch",
-    "transfer": "sending a batch to the main process",
-}
-
-
-class LoaderFailed(DataguardError):
-    """The user's code did not get through an observation; `incident` says what it was doing."""
-
-    code = "DG001"
-
-    def __init__(self, incident: Incident) -> None:
-        super().__init__(incident.message)
-        self.incident = incident
-
-    def __reduce__(self) -> tuple[type[LoaderFailed], tuple[Incident]]:
-        return type(self), (self.incident,)
-
-
-class LoaderRaised(LoaderFailed):
-    """The user's code raised an exception."""
-
-
-class LoaderDied(LoaderFailed):
-    """A process of the user's loader ended by a signal or an exit call."""
-
-    code = "DG002"
-
-
-class LoaderHung(LoaderFailed):
-    """The user's loader made no progress before the deadline."""
-
-    code = "DG003"
 
 
 @dataclass(frozen=True, slots=True)

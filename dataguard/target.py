@@ -21,7 +21,8 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from dataguard.model import Frame, UsageError
+from dataguard.incident import Frame
+from dataguard.model import UsageError
 from dataguard.parts import is_loader, is_product, parts_of
 from dataguard.variants import Loader, overridden
 

@@ -7,15 +7,27 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, default_collate, get_worker_info
+from torch.utils.data import DataLoader, IterableDataset, default_collate, get_worker_info
 
-from sample_datasets._parts import Brighten, EpochSeededPictures, LazyBrighten, Pictures, UniformSource, brighten
+from sample_datasets._parts import (
+    Brighten,
+    EpochSeededPictures,
+    LazyBrighten,
+    Pictures,
+    UniformSource,
+    brighten,
+    picture,
+    share,
+)
+
+Sample = tuple[Tensor, int]
 
 
 class AugmentedPictures(Pictures):
@@ -470,3 +482,54 @@ class StainedPictures(Pictures):
 def good_held_for_setup() -> DataLoader[Any]:
     """Workers hold equal generators, and draw nothing from them."""
     return DataLoader(StainedPictures(), batch_size=4, num_workers=2)
+
+
+class PictureStream(IterableDataset[Sample]):
+    """Each worker streams its share of many pictures, brightened by a factor from a source that the stream holds."""
+
+    def __init__(self, rng: UniformSource) -> None:
+        self.rng = rng
+
+    def __iter__(self) -> Iterator[Sample]:
+        return ((picture(number) * self.rng.uniform(0.5, 1.0), number % 4) for number in share(range(64)))
+
+
+def bad_stream() -> DataLoader[Any]:
+    """Workers stream other pictures, but brighten them by the same factors."""
+    stream = PictureStream(np.random.default_rng(0))
+    return DataLoader(stream, batch_size=4, num_workers=2, persistent_workers=True)
+
+
+class EagerStream(PictureStream):
+    """Each worker starts its generator from its own number, when the first picture is asked for."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        self.rng = np.random.default_rng(torch.initial_seed())
+        return super().__iter__()
+
+
+def good_stream() -> DataLoader[Any]:
+    """The copies of the generator are replaced before they are used."""
+    return DataLoader(EagerStream(np.random.default_rng(0)), batch_size=4, num_workers=2)
+
+
+class BufferedStream(IterableDataset[Sample]):
+    """Each worker streams its share through a small buffer that it shuffles."""
+
+    def __init__(self) -> None:
+        self.rng = random.Random(0)
+
+    def __iter__(self) -> Iterator[Sample]:
+        waiting: list[int] = []
+        for number in share(range(64)):
+            waiting.append(number)
+            if len(waiting) == 8:
+                chosen = waiting.pop(self.rng.randrange(8))
+                yield picture(chosen), chosen % 4
+        for number in waiting:
+            yield picture(number), number % 4
+
+
+def good_stream_shuffled() -> DataLoader[Any]:
+    """Equal generators decide the order alone, and every worker has pictures of its own."""
+    return DataLoader(BufferedStream(), batch_size=4, num_workers=2, persistent_workers=True)

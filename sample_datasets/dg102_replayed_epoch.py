@@ -6,14 +6,15 @@ The bad samples have distinct random numbers in each worker, or a single worker,
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, default_collate, get_worker_info
+from torch.utils.data import DataLoader, IterableDataset, default_collate, get_worker_info
 
-from sample_datasets._parts import Brighten, EpochSeededPictures, LazyBrighten, Pictures, brighten
+from sample_datasets._parts import Brighten, EpochSeededPictures, LazyBrighten, Pictures, brighten, picture, share
 
 
 def seed_by_id(worker_id: int) -> None:
@@ -168,3 +169,20 @@ def good_worker_init() -> DataLoader[Any]:
     """The `worker_init_fn` seeds, but from a seed that torch changes with every epoch."""
     dataset = Pictures(transform=brighten_from_numpy)
     return DataLoader(dataset, batch_size=4, num_workers=2, worker_init_fn=seed_numpy)
+
+
+class SeededStream(IterableDataset[Tensor]):
+    """Each worker streams its share of many pictures, brightened from numpy's global generator."""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (brighten_from_numpy(picture(number)) for number in share(range(64)))
+
+
+def bad_stream() -> DataLoader[Any]:
+    """The workers of a stream start every epoch from the same seeds."""
+    return DataLoader(SeededStream(), batch_size=4, num_workers=2, worker_init_fn=seed_by_id)
+
+
+def good_stream() -> DataLoader[Any]:
+    """The same stream, left to the seeds that torch gives."""
+    return DataLoader(SeededStream(), batch_size=4, num_workers=2)

@@ -20,10 +20,11 @@ import pytest
 import torch
 
 from dataguard import leftovers
+from dataguard.incident import LoaderDied, LoaderHung, LoaderRaised
 from dataguard.lab import isolation, stacks
 from dataguard.lab.blackbox import SEATS, BlackBox
 from dataguard.lab.isolation import Broke, OutOfTime, isolated
-from dataguard.model import LoaderDied, LoaderHung, LoaderRaised, Undecided
+from dataguard.model import Undecided
 from dataguard.processes import adopt_orphans, descendants, end_descendants, how_it_ended
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Incident, Judgement, LoaderRaised, Looked, Severity, check
+from dataguard.incident import Incident, LoaderRaised
+from dataguard.model import Finding, Judgement, Looked, Severity, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab

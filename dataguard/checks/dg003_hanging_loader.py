@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Incident, Judgement, LoaderHung, Looked, Severity, check
+from dataguard.incident import Incident, LoaderHung
+from dataguard.model import Finding, Judgement, Looked, Severity, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab

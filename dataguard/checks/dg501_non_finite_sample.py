@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, LoaderFailed, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.incident import LoaderFailed
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, LoaderFailed, Looked, NotApplicable, Severity, check
+from dataguard.incident import LoaderFailed
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab

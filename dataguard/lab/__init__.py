@@ -7,18 +7,20 @@ while observing is remembered as well: a crash is paid for once, not once per ch
 from __future__ import annotations
 
 import contextlib
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dataguard.incident import LoaderFailed, LoaderRaised
 from dataguard.lab import batches, facts, isolation, passes, protocol, streams, workers
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.pins import PIN
 from dataguard.lab.spy import Plan
 from dataguard.machine import Machine
-from dataguard.model import LoaderFailed, LoaderRaised, NotApplicable, Undecided
+from dataguard.model import NotApplicable, Undecided
 from dataguard.settings import Settings
 from dataguard.target import Target
 from dataguard.variants import Loader
@@ -225,15 +227,18 @@ def requested(settings: Settings) -> Mapping[str, Any]:
     return wanted
 
 
-def describe(target: Target, settings: Settings, folder: Path) -> dict[str, LoaderFacts]:
-    """Build a target's loaders in a process of its own and read their settings, by loader name.
+def describe(target: Target, settings: Settings, folder: Path) -> tuple[dict[str, LoaderFacts], list[str]]:
+    """Build a target's loaders in a process of its own, and read their settings, by loader name.
 
+    Also names the modules that the factory imported, in their order, so that the next processes need not do so again.
     Raises UsageError when the target is none, and LoaderFailed when the user's code does not get through.
     """
     own = Path(tempfile.mkdtemp(dir=folder))
 
-    def look() -> dict[str, LoaderFacts]:
+    def look() -> tuple[dict[str, LoaderFacts], list[str]]:
+        before = set(sys.modules)
         loaders = passes.gated_build_all(target, settings.seed, requested(settings))
-        return {name: facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()}
+        known = {name: facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()}
+        return known, [module for module in sys.modules if module not in before]
 
     return isolation.isolated(look, own, timeout=settings.timeout, allowed=float("inf"))

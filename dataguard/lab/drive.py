@@ -13,13 +13,13 @@ from typing import Any
 
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
+from dataguard.incident import Incident, LoaderDied, LoaderFailed, LoaderHung, LoaderRaised
 from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.isolation import tail
 from dataguard.lab.records import Failure, read_spools
 from dataguard.lab.spy import Plan, SpyInit, Watcher
-from dataguard.model import Incident, LoaderDied, LoaderFailed, LoaderHung, LoaderRaised
 from dataguard.processes import how_it_ended, signal_name
 from dataguard.variants import Loader
 

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.incident import is_library
 from dataguard.lab.records import GeneratorState
-from dataguard.model import is_library
 
 MOST_OBJECTS = 20_000
 MOST_SECONDS = 1.0

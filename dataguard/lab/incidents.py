@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dataguard.model import Incident
+from dataguard.incident import Incident
 from dataguard.target import frames_of
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dataguard import leftovers
+from dataguard.incident import Incident, LoaderDied, LoaderHung, LoaderRaised, is_library
 from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.incidents import incident_of
-from dataguard.model import DataguardError, Incident, LoaderDied, LoaderHung, LoaderRaised, is_library
+from dataguard.model import DataguardError
 from dataguard.processes import (
     descendants,
     die_with_parent,

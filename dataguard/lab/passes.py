@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dataguard.incident import LoaderRaised
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.pins import seed_global_generators
 from dataguard.lab.records import BatchRecord, SampleRecord, read_spools
 from dataguard.lab.schedules import Spread
 from dataguard.lab.spy import Plan
-from dataguard.model import DataguardError, LoaderRaised, Undecided
+from dataguard.model import DataguardError, Undecided
 from dataguard.target import Target
 from dataguard.variants import Loader
 

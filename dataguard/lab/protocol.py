@@ -7,12 +7,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from dataguard.incident import Incident
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of
 from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.records import Leaf, plain_index
-from dataguard.model import Incident, NotApplicable
+from dataguard.model import NotApplicable
 from dataguard.variants import Loader
 
 NEAR = 16

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dataguard.model import Incident
+from dataguard.incident import Incident
 
 Index = int | str | tuple[Any, ...] | None
 """An index as a sampler gave it, when it is plain enough to be given again; None for streams."""

@@ -8,25 +8,24 @@ its loop starts, in every start method (measured on torch 2.15), and torchdata's
 from __future__ import annotations
 
 import contextlib
-import io
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch.utils.data import _DatasetKind, get_worker_info
 
+from dataguard.incident import Incident
 from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.generators import generator_states, move_on, reseed, unreadable
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of, shared_bytes
 from dataguard.lab.pins import pinned
+from dataguard.lab.proxies import WatchedBatches, WatchedItems, WatchedIterator
 from dataguard.lab.records import BatchRecord, Census, Failure, SampleRecord, Spool, plain_index
-from dataguard.model import Incident
+from dataguard.lab.transfer import try_to_send
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +116,10 @@ class Watcher:
         self.fetches = 0
         watch = _Fetch(self, fetcher)
         if iterable:
-            fetcher.dataset_iter = _WatchedIterator(fetcher.dataset_iter, watch)
+            fetcher.dataset_iter = WatchedIterator(fetcher.dataset_iter, watch.read)
         else:
             batched = hasattr(fetcher.dataset, "__getitems__") and fetcher.dataset.__getitems__
-            fetcher.dataset = (_WatchedBatches if batched else _WatchedItems)(fetcher.dataset, watch)
+            fetcher.dataset = (WatchedBatches if batched else WatchedItems)(fetcher.dataset, watch.read)
         fetcher.collate_fn = watch.collate
         fetcher.fetch = watch.fetch
 
@@ -254,58 +253,7 @@ class _Fetch:
         """Pickle the batch here and now: in torch's feeder thread a failure is silent and the loader waits for ever."""
         self.watcher.box.mark(self.watcher.worker, "transfer", None)
         try:
-            _TransferPickler(io.BytesIO()).dump(batch)
+            try_to_send(batch)
         except Exception as error:  # noqa: BLE001 - the user's own __reduce__ may raise anything
             return incident_of(error, "transfer", None, self.batch, self.watcher.worker)
         return None
-
-
-class _TransferPickler(ForkingPickler):
-    """Pickles like torch's queues, but leaves tensor contents where they are."""
-
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            if value.requires_grad and not value.is_leaf:
-                raise RuntimeError(
-                    "a non-leaf tensor that requires grad cannot be sent to another process: detach() it"
-                )
-            return torch.Tensor, ()
-        return NotImplemented
-
-
-class _WatchedItems:
-    """A map-style dataset as the fetcher sees it."""
-
-    def __init__(self, dataset: Any, watch: _Fetch) -> None:
-        self._dataset = dataset
-        self._watch = watch
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._watch.read(index, lambda: self._dataset[index])
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._dataset, name)
-
-
-class _WatchedBatches(_WatchedItems):
-    """A map-style dataset that fetches a whole batch at once."""
-
-    def __getitems__(self, indices: Any) -> Any:
-        return self._watch.read(indices[0] if len(indices) == 1 else None, lambda: self._dataset.__getitems__(indices))
-
-
-class _WatchedIterator:
-    """A stream's iterator as the fetcher sees it."""
-
-    def __init__(self, iterator: Any, watch: _Fetch) -> None:
-        self._iterator = iterator
-        self._watch = watch
-
-    def __iter__(self) -> _WatchedIterator:
-        return self
-
-    def __next__(self) -> Any:
-        return self._watch.read(None, lambda: next(self._iterator))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._iterator, name)

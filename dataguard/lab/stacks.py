@@ -13,7 +13,7 @@ from typing import IO
 
 import psutil
 
-from dataguard.model import Frame
+from dataguard.incident import Frame
 
 DUMP_SIGNAL = getattr(signal, "SIGRTMIN", signal.SIGUSR2)
 """Asks a process to write its Python stacks; a real-time signal, which user code hardly ever claims."""

@@ -20,7 +20,9 @@ def image_folder() -> DataLoader[Any]:
     transform = transforms.Compose(
         [transforms.RandomResizedCrop(64), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
     )
-    return DataLoader(datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), transform), batch_size=4, shuffle=True, num_workers=2)
+    return DataLoader(
+        datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), transform), batch_size=4, shuffle=True, num_workers=2
+    )
 
 
 def image_folder_cloned() -> DataLoader[Any]:
@@ -97,7 +99,7 @@ def hugging_face_stream() -> DataLoader[Any]:
 
     rows = {"x": [[float(i), float(i + 1)] for i in range(64)]}
     stream = Dataset.from_dict(rows).to_iterable_dataset(num_shards=4).with_format("torch")
-    return DataLoader(stream, batch_size=8, num_workers=2)  # type: ignore[arg-type]
+    return DataLoader(stream, batch_size=8, num_workers=2)
 
 
 def stateful() -> DataLoader[Any]:
@@ -105,14 +107,16 @@ def stateful() -> DataLoader[Any]:
     from torchdata.stateful_dataloader import StatefulDataLoader
 
     data = torch.utils.data.TensorDataset(torch.rand(64, 3), torch.arange(64))
-    return StatefulDataLoader(data, batch_size=8, shuffle=True, num_workers=2)
+    loader: DataLoader[Any] = StatefulDataLoader(data, batch_size=8, shuffle=True, num_workers=2)
+    return loader
 
 
 def stateful_stream() -> DataLoader[Any]:
     """The same over a stream."""
     from torchdata.stateful_dataloader import StatefulDataLoader
 
-    return StatefulDataLoader(Numbers(), batch_size=8, num_workers=2)
+    loader: DataLoader[Any] = StatefulDataLoader(Numbers(), batch_size=8, num_workers=2)
+    return loader
 
 
 def stateful_cloned() -> DataLoader[Any]:
@@ -122,4 +126,5 @@ def stateful_cloned() -> DataLoader[Any]:
     from sample_datasets.dg101_cloned_worker_rng import AugmentedPictures
 
     dataset = AugmentedPictures(np.random.default_rng(0))
-    return StatefulDataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
+    loader: DataLoader[Any] = StatefulDataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
+    return loader

@@ -1,0 +1,47 @@
+"""What the fetcher sees in place of the user's dataset or iterator: the same, with every read announced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Read = Callable[[Any, Callable[[], Any]], Any]
+"""Called with an index (None in a stream) and a function that reads; returns what that returns."""
+
+
+class WatchedItems:
+    """A map-style dataset as the fetcher sees it."""
+
+    def __init__(self, dataset: Any, read: Read) -> None:
+        self._dataset = dataset
+        self._read = read
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._read(index, lambda: self._dataset[index])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dataset, name)
+
+
+class WatchedBatches(WatchedItems):
+    """A map-style dataset that fetches a whole batch at once."""
+
+    def __getitems__(self, indices: Any) -> Any:
+        return self._read(indices[0] if len(indices) == 1 else None, lambda: self._dataset.__getitems__(indices))
+
+
+class WatchedIterator:
+    """A stream's iterator as the fetcher sees it."""
+
+    def __init__(self, iterator: Any, read: Read) -> None:
+        self._iterator = iterator
+        self._read = read
+
+    def __iter__(self) -> WatchedIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return self._read(None, lambda: next(self._iterator))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
