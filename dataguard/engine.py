@@ -37,7 +37,7 @@ def run(check: Check, lab: Lab, loader: str) -> Result:
         status = Status.FAILED if findings else Status.PASSED
     except NotApplicable as why:
         status, reason = Status.SKIPPED, str(why)
-    except Undecided as why:
+    except (Undecided, UsageError) as why:  # a factory that makes other loaders at each call is no usage error by now
         status, reason = Status.INCONCLUSIVE, str(why)
     except LoaderFailed as why:
         status, reason = Status.SKIPPED, f"see {why.code}: {why.incident.headline}"

@@ -89,7 +89,8 @@ def _labs(target: Target, settings: Settings, folder: Path) -> dict[str, Lab]:
     try:
         known, modules = describe(target, settings, folder)
         facts.update(known)
-        _import_once(modules)
+        with _watched(folder / STACKS, IMPORT_PATIENCE * settings.timeout):
+            _import_once(modules)
     except LoaderFailed as failure:
         facts[target.name] = failure
     return {name: Lab(target, known, settings, machine, folder) for name, known in facts.items()}
@@ -98,7 +99,9 @@ def _labs(target: Target, settings: Settings, folder: Path) -> dict[str, Lab]:
 def _import_once(modules: list[str]) -> None:
     """Import here what the factory imports when it runs, in its order: every fork would do so again otherwise."""
     for module in modules:
-        with contextlib.suppress(Exception):  # one that only exists for a factory's while is imported by it again
+        with contextlib.suppress(
+            Exception, SystemExit
+        ):  # one that only exists for a factory's while is imported by it again
             importlib.import_module(module)
 
 

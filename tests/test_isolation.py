@@ -150,6 +150,7 @@ class TestEndings:
             for _ in range(100):
                 os.write(1, b"x" * 100_000)
                 time.sleep(0.005)
+            time.sleep(0.1)
             os.write(1, b"\nlast words\n")
 
         run(babble, tmp_path)

@@ -9,14 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.data import (
-    BatchSampler,
-    DistributedSampler,
-    IterableDataset,
-    RandomSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
+from torch.utils.data import IterableDataset
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.variants import Loader
@@ -26,7 +19,7 @@ _ROLE_WORDS = (
     ("val", re.compile(r"val(id(ation)?)?|eval(uation)?|dev")),
     ("test", re.compile(r"test(ing)?|predict(ion)?|infer(ence)?")),
 )
-_RANDOM = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
+_RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +59,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
     shuffled = _is_shuffler(order) or getattr(order, "shuffle", False) is True
     stream = isinstance(loader.dataset, IterableDataset)
     context = loader.multiprocessing_context
+    batch_size = getattr(index_sampler, "batch_size", None) if loader.batch_size is None else loader.batch_size
     method = context.get_start_method() if context is not None else multiprocessing.get_start_method()
     return LoaderFacts(
         name=name,
@@ -73,7 +67,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         kind="stream" if stream else "map",
         dataset=type(loader.dataset).__qualname__,
         length=_length(loader.dataset),
-        batch_size=getattr(index_sampler, "batch_size", None) if loader.batch_size is None else loader.batch_size,
+        batch_size=batch_size,
         batched=loader.batch_sampler is not None,
         drop_last=loader.drop_last,
         num_workers=loader.num_workers,
@@ -85,14 +79,16 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         sampler=type(order).__name__,
         collate=getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__),
         default_collate=loader.collate_fn is default_collate,
-        mixes_samples=type(index_sampler) is BatchSampler and index_sampler.batch_size > 1 and _is_shuffler(order),
+        mixes_samples=type(index_sampler).__name__ == "BatchSampler" and _is_shuffler(order) and batch_size != 1,
         sharing=torch.multiprocessing.get_sharing_strategy(),
     )
 
 
 def _is_shuffler(order: Any) -> bool:
-    """Whether this sampler of torch's own shuffles; one of the user's may keep samples apart on purpose."""
-    return isinstance(order, _RANDOM) or (type(order) is DistributedSampler and order.shuffle)
+    """Whether a sampler of torch or torchdata shuffles; one of the user's own may keep samples apart on purpose."""
+    if not type(order).__module__.startswith(("torch.", "torchdata.")):
+        return False
+    return type(order).__name__ in _RANDOM or getattr(order, "shuffle", False) is True
 
 
 def _role(name: str) -> str | None:

@@ -158,10 +158,22 @@ _MOST_OUTPUT = 64_000_000
 
 
 def _keep_short(output: Path) -> None:
-    """Start the file again that the user's code prints into before it fills the disk; it is open for appending."""
+    """Cut the file that the user's code prints into down to its end before it fills the disk.
+
+    The code goes on appending meanwhile; what it prints in this very moment may be lost.
+    """
     with contextlib.suppress(OSError):
         if output.stat().st_size > _MOST_OUTPUT:
+            words = _end_of(output)
             os.truncate(output, 0)
+            with output.open("ab") as file:
+                file.write(words)
+
+
+def _end_of(output: Path) -> bytes:
+    with output.open("rb") as file:
+        file.seek(-min(8192, output.stat().st_size), os.SEEK_END)
+        return file.read()
 
 
 def _death(pid: int, status: int, box: BlackBox, folder: Path) -> Incident:
@@ -210,7 +222,7 @@ def _who(process: int, main: int, workers: dict[int, int | None]) -> str:
 def tail(folder: Path, lines: int = 12) -> str:
     """The last lines that the user's code printed."""
     try:
-        text = (folder / _OUTPUT).read_bytes()[-8192:].decode(errors="replace")
+        text = _end_of(folder / _OUTPUT).decode(errors="replace")
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-lines:])

@@ -27,7 +27,7 @@ def leaves_of(value: Any) -> tuple[Leaf, ...]:
     """Every leaf of a sample or batch, in order of appearance; containers are entered, tensors and the like are not."""
     found: list[Leaf] = []
     for path, leaf in walk(value):
-        found.append(_describe(path, leaf))
+        found.append(_described(path, leaf))
         if len(found) == MAX_LEAVES:
             break
     return tuple(found)
@@ -92,6 +92,13 @@ def _state(value: Any) -> dict[str, Any]:
             if hasattr(value, name) and name not in ("__dict__", "__weakref__"):
                 state[name] = getattr(value, name)
     return state
+
+
+def _described(path: str, value: Any) -> Leaf:
+    try:
+        return _describe(path, value)
+    except Exception:  # noqa: BLE001 - a tensor type that cannot be read is our lack, and no fault of the user's loader
+        return Leaf(path, type(value).__name__, None, None, b"")
 
 
 def _describe(path: str, value: Any) -> Leaf:
@@ -163,15 +170,17 @@ def _digest(dtype: str, shape: tuple[int, ...], content: Any) -> bytes:
 def shared_bytes(batch: Any) -> int:
     """Bytes of shared memory that sending this batch to the main process takes.
 
-    Each distinct CPU storage is sent whole, however small the view, and rounded up to a page of 4096 bytes;
-    numpy arrays go through a pipe and take none (measured on torch 2.13).
+    Each distinct CPU storage is sent whole, however small the view, and rounded up to a page of 4096 bytes; with the
+    strategy "file_system", 64 bytes for a reference count come first. numpy arrays go through a pipe and take none
+    (measured on torch 2.15).
     """
+    header = 64 if torch.multiprocessing.get_sharing_strategy() == "file_system" else 0
     storages = {}
     for _, leaf in walk(batch):
         for part in _strided_parts(leaf):
             storage = part.untyped_storage()
             storages[storage.data_ptr()] = storage.nbytes()
-    return sum(-(-size // 4096) * 4096 for size in storages.values())
+    return sum(-(-(size + header) // 4096) * 4096 for size in storages.values() if size)
 
 
 def _strided_parts(leaf: Any) -> list[torch.Tensor]:

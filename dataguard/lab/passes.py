@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dataguard.incident import LoaderRaised
+from dataguard.incident import LoaderDied, LoaderRaised
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.pins import seed_global_generators
@@ -105,7 +105,8 @@ def gate(stage: str) -> Iterator[None]:
         raise
     # SystemExit too: a factory that calls sys.exit() has not made a loader.
     except BaseException as error:
-        raise LoaderRaised(incident_of(error, stage)) from error
+        failed = LoaderDied if isinstance(error, SystemExit) else LoaderRaised
+        raise failed(incident_of(error, stage)) from error
 
 
 def gated_build_all(target: Target, seed: int, overrides: Mapping[str, Any]) -> dict[str, Loader]:
@@ -117,4 +118,6 @@ def gated_build_all(target: Target, seed: int, overrides: Mapping[str, Any]) -> 
 
 def gated_build(target: Target, loader: str, seed: int, overrides: Mapping[str, Any]) -> Loader:
     """Like `gated_build_all`, for one loader."""
-    return gated_build_all(target, seed, overrides)[loader]
+    seed_global_generators(seed)
+    with gate("factory"):
+        return target.build(loader, {"seed": seed}, **overrides)

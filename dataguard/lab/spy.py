@@ -216,6 +216,10 @@ class _Fetch:
             batch = self.user_collate(data)
         except Exception as error:  # noqa: BLE001 - recorded, and raised again below unless the plan goes on
             incident = incident_of(error, "collate", None, self.batch, watcher.worker)
+        except BaseException as error:  # it ends this worker: the record is all that will be left
+            raised = incident_of(error, "collate", None, self.batch, watcher.worker)
+            watcher.spool.write(Failure(watcher.worker, watcher.epoch, raised))
+            raise
         collate_seconds = time.perf_counter() - started
         refuses_each = incident is not None and all(self._refuses(sample) for sample in samples)
         if incident is None and watcher.worker is not None:

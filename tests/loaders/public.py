@@ -71,7 +71,7 @@ def hugging_face() -> DataLoader[Any]:
     from datasets import Dataset
 
     rows = {"x": [[float(i), float(i + 1)] for i in range(64)], "label": [i % 4 for i in range(64)]}
-    return DataLoader(Dataset.from_dict(rows).with_format("torch"), batch_size=8, shuffle=True, num_workers=2)  # type: ignore[arg-type]
+    return DataLoader(Dataset.from_dict(rows).with_format("torch"), batch_size=8, shuffle=True, num_workers=2)
 
 
 def hugging_face_cloned() -> DataLoader[Any]:
@@ -80,7 +80,7 @@ def hugging_face_cloned() -> DataLoader[Any]:
 
     data = Dataset.from_dict({"x": [[float(i), float(i + 1)] for i in range(64)]})
     data.set_transform(HeldShift())
-    return DataLoader(data, batch_size=8, num_workers=2, persistent_workers=True)  # type: ignore[arg-type]
+    return DataLoader(data, batch_size=8, num_workers=2, persistent_workers=True)
 
 
 class HeldShift:
