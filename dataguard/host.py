@@ -49,7 +49,7 @@ def main(descriptor: int, parent: int) -> None:
         os.register_at_fork(after_in_child=pipe.close)
         try:
             spelling, settings, folder, path = pipe.recv()
-            sys.path[:0] = [entry for entry in path if entry and entry not in sys.path]
+            sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             leftovers.log_creations(folder / CREATIONS)
             pipe.send(("importing", None))
