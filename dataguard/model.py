@@ -90,6 +90,11 @@ class Looked:
     note: str | None = None
 
 
+def known(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Evidence without what is None or empty: what could not be seen is not listed."""
+    return {name: value for name, value in evidence.items() if value not in (None, "", [], {}, ())}
+
+
 Judgement = Generator[Finding, None, Looked]
 """What a judge is: it yields findings and returns what it looked at."""
 

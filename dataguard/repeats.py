@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataguard.model import Location, Undecided
+from dataguard.model import Location, Undecided, known
 from dataguard.odds import Agreement, Groups, agreement, log_odds
 
 if TYPE_CHECKING:
@@ -54,15 +54,16 @@ class Repeat:
         """Numbers, every suspect with its type, and the fix for the first."""
         shown = {state.path: state.kind for state in self.suspects[:6]}
         fix = fix_for(self.suspects[0]) if self.suspects else _UNREADABLE.get(self.unreadable[0])
-        evidence = {
-            "leaves": list(self.leaves),
-            "drawn by": "the dataset" if self.leaves[0].startswith("sample") else "collate_fn",
-            "values drawn": len({digest for group in self.groups for digest in group}),
-            "odds of coincidence": f"10^{log_odds(self.groups):.0f}",
-            "generators": shown or {f"global {name}": "cannot be read" for name in self.unreadable},
-            "fix here": fix,
-        }
-        return {name: value for name, value in evidence.items() if value}
+        return known(
+            {
+                "leaves": list(self.leaves),
+                "drawn by": "the dataset" if self.leaves[0].startswith("sample") else "collate_fn",
+                "values drawn": len({digest for group in self.groups for digest in group}),
+                "odds of coincidence": f"10^{log_odds(self.groups):.0f}",
+                "generators": shown or {f"global {name}": "cannot be read" for name in self.unreadable},
+                "fix here": fix,
+            }
+        )
 
 
 def find_repeat(lab: Lab, pairs: Callable[[SameItems], Pairs]) -> tuple[SameItems, Repeat | None]:

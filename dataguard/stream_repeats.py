@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataguard.model import Location, Undecided
+from dataguard.model import Location, Undecided, known
 from dataguard.repeats import Pairs, fix_for
 
 if TYPE_CHECKING:
@@ -43,12 +43,13 @@ class StreamRepeat:
     @property
     def evidence(self) -> dict[str, object]:
         """The generator, what it does to the samples, and the fix."""
-        evidence = {
-            "generators": {self.suspect.path: self.suspect.kind},
-            "samples that change with it": f"{self.changed:.0%}",
-            "fix here": fix_for(self.suspect),
-        }
-        return {name: value for name, value in evidence.items() if value}
+        return known(
+            {
+                "generators": {self.suspect.path: self.suspect.kind},
+                "samples that change with it": f"{self.changed:.0%}",
+                "fix here": fix_for(self.suspect),
+            }
+        )
 
 
 def find_stream_repeat(lab: Lab, num_workers: int, pairs: Pairs) -> StreamRepeat | None:

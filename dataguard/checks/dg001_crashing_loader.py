@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dataguard.incident import Incident, LoaderRaised
-from dataguard.model import Finding, Judgement, Looked, Severity, check
+from dataguard.model import Finding, Judgement, Looked, Severity, check, known
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -53,17 +53,17 @@ def dg001_crashing_loader(lab: Lab) -> Judgement:
 
 
 def _finding(lab: Lab, incident: Incident) -> Finding:
-    known = next((hint for pattern, hint in _KNOWN if re.search(pattern, incident.message)), None)
+    hint = next((hint for pattern, hint in _KNOWN if re.search(pattern, incident.message)), None)
     evidence = {
         "exception": incident.message,
         "index": incident.index,
         "worker": incident.worker,
         "batch": list(incident.batch) or None,
-        "hint": known,
+        "hint": hint,
     }
     return Finding(
         message=f"{incident.where} raised {incident.headline}",
-        evidence={name: value for name, value in evidence.items() if value is not None},
+        evidence=known(evidence),
         at=incident.location,
-        repro=lab.repro(f".dataset[{incident.index}]") if incident.stage == "sample" and incident.index else None,
+        repro=lab.repro_of(incident),
     )

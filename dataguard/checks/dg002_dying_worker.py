@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.incident import Incident, LoaderDied
-from dataguard.model import Finding, Judgement, Looked, Severity, check
+from dataguard.model import Finding, Judgement, Looked, Severity, check, known
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -51,7 +51,7 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
     }
     return Finding(
         message=f"{incident.message} while {incident.where}",
-        evidence={name: value for name, value in evidence.items() if value is not None},
+        evidence=known(evidence),
         at=incident.location,
-        repro=lab.repro(f".dataset[{incident.index}]") if incident.stage == "sample" and incident.index else None,
+        repro=lab.repro_of(incident),
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dataguard.incident import LoaderFailed, LoaderRaised
+from dataguard.incident import Incident, LoaderFailed, LoaderRaised
 from dataguard.lab import batches, facts, isolation, passes, protocol, streams, workers
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.pins import PIN
@@ -93,7 +93,13 @@ class Lab:
 
     def _ends(self) -> protocol.Ends:
         self._need_map("a stream has no indices")
-        return self._observe("ends", lambda folder: protocol.probe_ends(self.build(), folder))
+        try:
+            return self._observe("ends", lambda folder: protocol.probe_ends(self.build(), folder))
+        except LoaderFailed as failure:
+            index, length = failure.incident.index or "", self.facts.length
+            if length is not None and index.isdigit() and int(index) >= length:
+                raise Undecided(f"dataset[{index}], beyond the end: {failure.incident.headline}") from failure
+            raise
 
     def failures(self) -> list[LoaderFailed]:
         """What kept the loader from running: the factory, an ordinary epoch, or single samples asked for by index."""
@@ -158,6 +164,10 @@ class Lab:
         """A line that builds the loader again and evaluates an expression of it, such as `.dataset[17]`."""
         return f'python -c "from dataguard.target import load; print({self._build_line}{expression})"'
 
+    def repro_of(self, incident: Incident) -> str | None:
+        """A line that reads the sample at which the user's code failed, where it was one with an index."""
+        return self.repro(f".dataset[{incident.index}]") if incident.stage == "sample" and incident.index else None
+
     def repro_batch(self, indices: Sequence[object]) -> str:
         """A line that builds the loader again and collates these samples."""
         work = f"loader = {self._build_line}; loader.collate_fn([loader.dataset[i] for i in {list(indices)!r}])"
@@ -177,9 +187,8 @@ class Lab:
         try:
             return self._observe(key, run, read)
         except LoaderFailed as failure:
-            raise Undecided(
-                f"it runs as it is, but not as this observation needs it: {failure.incident.headline}"
-            ) from failure
+            reason = f"it runs as it is, but not as this observation needs it: {failure.incident.headline}"
+            raise Undecided(reason) from failure
 
     def _observe(
         self,

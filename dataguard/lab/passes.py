@@ -22,7 +22,6 @@ from dataguard.variants import Loader
 
 SECOND_EPOCH = 2
 """How many batches of a second epoch are read."""
-EMPTY = "no batch came out, so that there was nothing to judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +78,14 @@ def run_epoch(
     return ride, sizes, ride.ended and (own is None or own.whole)
 
 
+def _why_nothing(ride: Ride | None) -> str:
+    if ride is None:
+        return "the budget ran out before the first batch was complete: raise --budget, or lower the batch size"
+    if ride.batches:
+        return f"{ride.batches} batches came out unobserved: the loader does not fetch them as torch does"
+    return "no batch came out, so that there was nothing to judge"
+
+
 def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] | None, limit: int | None) -> EpochTrace:
     """Put the trace together from the spools and what the main process answered (None: it was cut short).
 
@@ -89,10 +96,7 @@ def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] |
     batches = tuple(record for record in records if isinstance(record, BatchRecord) and not record.epoch)
     ride, sizes, whole = answer or (None, None, False)
     if not samples:
-        came = ride.batches if ride else 0
-        raise Undecided(
-            f"{came} batches came out unobserved: workers ran before they could be watched" if came else EMPTY
-        )
+        raise Undecided(_why_nothing(ride))
     return EpochTrace(samples, batches, sizes, whole, ride, limit)
 
 
