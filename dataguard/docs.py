@@ -35,15 +35,20 @@ def explanation(check: Check) -> str:
     sections = [
         f"# {check.code} · {check.name}",
         f"**{check.severity.value}** · {doc.summary}",
-        f"## Symptom\n\n{doc.symptom}",
-        f"## Cause\n\n{doc.cause}",
-        f"## Fix\n\n{doc.fix}",
+        f"## Symptom\n\n{_sentence(doc.symptom)}",
+        f"## Cause\n\n{_sentence(doc.cause)}",
+        f"## Fix\n\n{_sentence(doc.fix)}",
         "## If it is meant\n\nSay why in `pyproject.toml`, and the finding is reported as expected:\n\n"
         f'```toml\n[tool.dataguard.expect]\n{check.code} = "the reason"\n```',
     ]
     if doc.links:
         sections.append("## Links\n\n" + "\n".join(f"- <{link}>" for link in doc.links))
     return "\n\n".join(sections) + "\n"
+
+
+def _sentence(text: str) -> str:
+    """Start a section with a capital; in a docstring it goes on after a colon."""
+    return text[:1].upper() + text[1:]
 
 
 def pages(checks: Iterable[Check]) -> Mapping[str, str]:

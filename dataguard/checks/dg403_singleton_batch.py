@@ -17,7 +17,7 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
     Symptom: "Expected more than 1 value per channel when training" at the end of an epoch; or, without batch
         normalization, one noisy step an epoch.
     Cause: the number of samples leaves a remainder of one, and drop_last is off.
-    Fix: drop_last=True for the training loader, or another batch size.
+    Fix: `drop_last=True` for the training loader, or another batch size.
     Links: https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm1d.html
     """
     facts = lab.facts
