@@ -270,7 +270,8 @@ class TestJson:
         assert shown["at"]["file"] == "/data/\\udcff.py"
 
     def test_numpy_scalars_stay_numbers(self) -> None:
-        numpy = pytest.importorskip("numpy")
+        import numpy
+
         finding = Finding("x", {"i": numpy.int64(3), "f": numpy.float32(0.5), "n": numpy.float64("nan")})
         shown = parse(FORMATS["json"](report_of(finding), {}))["results"][0]["findings"][0]["evidence"]
         assert shown == {"i": 3, "f": 0.5, "n": "nan"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import importlib
 import itertools
 import subprocess
 import sys
@@ -387,7 +388,7 @@ STAGED = ["train", "val.0", "val.1", "test.clean", "test.noisy"]
 
 @pytest.fixture(params=["lightning.pytorch", "pytorch_lightning"])
 def lightning(request: pytest.FixtureRequest) -> Any:
-    return pytest.importorskip(request.param)
+    return importlib.import_module(request.param)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
@@ -429,7 +430,7 @@ def test_lightning_data_modules(lightning: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 def test_lightning_combined_loaders() -> None:
-    combined = pytest.importorskip("lightning.pytorch.utilities.combined_loader").CombinedLoader
+    combined = importlib.import_module("lightning.pytorch.utilities.combined_loader").CombinedLoader
     assert names(lambda: combined({"a": loader(), "b": loader()})) == ["a", "b"]
     assert names(lambda: {"train": combined([loader(), loader()])}) == ["train.0", "train.1"]
 
@@ -441,7 +442,7 @@ def test_a_data_module_needs_no_lightning() -> None:
 
 
 def test_web_loaders() -> None:
-    webdataset = pytest.importorskip("webdataset")
+    webdataset = importlib.import_module("webdataset")
 
     def make():
         stream = webdataset.DataPipeline(lambda: iter(range(12)))
@@ -458,7 +459,7 @@ def test_web_loaders() -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 def test_hugging_face_datasets() -> None:
-    datasets = pytest.importorskip("datasets")
+    datasets = importlib.import_module("datasets")
     table = datasets.Dataset.from_dict({"x": list(range(4))})
     stream = table.to_iterable_dataset(num_shards=2)
     assert [row["x"] for row in target(table).build(num_workers=0)] == [0, 1, 2, 3]
