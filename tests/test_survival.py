@@ -291,7 +291,7 @@ class TestOddities:
         [
             ("segfault_factory", "DG002", "was killed by SIGSEGV while calling the factory"),
             ("leaving_factory", "DG002", "exited with status 0 while calling the factory"),
-            ("goodbye_factory", "DG001", "calling the factory raised SystemExit: 3"),
+            ("goodbye_factory", "DG002", "SystemExit: 3 while calling the factory"),
             ("interrupted_factory", "DG001", "calling the factory raised KeyboardInterrupt"),
             ("negative", "DG001", "__len__() should return >= 0"),
             ("huge_shuffled", "DG001", "can't allocate memory"),
