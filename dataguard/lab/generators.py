@@ -38,6 +38,7 @@ FEW = 48
 _RESEED = ("set_random_seed", "set_random_state", "seed_", "reseed")
 """Methods by which libraries let a pipeline be seeded anew: albumentations, MONAI, imgaug."""
 
+_CONTAINERS: tuple[Any, ...] = (list, tuple, deque, set, frozenset)
 _METHODS = (types.FunctionType, staticmethod, classmethod)
 _ATOMS = (
     str,
@@ -95,7 +96,9 @@ def generator_states(roots: Mapping[str, Any]) -> Iterator[GeneratorState]:
     for source in find_generators({**shared, **roots}):
         holder = roots.get("worker_init_fn") if source.path in shared else source.holder
         reseed = next((name for name in _RESEED if callable(getattr(holder, name, None))), None)
-        yield GeneratorState(source.path, source.kind, source.state(), made_at(holder) if holder else None, reseed)
+        # Never `if holder`: its truth may be a __len__ that runs, and MONAI's Compose reseeds itself in it.
+        place = None if holder is None else made_at(holder)
+        yield GeneratorState(source.path, source.kind, source.state(), place, reseed)
 
 
 def move_on(path: str, roots: Mapping[str, Any]) -> None:
@@ -144,10 +147,13 @@ def _state(generator: Any) -> bytes:
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
     """What an object holds, each with the step of the path that leads to it."""
-    if isinstance(value, Mapping):
-        yield from ((f"[{key!r}]", item) for key, item in _few(value.items(), len(value)))
-    elif isinstance(value, list | tuple | deque | set | frozenset):
-        yield from ((f"[{number}]", item) for number, item in _few(enumerate(value), len(value)))
+    # Through the built-in's own methods: those of a subclass, or of any other mapping, are the user's code.
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", item) for key, item in _few(dict.items(value), dict.__len__(value)))
+    elif isinstance(value, _CONTAINERS):
+        builtin = next(kind for kind in _CONTAINERS if isinstance(value, kind))
+        items = enumerate(builtin.__iter__(value))
+        yield from ((f"[{number}]", item) for number, item in _few(items, builtin.__len__(value)))
     elif isinstance(value, np.ndarray):
         if value.dtype == object:
             yield from ((f"[{number}]", item) for number, item in _few(enumerate(value.flat), value.size))

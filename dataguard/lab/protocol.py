@@ -7,6 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dataguard.incident import Incident
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.incidents import incident_of
@@ -16,6 +18,7 @@ from dataguard.lab.records import Leaf, plain_index
 from dataguard.model import NotApplicable
 from dataguard.variants import Loader
 
+_SIZED = (list, tuple, dict, np.ndarray)  # a length of the user's own is code that may do anything
 NEAR = 16
 """How many samples at the beginning are read."""
 
@@ -87,7 +90,7 @@ def _need_integers(loader: Loader) -> None:
 
 def _inside(dataset: Any, length: int) -> list[int]:
     """Indices where a wrapped or clamped index most likely lands: near both ends, and modulo what the dataset holds."""
-    held = {len(part) for part in getattr(dataset, "__dict__", {}).values() if hasattr(type(part), "__len__")}
+    held = {len(part) for part in getattr(dataset, "__dict__", {}).values() if isinstance(part, _SIZED)}
     landed = {(length + step) % period for period in held if period for step in (0, 1, 2)}
     wanted = {*range(1, NEAR), *range(length - 3, length - 1), *sorted(landed)[:NEAR]}
     return [index for index in sorted(wanted) if 0 < index < length - 1]
