@@ -46,7 +46,7 @@ def made_up(lab: Lab, shared: StreamTrace, alone: StreamTrace) -> bool:
     A leaf that the generator does not touch, and that comes out doubled as well, says that it is.
     """
     try:
-        repeat = find_stream_repeat(lab, lab.facts.num_workers, [((0, 0), (1, 0))])
+        repeat = find_stream_repeat(lab, (0, 0), (1, 0))
     except Undecided:
         repeat = None
     if repeat is None:

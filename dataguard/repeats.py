@@ -44,10 +44,7 @@ class Repeat:
     @property
     def at(self) -> Location | None:
         """Where the first suspect is held."""
-        if not self.suspects:
-            return None
-        file, line = self.suspects[0].at or (None, None)
-        return Location(file, line, self.suspects[0].path)
+        return place_of(self.suspects[0]) if self.suspects else None
 
     @property
     def evidence(self) -> dict[str, object]:
@@ -151,6 +148,12 @@ def suspects(censuses: Iterable[Census], one: Seat, two: Seat) -> list[Generator
         if equal:
             return equal
     return []
+
+
+def place_of(suspect: GeneratorState) -> Location:
+    """Where a generator is held."""
+    file, line = suspect.at or (None, None)
+    return Location(file, line, suspect.path)
 
 
 def fix_for(suspect: GeneratorState) -> str | None:

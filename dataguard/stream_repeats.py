@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dataguard.model import Location, Undecided, known
-from dataguard.repeats import Pairs, fix_for
+from dataguard.repeats import Seat, fix_for, place_of
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -29,16 +29,13 @@ Moving on the generator of a shuffle buffer brings some new samples into the beg
 class StreamRepeat:
     """A generator that runs alike at two seats (a worker in an epoch each) and decides what samples look like."""
 
-    one: tuple[int, int]
-    two: tuple[int, int]
     suspect: GeneratorState
     changed: float
 
     @property
     def at(self) -> Location:
         """Where the generator is held."""
-        file, line = self.suspect.at or (None, None)
-        return Location(file, line, self.suspect.path)
+        return place_of(self.suspect)
 
     @property
     def evidence(self) -> dict[str, object]:
@@ -52,25 +49,24 @@ class StreamRepeat:
         )
 
 
-def find_stream_repeat(lab: Lab, num_workers: int, pairs: Pairs) -> StreamRepeat | None:
-    """The first generator that runs alike at one of the pairs of seats and changes the content of samples.
+def find_stream_repeat(lab: Lab, one: Seat, two: Seat) -> StreamRepeat | None:
+    """The first generator that runs alike at two seats and changes the content of samples.
 
     Raises Undecided when no generator could be watched long enough.
     """
-    trace = lab.stream(num_workers, pin=False)
+    trace = lab.stream(lab.facts.num_workers, pin=False)
     if len({census.fetches for census in trace.censuses}) < 2:
         raise Undecided("each worker yields too few batches to watch its generators: lower the batch size")
-    for one, two in pairs:
-        for suspect in _running_alike(trace.censuses, one, two):
-            changed = _content_changed(lab, suspect)
-            if changed:
-                return StreamRepeat(one, two, suspect, changed)
+    for suspect in _running_alike(trace.censuses, one, two):
+        changed = _content_changed(lab, suspect)
+        if changed:
+            return StreamRepeat(suspect, changed)
     return None
 
 
-def _running_alike(censuses: Iterable[Census], one: tuple[int, int], two: tuple[int, int]) -> list[GeneratorState]:
+def _running_alike(censuses: Iterable[Census], one: Seat, two: Seat) -> list[GeneratorState]:
     """The generators that move from batch to batch, through the same states at both seats."""
-    states: dict[tuple[int, int], dict[str, list[bytes]]] = {}
+    states: dict[Seat, dict[str, list[bytes]]] = {}
     named: dict[str, GeneratorState] = {}
     for census in sorted(censuses, key=lambda census: census.fetches):
         for state in census.generators:
@@ -94,8 +90,8 @@ def moved_on(lab: Lab, suspect: GeneratorState) -> StreamTrace:
 def _content_changed(lab: Lab, suspect: GeneratorState) -> float:
     """The share of samples that are new once this generator is moved on (or, for a global one, left unpinned)."""
     still, moved = lab.stream(0, pin=True), moved_on(lab, suspect)
-    known = {identity for ids in still.by_worker for identity in ids}
+    before = {identity for ids in still.by_worker for identity in ids}
     late = [identity for ids in moved.by_worker for identity in ids[lab.facts.batch_size or 1 :]]
-    new = sum(identity not in known for identity in late) / max(len(late), 1)
+    new = sum(identity not in before for identity in late) / max(len(late), 1)
     enough = CHANGED if still.ended and moved.ended else CHANGED_BEGINNING
     return new if new > enough else 0.0

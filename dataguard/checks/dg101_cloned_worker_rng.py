@@ -29,8 +29,7 @@ def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
     if lab.facts.num_workers < 2:
         raise NotApplicable(f"num_workers={lab.facts.num_workers}: no two workers can draw alike{_latent(lab)}")
     if lab.facts.kind == "stream":
-        pair = ((0, 0), (1, 0))
-        stream = find_stream_repeat(lab, lab.facts.num_workers, [pair])
+        stream = find_stream_repeat(lab, (0, 0), (1, 0))
         if stream:
             yield Finding(
                 message=f"workers 0 and 1 draw the same random numbers from {stream.suspect.path}",

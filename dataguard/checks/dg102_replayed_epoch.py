@@ -27,8 +27,7 @@ def dg102_replayed_epoch(lab: Lab) -> Judgement:
     if lab.facts.num_workers == 0:
         raise NotApplicable("num_workers=0: the main process draws on from epoch to epoch")
     if lab.facts.kind == "stream":
-        pair = ((0, 0), (0, 1))
-        stream = find_stream_repeat(lab, lab.facts.num_workers, [pair])
+        stream = find_stream_repeat(lab, (0, 0), (0, 1))
         if stream:
             yield Finding(
                 message=f"worker 0 draws the same random numbers from {stream.suspect.path} in epoch 0 and in epoch 1",
