@@ -115,7 +115,7 @@ def test_the_samples_do_what_they_say_and_trip_nothing_else(shared: SharedMemory
         (2, 3, 200, 4097, 30, "list", FD, False),
         (2, 3, 200, 4096, 30, "list", FD, True),
         (2, 3, 200, 4096, 30, "list", FS, False),  # a header makes two pages of one
-        (2, 2, 1, 1500 * KIB, 30, "default", FS, False),
+        (2, 2, 1, 1700 * KIB, 30, "default", FS, False),
         (2, 2, 1, 1300 * KIB, 30, "default", FS, True),
         (2, 4, 4, 2 * MIB, 30, "numpy", FD, True),
         (2, 4, 1, 1500 * KIB, 5, "default", FD, True),
