@@ -27,7 +27,8 @@ from dataguard import target as targets
 from dataguard.checks import CATALOGUE
 from dataguard.engine import run
 from dataguard.incident import LoaderFailed
-from dataguard.lab import Lab, describe
+from dataguard.lab import Lab
+from dataguard.lab.survey import describe
 from dataguard.machine import Machine
 from dataguard.model import UsageError
 from dataguard.processes import adopt_orphans, die_with_parent

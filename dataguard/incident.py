@@ -117,3 +117,9 @@ class LoaderHung(LoaderFailed):
     """The user's loader made no progress before the deadline."""
 
     code = "DG003"
+
+
+class LoaderUnspawnable(LoaderFailed):
+    """The user's loader fails under its start method, spawn or forkserver, and works when its workers are forked."""
+
+    code = "DG104"

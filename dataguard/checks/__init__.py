@@ -7,6 +7,10 @@ from dataguard.checks.dg002_dying_worker import dg002_dying_worker
 from dataguard.checks.dg003_hanging_loader import dg003_hanging_loader
 from dataguard.checks.dg101_cloned_worker_rng import dg101_cloned_worker_rng
 from dataguard.checks.dg102_replayed_epoch import dg102_replayed_epoch
+from dataguard.checks.dg103_frozen_augmentation import dg103_frozen_augmentation
+from dataguard.checks.dg104_unspawnable_loader import dg104_unspawnable_loader
+from dataguard.checks.dg105_spawn_divergence import dg105_spawn_divergence
+from dataguard.checks.dg107_deaf_workers import dg107_deaf_workers
 from dataguard.checks.dg201_unsharded_workers import dg201_unsharded_workers
 from dataguard.checks.dg301_overlong_len import dg301_overlong_len
 from dataguard.checks.dg302_endless_index import dg302_endless_index
@@ -22,6 +26,10 @@ CATALOGUE: tuple[Check, ...] = (
     dg003_hanging_loader,
     dg101_cloned_worker_rng,
     dg102_replayed_epoch,
+    dg103_frozen_augmentation,
+    dg104_unspawnable_loader,
+    dg105_spawn_divergence,
+    dg107_deaf_workers,
     dg201_unsharded_workers,
     dg301_overlong_len,
     dg302_endless_index,

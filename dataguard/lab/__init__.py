@@ -7,18 +7,19 @@ while observing is remembered as well: a crash is paid for once, not once per ch
 from __future__ import annotations
 
 import contextlib
-import sys
+import functools
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dataguard.incident import Incident, LoaderFailed, LoaderRaised
-from dataguard.lab import batches, facts, isolation, passes, protocol, streams, workers
+from dataguard.incident import Incident, LoaderFailed, LoaderRaised, LoaderUnspawnable
+from dataguard.lab import batches, isolation, passes, pickling, protocol, seedings, streams, workers
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.pins import PIN
 from dataguard.lab.spy import Plan
+from dataguard.lab.survey import requested
 from dataguard.machine import Machine
 from dataguard.model import NotApplicable, Undecided
 from dataguard.settings import Settings
@@ -60,23 +61,48 @@ class Lab:
     def epoch(self) -> passes.EpochTrace:
         """One ordinary epoch, as far as samples and budget allow: who fetched what, its structure, values and times.
 
-        A dataset whose last indices do not exist is read up to there, so that the other checks can go on.
+        A dataset whose last indices do not exist is read up to there, so that the other checks can go on. Raises
+        LoaderUnspawnable when the loader fails under its own start method only.
         """
         try:
-            return self._epoch(None)
+            return self._readable_epoch()
+        except LoaderFailed as failure:
+            if self._works_forked(failure.incident):
+                raise LoaderUnspawnable(failure.incident) from failure
+            raise
+
+    def _readable_epoch(self, **overrides: Any) -> passes.EpochTrace:
+        try:
+            return self._epoch(None, **overrides)
         except LoaderRaised as failure:
             limit = self._first_failing() if failure.incident.stage == "sample" else None
             if limit is None:
                 raise
-            return self._epoch(limit)
+            return self._epoch(limit, **overrides)
 
-    def _epoch(self, limit: int | None) -> passes.EpochTrace:
+    def _epoch(self, limit: int | None, **overrides: Any) -> passes.EpochTrace:
         samples, seconds = self.settings.samples, min(0.4 * self.settings.budget, EPOCH_SECONDS)
+        build = functools.partial(self.build, **overrides)
         return self._observe(
-            ("epoch", limit),
-            lambda folder: passes.run_epoch(self.build, folder, samples, limit, seconds),
+            ("epoch", limit, *overrides.items()),
+            lambda folder: passes.run_epoch(build, folder, samples, limit, seconds),
             lambda folder, answer: passes.read_epoch(folder, answer, limit),
         )
+
+    def _works_forked(self, incident: Incident) -> bool:
+        """Whether an epoch gets past this incident when the workers of a spawning loader are forked."""
+        if not self.facts.spawns or incident.out_of_shared_memory or incident.stage in ("import", "factory"):
+            return False
+        try:
+            return self._readable_epoch(multiprocessing_context="fork").gets_past(incident)
+        except (LoaderFailed, NotApplicable, Undecided):
+            return False
+
+    @property
+    def pickling(self) -> pickling.Pickling:
+        """What does not survive pickling among the parts of the loader that a spawned worker is sent."""
+        forked = not self.facts.spawns
+        return self._observe("pickling", lambda folder: pickling.try_pickling(self.build(), forked=forked))
 
     def _first_failing(self) -> int | None:
         try:
@@ -114,16 +140,38 @@ class Lab:
         return found
 
     def same_items(
-        self, effort: int = 0, num_workers: int | None = None, *, settled: bool = False, reseed: tuple[str, ...] = ()
+        self,
+        effort: int = 0,
+        num_workers: int | None = None,
+        *,
+        settled: bool = False,
+        reseed: tuple[str, ...] = (),
+        persistent: bool | None = None,
+        method: str | None = None,
+        announce: bool = True,
     ) -> workers.SameItems:
         """The same items drawn repeatedly in every worker over two epochs; the arguments are those of `Request`."""
         self._need_map("workers of a stream get other samples, so that their draws cannot be compared item by item")
-        request = workers.Request(effort, num_workers, settled, reseed)
+        request = workers.Request(effort, num_workers, settled, reseed, persistent, method, announce)
         shape = workers.shape_of(self.facts, request, self.epoch.seconds_per_sample, self._left)
         return self._vary(
             request,
             lambda folder: workers.run_same_items(self.build, folder, shape),
             lambda folder, answer: workers.read_same_items(folder, answer, shape),
+        )
+
+    @property
+    def seedings(self) -> seedings.SeedTrace:
+        """Which generators are seeded with a constant for every sample, and what hangs on them."""
+        self._need_map("the samples of a stream cannot be drawn again one by one")
+        needed = seedings.DRAWS * seedings.EPOCHS * self.epoch.seconds_per_sample
+        if needed > max(self._left, 0) / 3:
+            raise Undecided(f"drawing samples again and again takes {needed:.0f} s: raise --budget")
+        size = workers.batch_size(self.facts)
+        return self._vary(
+            "seedings",
+            lambda folder: seedings.run_seedings(self.build, folder, self.facts.num_workers, size),
+            seedings.read_seedings,
         )
 
     @property
@@ -133,27 +181,39 @@ class Lab:
         if not self.facts.batched:
             raise NotApplicable("automatic batching is off (batch_size=None): nothing is collated")
         trials = batches.choose_trials(self.epoch)
+        # However workers start, they collate alike, and a forked one is there at once.
+        build = functools.partial(self.build, multiprocessing_context="fork") if self.facts.spawns else self.build
         return self._vary(
             "collating",
-            lambda folder: batches.run_trials(self.build, folder, trials, min(self.facts.num_workers, 1)),
+            lambda folder: batches.run_trials(build, folder, trials, min(self.facts.num_workers, 1)),
             lambda folder, answer: batches.read_trials(folder, trials),
         )
 
-    def stream(self, num_workers: int, *, pin: bool, perturb: str | None = None) -> streams.StreamTrace:
+    def stream(
+        self,
+        num_workers: int,
+        *,
+        pin: bool,
+        perturb: str | None = None,
+        persistent: bool | None = None,
+        announce: bool = True,
+    ) -> streams.StreamTrace:
         """What a stream yields under so many workers.
 
         Pinned, so that random augmentation does not hide an identity; `perturb` is the path of a generator that is
-        moved on after the first batch.
+        moved on after the first batch; `persistent` and `announce` as in `same_items`.
         """
         if self.facts.kind != "stream":
             raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
         samples, seconds = self.settings.samples, 0.1 * self.settings.budget
 
         def run(folder: Path) -> Any:
-            plan = Plan(folder, pin_each=PIN if pin else None, keep_going=True, census=streams.MOMENTS, perturb=perturb)
-            return streams.run_stream(self.build, folder, num_workers, samples, seconds, plan)
+            pin_each, census = PIN if pin else None, streams.MOMENTS
+            plan = Plan(folder, pin_each=pin_each, keep_going=True, census=census, perturb=perturb, announce=announce)
+            asked = {} if persistent is None else {"persistent_workers": persistent}
+            return streams.run_stream(functools.partial(self.build, **asked), num_workers, samples, seconds, plan)
 
-        return self._vary(("stream", num_workers, pin, perturb), run, streams.read_stream)
+        return self._vary(("stream", num_workers, pin, perturb, persistent, announce), run, streams.read_stream)
 
     def build(self, **overrides: Any) -> Loader:
         """Build the loader afresh in this process, with what the settings ask for and these overrides."""
@@ -224,30 +284,3 @@ class Lab:
             if not cuttable:
                 raise Undecided(f"the budget of {self.settings.budget:g} s ran out") from cut
             return None
-
-
-def requested(settings: Settings) -> Mapping[str, Any]:
-    """The overrides of `DataLoader.__init__` that the user's settings ask for."""
-    wanted: dict[str, Any] = {}
-    if settings.workers is not None:
-        wanted["num_workers"] = settings.workers
-    if settings.start_method is not None:
-        wanted["multiprocessing_context"] = settings.start_method
-    return wanted
-
-
-def describe(target: Target, settings: Settings, folder: Path) -> tuple[dict[str, LoaderFacts], list[str]]:
-    """Build a target's loaders in a process of its own, and read their settings, by loader name.
-
-    Also names the modules that the factory imported, in their order, so that the next processes need not do so again.
-    Raises UsageError when the target is none, and LoaderFailed when the user's code does not get through.
-    """
-    own = Path(tempfile.mkdtemp(dir=folder))
-
-    def look() -> tuple[dict[str, LoaderFacts], list[str]]:
-        before = set(sys.modules)
-        loaders = passes.gated_build_all(target, settings.seed, requested(settings))
-        known = {name: facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()}
-        return known, [module for module in sys.modules if module not in before]
-
-    return isolation.isolated(look, own, timeout=settings.timeout, allowed=float("inf"))

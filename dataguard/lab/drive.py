@@ -55,7 +55,8 @@ def drive(
     iterator: Any = None
     try:
         for epoch, most in enumerate(batches):
-            announce_epoch(loader, epoch)
+            if plan.announce:
+                announce_epoch(loader, epoch)
             spy.epoch = epoch
             watcher.box.mark(None, "iterate")
             iterator = iter(loader)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ import torch
 from torch.utils.data import IterableDataset
 from torch.utils.data.dataloader import default_collate
 
+from dataguard.lab.generators import made_at
+from dataguard.model import Location
 from dataguard.variants import Loader
 
 _ROLE_WORDS = (
@@ -28,6 +30,7 @@ class LoaderFacts:
 
     `kind` is "map" or "stream"; `length` is `len(dataset)` or None; `batched` tells whether torch collates batches;
     `prefetch` is None without workers; `role` is train, val, test or None when nothing tells;
+    `epoch_hooks` are the `set_epoch` methods that the loader and its parts have, the dataset's first;
     `mixes_samples` that any two may meet in a batch, because torch's own samplers shuffle and cut them.
     """
 
@@ -50,6 +53,12 @@ class LoaderFacts:
     default_collate: bool
     mixes_samples: bool
     sharing: str
+    epoch_hooks: tuple[Location, ...]
+
+    @property
+    def spawns(self) -> bool:
+        """Whether workers start without the main process's memory, so that they are sent the dataset by pickle."""
+        return self.num_workers > 0 and self.start_method in ("spawn", "forkserver")
 
 
 def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) -> LoaderFacts:
@@ -81,7 +90,16 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         default_collate=loader.collate_fn is default_collate,
         mixes_samples=type(index_sampler).__name__ == "BatchSampler" and _is_shuffler(order) and batch_size != 1,
         sharing=torch.multiprocessing.get_sharing_strategy(),
+        epoch_hooks=tuple(_epoch_hooks(loader)),
     )
+
+
+def _epoch_hooks(loader: Loader) -> Iterator[Location]:
+    for name in ("dataset", "batch_sampler", "sampler"):
+        hook = getattr(getattr(loader, name), "set_epoch", None)
+        if callable(hook):
+            file, line = made_at(hook) or (None, None)
+            yield Location(file, line, f"{name}.set_epoch")
 
 
 def _is_shuffler(order: Any) -> bool:

@@ -105,13 +105,20 @@ def move_on(path: str, roots: Mapping[str, Any]) -> None:
     """Let the generator at a path skip some of its numbers."""
     for source in find_generators(roots):
         if source.path == path:
-            if isinstance(source.generator, torch.Generator):
-                torch.rand(SKIPPED, generator=source.generator)
-            elif isinstance(source.generator, np.random.BitGenerator):
-                source.generator.random_raw(SKIPPED)
-            else:
-                for _ in range(SKIPPED):
-                    source.generator.random()
+            skip(source.generator, SKIPPED)
+
+
+def skip(generator: Any, count: int) -> None:
+    """Draw so many numbers and drop them."""
+    if isinstance(generator, torch.Generator):
+        torch.rand(count, generator=generator, device=generator.device)
+    elif isinstance(generator, np.random.BitGenerator):
+        generator.random_raw(count)
+    elif isinstance(generator, random.Random):
+        for _ in range(count):
+            generator.random()
+    else:
+        generator.random(count)
 
 
 def reseed(library: str, seed: int) -> None:

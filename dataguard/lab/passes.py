@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dataguard.incident import LoaderDied, LoaderRaised
+from dataguard.incident import Incident, LoaderDied, LoaderRaised
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.pins import seed_global_generators
@@ -55,6 +55,11 @@ class EpochTrace:
         workers = {sample.worker for sample in self.samples} - {None}
         counts = {"samples": len(self.samples), "batches": len(self.batches), "workers": len(workers)}
         return {unit: count for unit, count in counts.items() if count}
+
+    def gets_past(self, incident: Incident) -> bool:
+        """Whether this epoch went on beyond the point at which another one met the incident."""
+        seen = {None, *(sample.shown for sample in self.samples)}
+        return self.ride is not None and (self.ride.ended or incident.index in seen)
 
 
 def run_epoch(

@@ -124,6 +124,32 @@ class Census:
 
 
 @dataclass(frozen=True, slots=True)
+class Seeding:
+    """A seed that the user's code gave to a random generator of a `kind`, and where."""
+
+    kind: str
+    seed: str
+    file: str
+    line: int
+    function: str
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """What tells one seeding call of the user's code from another."""
+        return self.kind, self.file, self.line
+
+
+@dataclass(frozen=True, slots=True)
+class Seedings:
+    """The seeds given during one fetch."""
+
+    worker: int | None
+    epoch: int
+    batch: int
+    seeds: tuple[Seeding, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """An exception in a worker, caught on its way to torch."""
 
@@ -132,7 +158,7 @@ class Failure:
     incident: Incident
 
 
-Record = SampleRecord | BatchRecord | Census | Failure
+Record = SampleRecord | BatchRecord | Census | Seedings | Failure
 
 
 class Spool:

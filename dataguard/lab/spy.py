@@ -24,7 +24,8 @@ from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of, shared_bytes
 from dataguard.lab.pins import pinned
 from dataguard.lab.proxies import WatchedBatches, WatchedItems, WatchedIterator
-from dataguard.lab.records import BatchRecord, Census, Failure, SampleRecord, Spool, plain_index
+from dataguard.lab.records import BatchRecord, Census, Failure, SampleRecord, Seedings, Spool, plain_index
+from dataguard.lab.seeds import SeedWatch
 from dataguard.lab.transfer import try_to_send
 
 
@@ -38,7 +39,9 @@ class Plan:
     collate_fn raises, because the next batch is a trial of its own. `census` lists the numbers of fetches after which
     the generators in the worker are looked for. `reseed` names libraries whose generator gets a seed of its own in each
     worker. `length` is the number of fetches of a worker in an epoch, for loaders that never end theirs. `perturb` is
-    the path of a generator that is moved on after the first fetch.
+    the path of a generator that is moved on after the first fetch. `burns` makes the spy take note of seeds that are
+    given in a fetch: for each fetch of an epoch, how many numbers a generator skips right after it was seeded.
+    `announce` tells sampler and dataset which epoch begins.
     """
 
     folder: Path
@@ -50,6 +53,8 @@ class Plan:
     length: int | None = None
     perturb: str | None = None
     reseed: Sequence[str] = ()
+    burns: Sequence[int] = ()
+    announce: bool = True
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""
@@ -89,6 +94,7 @@ class Watcher:
         self.spool = Spool(plan.folder, worker)
         self.failed = False
         self.user_init = user_init
+        self.seeds: SeedWatch | None = None
 
     def take_census(self, roots: Mapping[str, Any]) -> None:
         """Spool the state of every random generator that can be found in this process."""
@@ -96,6 +102,7 @@ class Watcher:
 
     def install(self, dataset: Any = None) -> None:
         """Wrap every fetcher that torch makes in this process for the loader's own dataset."""
+        self.seeds = SeedWatch() if self.plan.burns else None
         create: Any = _DatasetKind.create_fetcher
         if self.worker is not None:
             info = get_worker_info()
@@ -170,11 +177,23 @@ class _Fetch:
         self.seconds = []
         self.started = time.perf_counter()
         seed = watcher.plan.pin(number)
-        with pinned(seed) if seed is not None else contextlib.nullcontext():
+        with pinned(seed) if seed is not None else contextlib.nullcontext(), self._noting_seeds(number):
             data = self.torch_fetch(batch)
         if watcher.fetches in watcher.plan.census:
             watcher.take_census(self.roots)
         return data
+
+    @contextlib.contextmanager
+    def _noting_seeds(self, number: int) -> Iterator[None]:
+        watcher = self.watcher
+        if watcher.seeds is None or number >= len(watcher.plan.burns):
+            yield
+            return
+        if not number:
+            watcher.seeds.adopt(self.roots)
+        with watcher.seeds.watching(watcher.plan.burns[number]) as seeds:
+            yield
+        watcher.spool.write(Seedings(watcher.worker, watcher.epoch, number, tuple(seeds)))
 
     def read(self, index: Any, get: Callable[[], Any]) -> Any:
         """Get one sample (or, through `__getitems__`, several) from the user's dataset."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +24,14 @@ MOMENTS = (1, 2, 3)
 class StreamTrace:
     """The identities of the samples that each process yielded, in order; `ended` tells whether that was all of them.
 
-    `censuses` tell the generators that were found in each worker after some fetches of two epochs.
+    `censuses` tell the generators that were found in each worker after some fetches of two epochs; `again` is how each
+    process began the second one.
     """
 
     by_worker: tuple[tuple[Identity, ...], ...]
     ended: bool
     censuses: tuple[Census, ...] = ()
+    again: tuple[tuple[Identity, ...], ...] = ()
 
     @property
     def total(self) -> int:
@@ -46,6 +48,12 @@ class StreamTrace:
         """The paths of the leaves that samples have."""
         return list(dict.fromkeys(path for ids in self.by_worker for identity in ids for path, _ in identity))
 
+    @property
+    def begins_otherwise(self) -> bool:
+        """Whether any process begins the second epoch with other samples than the first."""
+        pairs = zip(self.by_worker, self.again, strict=False)
+        return any(first[: len(second)] != second[: len(first)] for first, second in pairs)
+
     def by_leaf(self, path: str) -> StreamTrace:
         """The same with samples recognised by one leaf alone."""
         by_worker = (
@@ -59,9 +67,7 @@ class StreamTrace:
         return self.ended and other.ended and one == two
 
 
-def run_stream(
-    build: Callable[..., Loader], folder: Path, num_workers: int, samples: int, seconds: float, plan: Plan
-) -> Ride:
+def run_stream(build: Callable[..., Loader], num_workers: int, samples: int, seconds: float, plan: Plan) -> Ride:
     """Iterate one epoch, of about `samples` samples from each worker at most, and the beginning of a second one."""
     loader = build(num_workers=num_workers)
     processes = max(num_workers, 1)
@@ -72,11 +78,14 @@ def run_stream(
 def read_stream(folder: Path, ride: Ride | None) -> StreamTrace:
     """Group the samples by worker."""
     records = list(read_spools(folder))
-    samples = [record for record in records if isinstance(record, SampleRecord) and not record.epoch]
-    workers = sorted({-1 if record.worker is None else record.worker for record in samples})
-    by_worker = (
-        tuple(record.digest for record in samples if (-1 if record.worker is None else record.worker) == worker)
-        for worker in workers
-    )
+    samples = [record for record in records if isinstance(record, SampleRecord)]
+    first, second = (_by_worker([record for record in samples if record.epoch == epoch]) for epoch in (0, 1))
     censuses = tuple(record for record in records if isinstance(record, Census))
-    return StreamTrace(tuple(by_worker), ride is not None and ride.ended, censuses)
+    return StreamTrace(first, ride is not None and ride.ended, censuses, second)
+
+
+def _by_worker(samples: Sequence[SampleRecord]) -> tuple[tuple[Identity, ...], ...]:
+    by_worker: dict[int, list[Identity]] = {}
+    for record in samples:
+        by_worker.setdefault(-1 if record.worker is None else record.worker, []).append(record.digest)
+    return tuple(tuple(ids) for _, ids in sorted(by_worker.items()))

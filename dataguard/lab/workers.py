@@ -44,6 +44,9 @@ class Request:
     num_workers: int | None = None
     settled: bool = False
     reseed: tuple[str, ...] = ()
+    persistent: bool | None = None
+    method: str | None = None
+    announce: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ class Shape:
 
     A batch holds `size` samples, more than one where a collate_fn of the user's own may mix them. `settled` puts the
     rounds as they are before the pinned ones, so that generators made late are made unpinned. `reseed` names
-    libraries whose generator is given a seed of its own in each worker and epoch.
+    libraries whose generator is given a seed of its own in each worker and epoch. `persistent` and the start `method`
+    are the user's own where they are None; `announce` tells sampler and dataset which epoch begins.
     """
 
     workers: int
@@ -61,6 +65,9 @@ class Shape:
     size: int
     settled: bool
     reseed: tuple[str, ...]
+    persistent: bool | None = None
+    method: str | None = None
+    announce: bool = True
 
     @property
     def pinned_fetches(self) -> int:
@@ -129,9 +136,20 @@ def shape_of(facts: LoaderFacts, request: Request, seconds_per_sample: float, le
     Raises Undecided when even the least that could settle a verdict does not fit.
     """
     number = facts.num_workers if request.num_workers is None else request.num_workers
+    # As many under another start method, so that the same batches come to the same workers.
     workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
-    size = min(MIXED, facts.batch_size or 1) if facts.batched and not facts.default_collate else 1
-    wanted = Shape(workers, 8 if request.effort == 0 else 16, 4**request.effort, size, request.settled, request.reseed)
+    items, size = 8 if request.effort == 0 else 16, batch_size(facts)
+    wanted = Shape(
+        workers,
+        items,
+        4**request.effort,
+        size,
+        request.settled,
+        request.reseed,
+        request.persistent,
+        request.method,
+        request.announce,
+    )
     for shape in (wanted, replace(wanted, items=4)) if request.effort == 0 else (wanted,):
         if shape.draws * shape.size * EPOCHS * seconds_per_sample <= max(left, 0) / 3:
             return shape
@@ -140,15 +158,30 @@ def shape_of(facts: LoaderFacts, request: Request, seconds_per_sample: float, le
     )
 
 
+def batch_size(facts: LoaderFacts) -> int:
+    """How many samples a batch of repeated draws holds: several where a collate_fn of the user's own may mix them."""
+    return min(MIXED, facts.batch_size or 1) if facts.batched and not facts.default_collate else 1
+
+
 def run_same_items(build: Callable[..., Loader], folder: Path, shape: Shape) -> list[Ride]:
     """Run the schedule, keeping the user's persistence, generator, worker_init_fn and start method."""
 
     def schedule(inner: Any, batched: bool) -> Schedule:
         return Schedule(inner, shape.workers, shape.items, shape.rounds, shape.size, batched=batched)
 
-    loader = build(num_workers=shape.workers, in_order=True, schedule=schedule)
+    other = {"persistent_workers": shape.persistent, "multiprocessing_context": shape.method}
+    asked = {name: value for name, value in other.items() if value is not None}
+    loader = build(num_workers=shape.workers, in_order=True, schedule=schedule, **asked)
     census = (0, 1, shape.draws)
-    plan = Plan(folder, shape.pins, keep_going=True, census=census, reseed=shape.reseed, length=shape.draws)
+    plan = Plan(
+        folder,
+        shape.pins,
+        keep_going=True,
+        census=census,
+        reseed=shape.reseed,
+        length=shape.draws,
+        announce=shape.announce,
+    )
     return drive(loader, plan, batches=(None,) * EPOCHS)
 
 

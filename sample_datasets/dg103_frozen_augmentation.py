@@ -1,0 +1,197 @@
+"""DG103 frozen-augmentation: random numbers start over for every sample, so that no index ever varies."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from random import seed as seed_python
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.random import default_rng
+from torch import Tensor
+from torch.utils.data import DataLoader, default_collate
+
+from sample_datasets._parts import EpochSeededPictures, LazyBrighten, Pictures, brighten, picture
+
+Sample = tuple[Tensor, int]
+
+
+def loader(transform: Callable[[Tensor], Tensor] | None, **settings: Any) -> DataLoader[Any]:
+    """A shuffling, and so a training, loader of pictures."""
+    settings = {"batch_size": 4, "num_workers": 2, "shuffle": True, **settings}
+    return DataLoader(Pictures(transform=transform), **settings)
+
+
+def brighten_alike(image: Tensor) -> Tensor:
+    """Scale by a random factor from a generator that is made anew each time, with one seed."""
+    return image * np.random.default_rng(42).uniform(0.5, 1.0)
+
+
+def bad() -> DataLoader[Any]:
+    """A transform makes its generator from a constant for every sample."""
+    return loader(brighten_alike)
+
+
+def brighten_imported(image: Tensor) -> Tensor:
+    """The same, with the function imported by name."""
+    return image * float(default_rng(seed=42).uniform(0.5, 1.0))
+
+
+def bad_imported() -> DataLoader[Any]:
+    """The function that makes the generator was imported by name."""
+    return loader(brighten_imported)
+
+
+def brighten_torch_seeded(image: Tensor) -> Tensor:
+    """Seed torch's global generator, and draw from it."""
+    torch.manual_seed(0)
+    return brighten(image)
+
+
+def bad_torch_global() -> DataLoader[Any]:
+    """torch's global generator is seeded for every sample."""
+    return loader(brighten_torch_seeded)
+
+
+def brighten_numpy_seeded(image: Tensor) -> Tensor:
+    """Seed numpy's global generator, and draw from it."""
+    np.random.seed(7)
+    return image * np.random.uniform(0.5, 1.0)
+
+
+def bad_numpy_global() -> DataLoader[Any]:
+    """numpy's global generator is seeded for every sample."""
+    return loader(brighten_numpy_seeded)
+
+
+def brighten_python_seeded(image: Tensor) -> Tensor:
+    """Seed Python's global generator, and draw from it."""
+    seed_python(0)
+    return image * random.uniform(0.5, 1.0)
+
+
+def bad_python_global() -> DataLoader[Any]:
+    """Python's global generator is seeded for every sample."""
+    return loader(brighten_python_seeded)
+
+
+def brighten_random_state(image: Tensor) -> Tensor:
+    """Scale by a random factor from a `RandomState` that is made anew."""
+    return image * np.random.RandomState(0).uniform(0.5, 1.0)
+
+
+def bad_random_state() -> DataLoader[Any]:
+    """A numpy `RandomState` is made for every sample."""
+    return loader(brighten_random_state)
+
+
+def brighten_default_seed(image: Tensor) -> Tensor:
+    """Scale by a random factor from a torch generator that was given no seed: its default one is a constant."""
+    return image * torch.empty(()).uniform_(0.5, 1.0, generator=torch.Generator())
+
+
+def bad_default_seed() -> DataLoader[Any]:
+    """A torch generator is made for every sample and never seeded."""
+    return loader(brighten_default_seed)
+
+
+class BrightenHeld:
+    """Scale by a random factor from a torch generator that is held, and seeded again each time."""
+
+    def __init__(self) -> None:
+        self.generator = torch.Generator()
+
+    def __call__(self, image: Tensor) -> Tensor:
+        self.generator.manual_seed(3)
+        return image * torch.empty(()).uniform_(0.5, 1.0, generator=self.generator)
+
+
+def bad_held() -> DataLoader[Any]:
+    """A held torch generator is put back to its seed for every sample."""
+    return loader(BrightenHeld())
+
+
+def bad_main_process() -> DataLoader[Any]:
+    """Without workers it is the same."""
+    return loader(brighten_alike, num_workers=0)
+
+
+def collate_brightened(samples: list[Sample]) -> tuple[Tensor, Tensor]:
+    """Brighten a whole batch by a factor that starts over for each."""
+    images, labels = default_collate(samples)
+    return images * random.Random(5).uniform(0.5, 1.0), labels
+
+
+def bad_collate() -> DataLoader[Any]:
+    """The collate function starts over for every batch."""
+    return loader(None, collate_fn=collate_brightened)
+
+
+def good() -> DataLoader[Any]:
+    """torch's global generator is seeded once, in every worker."""
+    return loader(brighten)
+
+
+def good_deterministic() -> DataLoader[Any]:
+    """Nothing is random."""
+    return loader(None)
+
+
+def good_evaluation() -> dict[str, DataLoader[Any]]:
+    """An evaluation loader is augmented by one fixed draw, so that results can be compared."""
+    return {"val": loader(brighten_alike, shuffle=False)}
+
+
+class MadeUpPictures(Pictures):
+    """Pictures that are made up from their index, as `torchvision.datasets.FakeData` does."""
+
+    def __getitem__(self, index: int) -> Sample:
+        state = torch.get_rng_state()
+        torch.manual_seed(1_000 + range(len(self))[index])
+        image = torch.rand(3, 8, 8)
+        torch.set_rng_state(state)
+        return image, self.labels[index]
+
+
+def good_made_up() -> DataLoader[Any]:
+    """Each index has a seed of its own, because the pictures themselves are random numbers."""
+    return DataLoader(MadeUpPictures(), batch_size=4, num_workers=2, shuffle=True)
+
+
+def good_epoch_index() -> DataLoader[Any]:
+    """Each epoch and index have a seed of their own."""
+    return DataLoader(EpochSeededPictures(), batch_size=4, num_workers=2, shuffle=True)
+
+
+class BoxedPictures(EpochSeededPictures):
+    """Pictures whose brightness is drawn once for each epoch."""
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = Pictures.__getitem__(self, index)
+        return image * np.random.default_rng(self.epoch).uniform(0.5, 1.0), label
+
+
+def good_epoch() -> DataLoader[Any]:
+    """All samples of an epoch get the same factor, and each epoch another one."""
+    return DataLoader(BoxedPictures(), batch_size=4, num_workers=2, shuffle=True)
+
+
+class ShuffledPictures(Pictures):
+    """Pictures in an order that is drawn from a constant seed, over again for every sample."""
+
+    def __getitem__(self, index: int) -> Sample:
+        order = np.random.RandomState(0).permutation(len(self))
+        chosen = int(order[index])
+        return picture(chosen), self.labels[chosen]
+
+
+def good_fixed_order() -> DataLoader[Any]:
+    """A constant seed decides which picture an index means, and so has to be constant."""
+    return DataLoader(ShuffledPictures(), batch_size=4, num_workers=2, shuffle=True)
+
+
+def good_lazy() -> DataLoader[Any]:
+    """A generator is made once in each worker, from its seed."""
+    return loader(LazyBrighten())

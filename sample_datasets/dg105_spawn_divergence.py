@@ -1,0 +1,147 @@
+"""DG105 spawn-divergence: a spawned worker starts, but gives other samples than a forked one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from sample_datasets._parts import LazyBrighten, Pictures, brighten
+
+Sample = tuple[Tensor, int]
+
+SETTINGS = {"scale": 1.0}
+
+
+def loader(dataset: Pictures, **settings: Any) -> DataLoader[Any]:
+    """A loader whose workers are spawned, once for all epochs."""
+    settings = {"num_workers": 2, "multiprocessing_context": "spawn", "persistent_workers": True, **settings}
+    return DataLoader(dataset, batch_size=4, **settings)
+
+
+def scale_by_global(image: Tensor) -> Tensor:
+    """Scale by what a global of this module says."""
+    return image * SETTINGS["scale"]
+
+
+def bad() -> DataLoader[Any]:
+    """A global is set at run time; spawned workers import this module and find its default."""
+    SETTINGS["scale"] = 0.5
+    return loader(Pictures(transform=scale_by_global))
+
+
+class Scaled(Pictures):
+    """Pictures that are scaled by what their class says."""
+
+    scale = 1.0
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = super().__getitem__(index)
+        return image * self.scale, label
+
+
+def bad_class_attribute() -> DataLoader[Any]:
+    """A class attribute is set at run time, and not pickled with the object."""
+    Scaled.scale = 0.5
+    return loader(Scaled())
+
+
+class Forgetful(Pictures):
+    """Pictures that travel without their transform."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "transform": None}
+
+
+def halve(image: Tensor) -> Tensor:
+    """Halve the brightness."""
+    return image / 2
+
+
+def bad_lost_transform() -> DataLoader[Any]:
+    """The transform is left out of what is pickled."""
+    return loader(Forgetful(transform=halve))
+
+
+def bad_forkserver() -> DataLoader[Any]:
+    """A fork server imports this module afresh as well."""
+    SETTINGS["scale"] = 0.5
+    return loader(Pictures(transform=scale_by_global), multiprocessing_context="forkserver")
+
+
+def good() -> DataLoader[Any]:
+    """The transform is a function of this module, and all that it needs is pickled."""
+    return loader(Pictures(transform=halve))
+
+
+def good_fork() -> DataLoader[Any]:
+    """A global that is set at run time reaches forked workers."""
+    SETTINGS["scale"] = 0.5
+    return loader(Pictures(transform=scale_by_global), multiprocessing_context="fork")
+
+
+def good_random() -> DataLoader[Any]:
+    """Samples differ because they are random."""
+    return loader(Pictures(transform=brighten))
+
+
+def good_lazy() -> DataLoader[Any]:
+    """Samples differ because each worker makes a generator of its own."""
+    return loader(Pictures(transform=LazyBrighten()))
+
+
+class Configured(Pictures):
+    """Pictures that take along what is set at run time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = SETTINGS["scale"]
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = super().__getitem__(index)
+        return image * self.scale, label
+
+
+def good_attribute() -> DataLoader[Any]:
+    """What was set at run time is an attribute of the dataset."""
+    SETTINGS["scale"] = 0.5
+    return loader(Configured())
+
+
+class Reopening(Pictures):
+    """Pictures that leave their cache behind and fill it again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache: dict[int, Tensor] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "cache": {}}
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = super().__getitem__(index)
+        return self.cache.setdefault(int(index), torch.sqrt(image)), label
+
+
+def good_cache() -> DataLoader[Any]:
+    """What is left out of the pickle is made again."""
+    return loader(Reopening())
+
+
+class Viewed(Pictures):
+    """Pictures with a table of numbers, kept as a tensor and as a numpy view of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = torch.arange(1000)
+        self.view = self.numbers.numpy()
+
+    def __getitem__(self, index: int) -> Sample:
+        return super().__getitem__(index)[0], int(self.view.sum()) + index
+
+
+def bad_numpy_view() -> DataLoader[Any]:
+    """A tensor moves to shared memory on its way to a spawned worker, and its numpy view stays behind."""
+    return loader(Viewed())
