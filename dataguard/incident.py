@@ -123,3 +123,9 @@ class LoaderUnspawnable(LoaderFailed):
     """The user's loader fails under its start method, spawn or forkserver, and works when its workers are forked."""
 
     code = "DG104"
+
+
+class LoaderInterleaved(LoaderFailed):
+    """The user's loader fails because several workers read through one file offset, and works with one worker."""
+
+    code = "DG106"

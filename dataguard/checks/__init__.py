@@ -10,6 +10,7 @@ from dataguard.checks.dg102_replayed_epoch import dg102_replayed_epoch
 from dataguard.checks.dg103_frozen_augmentation import dg103_frozen_augmentation
 from dataguard.checks.dg104_unspawnable_loader import dg104_unspawnable_loader
 from dataguard.checks.dg105_spawn_divergence import dg105_spawn_divergence
+from dataguard.checks.dg106_shared_handle import dg106_shared_handle
 from dataguard.checks.dg107_deaf_workers import dg107_deaf_workers
 from dataguard.checks.dg201_unsharded_workers import dg201_unsharded_workers
 from dataguard.checks.dg301_overlong_len import dg301_overlong_len
@@ -29,6 +30,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg103_frozen_augmentation,
     dg104_unspawnable_loader,
     dg105_spawn_divergence,
+    dg106_shared_handle,
     dg107_deaf_workers,
     dg201_unsharded_workers,
     dg301_overlong_len,

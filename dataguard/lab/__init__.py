@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dataguard.incident import Incident, LoaderFailed, LoaderRaised, LoaderUnspawnable
-from dataguard.lab import batches, isolation, passes, pickling, protocol, seedings, streams, workers
+from dataguard.incident import Incident, LoaderFailed, LoaderInterleaved, LoaderRaised, LoaderUnspawnable
+from dataguard.lab import batches, handles, passes, pickling, protocol, seedings, streams, workers
 from dataguard.lab.facts import LoaderFacts
+from dataguard.lab.memory import Memory
 from dataguard.lab.pins import PIN
 from dataguard.lab.spy import Plan
 from dataguard.lab.survey import requested
@@ -46,9 +45,8 @@ class Lab:
         self.settings = settings
         self.machine = machine
         self._facts = facts
-        self._folder = folder
-        self._memory: dict[object, object] = {}
-        self._left = settings.budget
+        self._memory = Memory(settings, folder)
+        self._observe = self._memory.observe
 
     @property
     def facts(self) -> LoaderFacts:
@@ -62,13 +60,16 @@ class Lab:
         """One ordinary epoch, as far as samples and budget allow: who fetched what, its structure, values and times.
 
         A dataset whose last indices do not exist is read up to there, so that the other checks can go on. Raises
-        LoaderUnspawnable when the loader fails under its own start method only.
+        LoaderUnspawnable when the loader fails under its own start method only, LoaderInterleaved when it fails only
+        because several workers read through one file offset.
         """
         try:
             return self._readable_epoch()
         except LoaderFailed as failure:
             if self._works_forked(failure.incident):
                 raise LoaderUnspawnable(failure.incident) from failure
+            if self._works_with_one_worker(failure.incident):
+                raise LoaderInterleaved(failure.incident) from failure
             raise
 
     def _readable_epoch(self, **overrides: Any) -> passes.EpochTrace:
@@ -97,6 +98,31 @@ class Lab:
             return self._readable_epoch(multiprocessing_context="fork").gets_past(incident)
         except (LoaderFailed, NotApplicable, Undecided):
             return False
+
+    def _works_with_one_worker(self, incident: Incident) -> bool:
+        """Whether workers share a file offset, and an epoch with only one of them gets past this incident."""
+        if incident.stage != "sample" or self.facts.num_workers < 2 or self.facts.spawns:
+            return False
+        try:
+            return self.handles.at_risk and self._readable_epoch(num_workers=1).gets_past(incident)
+        except (LoaderFailed, NotApplicable, Undecided):
+            return False
+
+    @property
+    def handles(self) -> handles.Handles:
+        """Which files several forked workers read through one offset, and what comes of it (map-style only)."""
+        self._need_map("the samples of a stream cannot be read again one by one")
+        workers = min(max(self.facts.num_workers, 2), handles.MOST_WORKERS)
+        alone: handles.Alone = self._observe(
+            "alone", lambda folder: handles.read_alone(self.build(num_workers=0), folder, workers)
+        )
+        if not alone.shared or self.facts.num_workers < 2:
+            return handles.Handles(alone.shared)
+        return self._observe(
+            "handles",
+            lambda folder: handles.run_together(self.build, folder, alone),
+            lambda folder, answer: handles.read_together(folder, answer, alone),
+        )
 
     @property
     def pickling(self) -> pickling.Pickling:
@@ -153,7 +179,7 @@ class Lab:
         """The same items drawn repeatedly in every worker over two epochs; the arguments are those of `Request`."""
         self._need_map("workers of a stream get other samples, so that their draws cannot be compared item by item")
         request = workers.Request(effort, num_workers, settled, reseed, persistent, method, announce)
-        shape = workers.shape_of(self.facts, request, self.epoch.seconds_per_sample, self._left)
+        shape = workers.shape_of(self.facts, request, self.epoch.seconds_per_sample, self._memory.left)
         return self._vary(
             request,
             lambda folder: workers.run_same_items(self.build, folder, shape),
@@ -165,7 +191,7 @@ class Lab:
         """Which generators are seeded with a constant for every sample, and what hangs on them."""
         self._need_map("the samples of a stream cannot be drawn again one by one")
         needed = seedings.DRAWS * seedings.EPOCHS * self.epoch.seconds_per_sample
-        if needed > max(self._left, 0) / 3:
+        if needed > max(self._memory.left, 0) / 3:
             raise Undecided(f"drawing samples again and again takes {needed:.0f} s: raise --budget")
         size = workers.batch_size(self.facts)
         return self._vary(
@@ -249,38 +275,3 @@ class Lab:
         except LoaderFailed as failure:
             reason = f"it runs as it is, but not as this observation needs it: {failure.incident.headline}"
             raise Undecided(reason) from failure
-
-    def _observe(
-        self,
-        key: object,
-        run: Callable[[Path], Any],
-        read: Callable[[Path, Any], T] | None = None,
-    ) -> T:
-        """Make an observation, or recall it: `run` in a process of its own, then `read` what it left in its folder."""
-        if key not in self._memory:
-            self._memory[key] = self._make(run, read)
-        remembered: Any = self._memory[key]
-        if isinstance(remembered, Exception):
-            raise remembered
-        result: T = remembered
-        return result
-
-    def _make(self, run: Callable[[Path], Any], read: Callable[[Path, Any], Any] | None) -> Any:
-        started = time.monotonic()
-        folder = Path(tempfile.mkdtemp(dir=self._folder))
-        try:
-            answer = self._run(run, folder, cuttable=read is not None)
-            return read(folder, answer) if read else answer
-        except (LoaderFailed, NotApplicable, Undecided) as outcome:
-            return outcome
-        finally:
-            self._left -= time.monotonic() - started
-
-    def _run(self, run: Callable[[Path], Any], folder: Path, *, cuttable: bool) -> Any:
-        allowed = max(self._left, 1.0)
-        try:
-            return isolation.isolated(lambda: run(folder), folder, timeout=self.settings.timeout, allowed=allowed)
-        except isolation.OutOfTime as cut:
-            if not cuttable:
-                raise Undecided(f"the budget of {self.settings.budget:g} s ran out") from cut
-            return None

@@ -6,12 +6,15 @@ from it, and passes every other attribute on to it, so that code which looks at 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from typing import Any
 
 MOST_BATCHES = 1_000_000
 """An epoch of more batches is looked at only so far; drawing indices takes about a second by then."""
+
+MOST_DEALT = 10_000
+"""Batches for each worker that are read over and over; time ends it before."""
 
 
 class _Schedule:
@@ -110,6 +113,32 @@ class SameItems(_Schedule):
                 yield from entry
             else:
                 yield entry
+
+
+class Dealt(_Schedule):
+    """The same items over and over for each worker, which is always dealt its own ones, in batches of `size`.
+
+    torch hands batch k to worker k mod the number of workers. Each round begins elsewhere, so that the workers meet
+    in ever other places. `look` is called in the main process before every batch.
+    """
+
+    def __init__(self, inner: Any, dealt: Sequence[Sequence[Any]], size: int, *, batched: bool) -> None:
+        super().__init__(inner)
+        self.dealt = dealt
+        self.size = size if batched else 1
+        self.batched = batched
+        self.look: Callable[[], None] = lambda: None
+
+    def __iter__(self) -> Iterator[Any]:
+        workers = len(self.dealt)
+        for number in range(len(self)):
+            self.look()
+            items, start = self.dealt[number % workers], number // workers * (self.size + 1)
+            batch = [items[(start + step) % len(items)] for step in range(self.size)]
+            yield batch if self.batched else batch[0]
+
+    def __len__(self) -> int:
+        return MOST_DEALT * len(self.dealt) if all(self.dealt) else 0
 
 
 class Trials(_Schedule):

@@ -1,0 +1,258 @@
+"""Files opened before the fork: which of them several workers read through one description, and so one offset.
+
+Items are first read in one process, to learn what they hold and which descriptions they move; then by several workers
+at once, which may move the same ones and so take each other's bytes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dataguard.incident import Incident, LoaderFailed
+from dataguard.lab.blackbox import BlackBox
+from dataguard.lab.drive import drive
+from dataguard.lab.leaves import leaves_of
+from dataguard.lab.locks import LockWatch
+from dataguard.lab.openfiles import OpenFile, open_files, with_holders
+from dataguard.lab.pins import PIN, pinned
+from dataguard.lab.records import Index, SampleRecord, plain_index, read_spools
+from dataguard.lab.schedules import Dealt
+from dataguard.lab.spy import Plan
+from dataguard.model import Undecided
+from dataguard.variants import Loader
+
+MOST_WORKERS = 4
+BATCHES = 3
+"""How many of the user's batches each worker is dealt."""
+MOST_OF_A_BATCH = 8
+SECONDS = 0.6
+"""How long each of the two readings lasts."""
+
+Leaves = Mapping[str, bytes]
+"""The digest of each leaf of a sample, by its path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """What reading in one process told.
+
+    `shared` are the files that items of at least two workers read; `dealt` the items of each worker, and `leaves` what
+    every item holds alike each time; `opened` counts the files that were open.
+    """
+
+    shared: tuple[OpenFile, ...]
+    dealt: tuple[tuple[Index, ...], ...]
+    leaves: Mapping[Index, Leaves]
+    opened: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A sample that a worker read otherwise than one process does."""
+
+    index: Index
+    worker: int | None
+    leaf: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handles:
+    """What reading by several workers at once told.
+
+    `shared` are the files that the items of several workers read, as seen in one process. `moved` are those whose
+    offset the workers really moved, with two offsets that the main process saw. `raised` is what only reading together
+    raised. `locked` tells that workers took a lock between processes meanwhile.
+    """
+
+    shared: tuple[OpenFile, ...] = ()
+    moved: tuple[tuple[OpenFile, int, int], ...] = ()
+    workers: int = 0
+    samples: int = 0
+    wrong: tuple[Wrong, ...] = ()
+    raised: Incident | None = None
+    locked: bool = False
+
+    @property
+    def at_risk(self) -> bool:
+        """Whether workers take each other's bytes, or will."""
+        return bool(self.moved) and (not self.locked or bool(self.wrong) or self.raised is not None)
+
+
+def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
+    """Read some items in this process, as they would be dealt to so many workers."""
+    files = open_files(folder.parent)
+    if not files:
+        return Alone((), (), {}, 0)
+    dealt = _deal(loader, workers)
+    reader = _Reader(loader.dataset, BlackBox(folder / "blackbox"), time.monotonic() + SECONDS)
+    start = [file.offset() for file in files]
+    movers: dict[OpenFile, set[int]] = defaultdict(set)
+    leaves: dict[Index, Leaves] = {}
+    for worker, index in _in_turn(dealt):
+        offsets = [[file.offset() for file in files]]
+        drawn = []
+        for _ in range(2):
+            drawn.append(reader.read(index))
+            offsets.append([file.offset() for file in files])
+        for file, seen in zip(files, zip(*offsets, strict=True), strict=True):
+            if len(set(seen)) > 1:
+                movers[file].add(worker)
+        if drawn[0] is not None and drawn[1] is not None:
+            again = drawn[1]
+            leaves[index] = {path: digest for path, digest in drawn[0].items() if again.get(path) == digest}
+        if reader.is_late and worker == workers - 1:
+            break
+    for worker, index in _in_turn(dealt):
+        # One that is always read to its end comes back to where it was: from far off, its move shows.
+        still = [(file, file.offset(), file.put_far()) for file in files if worker not in movers[file]]
+        if index in leaves and still:
+            reader.read(index)
+        for file, before, far in still:
+            if file.offset() != far:
+                movers[file].add(worker)
+            else:
+                file.put(before)
+    shared = [file for file in files if len(movers[file]) > 1 and not file.is_written()]
+    shared = with_holders(shared, _roots(loader)) if shared else []
+    for file, offset in zip(files, start, strict=True):
+        file.put(offset)  # the user's module may have opened it: then later observations share it
+    kept = tuple(tuple(index for index in items if index in leaves) for items in dealt)
+    return Alone(tuple(shared), kept, leaves, len(files))
+
+
+def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Handles:
+    """Read the same items in forked workers, each always the ones that it was dealt; watch the offsets meanwhile."""
+    workers = len(alone.dealt)
+    schedules: list[Dealt] = []
+
+    def schedule(inner: Any, batched: bool) -> Dealt:
+        schedules.append(Dealt(inner, alone.dealt, MOST_OF_A_BATCH, batched=batched))
+        return schedules[-1]
+
+    loader = build(num_workers=workers, in_order=True, persistent_workers=False, schedule=schedule)
+    files = with_holders(open_files(folder.parent), _roots(loader))
+    files = [file for file in files if any(file.is_same(one) for one in alone.shared)]
+    start = [file.offset() for file in files]
+    seen: list[set[int]] = [set() for _ in files]
+
+    def look() -> None:
+        for file, offsets in zip(files, seen, strict=True):
+            offsets.add(file.offset())
+
+    for dealing in schedules:
+        dealing.look = look
+    watch = LockWatch()
+    raised = _drive(loader, Plan(folder, pin_each=PIN, keep_going=True), None)
+    look()
+    moved = []
+    for file, offset, offsets in zip(files, start, seen, strict=True):
+        others = offsets - {offset}
+        if not others and not watch.taken:
+            others = _far_moves(loader, folder, file)
+        if others and not file.is_written():
+            moved.append((file, offset, max(others)))
+        file.put(offset)
+    return Handles(alone.shared, tuple(moved), workers, raised=raised, locked=watch.taken)
+
+
+def read_together(folder: Path, seen: Handles | None, alone: Alone) -> Handles:
+    """Compare what the workers read with what one process does. Raises Undecided when that did not come about."""
+    records = [record for record in read_spools(folder) if isinstance(record, SampleRecord)]
+    if seen is None or not (records or seen.raised):
+        raise Undecided("several workers could not be made to read the same items at once: raise --budget")
+    return replace(seen, samples=len(records), wrong=tuple(_wrong(records, alone.leaves)))
+
+
+def _drive(loader: Loader, plan: Plan, batches: int | None) -> Incident | None:
+    """Read for some time; tells what the workers raised, if they did."""
+    before = {process.pid for process in multiprocessing.active_children()}
+    try:
+        drive(loader, plan, batches=(batches,), seconds=SECONDS)
+    except LoaderFailed as failure:
+        # Shutting an iterator down while it is garbage takes torch seconds, unless its workers are gone.
+        for process in multiprocessing.active_children():
+            if process.pid not in before:
+                process.kill()
+        return failure.incident
+    return None
+
+
+def _far_moves(loader: Loader, folder: Path, file: OpenFile) -> set[int]:
+    """Where the workers leave an offset that is set far off before."""
+    apart = folder / f"far{file.descriptor}"
+    apart.mkdir()
+    far = file.put_far()
+    _drive(loader, Plan(apart, keep_going=True), 2 * loader.num_workers)  # what it raises is known already
+    return {file.offset()} - {far}
+
+
+def _wrong(records: Sequence[SampleRecord], expected: Mapping[Index, Leaves]) -> Iterator[Wrong]:
+    """The samples with a leaf that one process reads otherwise, while the same worker gets it right elsewhere.
+
+    A leaf that a worker never gets right depends on the worker by design.
+    """
+    pairs = [(record, {leaf.path: leaf.digest for leaf in record.leaves}) for record in records]
+    right = set()
+    for record, leaves in pairs:
+        alone = expected.get(record.index, {})
+        right |= {(record.worker, path) for path, digest in alone.items() if leaves.get(path) == digest}
+    for record, leaves in pairs:
+        for path, digest in expected.get(record.index, {}).items():
+            if leaves.get(path) != digest and (record.worker, path) in right:
+                yield Wrong(record.index, record.worker, f"sample{path}")
+                break
+
+
+def _deal(loader: Loader, workers: int) -> list[list[Any]]:
+    """The items of the first batches of the user's own order, by the worker to which torch deals them."""
+    order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    dealt: list[list[Any]] = [[] for _ in range(workers)]
+    for number, batch in enumerate(islice(iter(order), BATCHES * workers)):
+        items = [batch] if loader.batch_sampler is None else list(batch)[:MOST_OF_A_BATCH]
+        dealt[number % workers].extend(plain_index(item) for item in items)
+    if any(None in items for items in dealt):
+        raise Undecided("the indices are objects of the user's own, which cannot be given again")
+    return [list(dict.fromkeys(items)) for items in dealt]
+
+
+def _in_turn(dealt: Sequence[Sequence[Any]]) -> Iterator[tuple[int, Any]]:
+    """Every worker's first item, then every worker's second one, and so on."""
+    for position in range(max(map(len, dealt), default=0)):
+        for worker, items in enumerate(dealt):
+            if position < len(items):
+                yield worker, items[position]
+
+
+def _roots(loader: Loader) -> dict[str, Any]:
+    return {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "worker_init_fn": loader.worker_init_fn}
+
+
+class _Reader:
+    """Reads single samples with the global generators pinned."""
+
+    def __init__(self, dataset: Any, box: BlackBox, deadline: float) -> None:
+        self.dataset = dataset
+        self.box = box
+        self.deadline = deadline
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() > self.deadline
+
+    def read(self, index: Any) -> Leaves | None:
+        """The digests of a sample's leaves, None where reading it raises."""
+        self.box.mark(None, "sample", index)
+        batched = getattr(self.dataset, "__getitems__", None)
+        try:
+            with pinned(PIN):
+                sample = batched([index])[0] if batched else self.dataset[index]
+        except Exception:  # noqa: BLE001 - the user's own code: the ordinary epoch tells of it
+            return None
+        return {leaf.path: leaf.digest for leaf in leaves_of(sample)}

@@ -1,0 +1,61 @@
+"""What was observed so far, and the time that is left: observations are made once, each in a process of its own."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dataguard.incident import LoaderFailed
+from dataguard.lab import isolation
+from dataguard.model import NotApplicable, Undecided
+from dataguard.settings import Settings
+
+T = TypeVar("T")
+
+
+class Memory:
+    """Observations of one loader by their keys; `left` is what is left of the budget, in seconds."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self.settings = settings
+        self.left = settings.budget
+        self._folder = folder
+        self._made: dict[object, object] = {}
+
+    def observe(
+        self,
+        key: object,
+        run: Callable[[Path], Any],
+        read: Callable[[Path, Any], T] | None = None,
+    ) -> T:
+        """Make an observation, or recall it: `run` in a process of its own, then `read` what it left in its folder."""
+        if key not in self._made:
+            self._made[key] = self._make(run, read)
+        remembered: Any = self._made[key]
+        if isinstance(remembered, Exception):
+            raise remembered
+        result: T = remembered
+        return result
+
+    def _make(self, run: Callable[[Path], Any], read: Callable[[Path, Any], Any] | None) -> Any:
+        started = time.monotonic()
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        try:
+            answer = self._run(run, folder, cuttable=read is not None)
+            return read(folder, answer) if read else answer
+        except (LoaderFailed, NotApplicable, Undecided) as outcome:
+            return outcome
+        finally:
+            self.left -= time.monotonic() - started
+
+    def _run(self, run: Callable[[Path], Any], folder: Path, *, cuttable: bool) -> Any:
+        allowed = max(self.left, 1.0)
+        try:
+            return isolation.isolated(lambda: run(folder), folder, timeout=self.settings.timeout, allowed=allowed)
+        except isolation.OutOfTime as cut:
+            if not cuttable:
+                raise Undecided(f"the budget of {self.settings.budget:g} s ran out") from cut
+            return None
