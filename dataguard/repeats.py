@@ -13,7 +13,6 @@ from dataguard.model import Location, Undecided, known
 from dataguard.odds import Agreement, Groups, agreement, log_odds
 
 if TYPE_CHECKING:
-    from dataguard.lab import Lab
     from dataguard.lab.records import Census, GeneratorState
     from dataguard.lab.workers import SameItems
 
@@ -63,16 +62,17 @@ class Repeat:
         )
 
 
-def find_repeat(lab: Lab, pairs: Callable[[SameItems], Pairs]) -> tuple[SameItems, Repeat | None]:
+def find_repeat(draw: Callable[..., SameItems], pairs: Callable[[SameItems], Pairs]) -> tuple[SameItems, Repeat | None]:
     """The first pair of seats that draws alike, or None; with the draws behind the answer.
 
+    `draw` makes the draws, as `Lab.same_items` does.
     Raises Undecided when coincidence cannot be excluded, or when samples change alike and no generator explains it.
     """
     for effort in range(EFFORTS):
-        draws = lab.same_items(effort)
+        draws = draw(effort)
         repeats, unsure = _compare(draws, pairs(draws))
         if repeats:
-            return draws, _confirmed(lab, repeats, effort, pairs)
+            return draws, _confirmed(draw, repeats, effort, pairs)
         if not unsure:
             return draws, None
     raise Undecided(f"draws of {', '.join(unsure)} agree, but {draws.draws} of them do not exclude coincidence")
@@ -99,7 +99,9 @@ def _compare(draws: SameItems, pairs: Pairs) -> tuple[list[Repeat], list[str]]:
     return repeats, unsure
 
 
-def _confirmed(lab: Lab, repeats: list[Repeat], effort: int, pairs: Callable[[SameItems], Pairs]) -> Repeat | None:
+def _confirmed(
+    draw: Callable[..., SameItems], repeats: list[Repeat], effort: int, pairs: Callable[[SameItems], Pairs]
+) -> Repeat | None:
     """The first repeat that a generator explains; None when it was an artefact of pinning.
 
     A generator that comes to life late may be made from a pinned one, and look cloned: where no suspect was there from
@@ -109,13 +111,13 @@ def _confirmed(lab: Lab, repeats: list[Repeat], effort: int, pairs: Callable[[Sa
     for repeat in repeats:
         if repeat.suspects:
             return repeat
-    draws = lab.same_items(effort, settled=True)
+    draws = draw(effort, settled=True)
     settled, _ = _compare(draws, pairs(draws))
     if not settled:
         return None
     unreadable = settled[0].unreadable
     if unreadable:
-        apart = lab.same_items(effort, settled=True, reseed=unreadable)
+        apart = draw(effort, settled=True, reseed=unreadable)
         if not _compare(apart, pairs(apart))[0]:
             return settled[0]
     raise Undecided(

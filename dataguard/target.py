@@ -67,6 +67,11 @@ class Target:
             raise UsageError(f"{self.spelling} has no loader {loader!r}; it has {', '.join(loaders)}")
         return loaders[next(iter(loaders)) if loader is None else loader]
 
+    def takes(self, *names: str) -> bool:
+        """Whether the source is a function with a parameter of one of these names."""
+        calls = callable(self.source) and not is_product(self.source)
+        return calls and any(parameter.name in names for parameter in _parameters(self.source))
+
 
 def load(spelling: str) -> Target:
     """Import what `[name=]pkg.mod:attr` spells.

@@ -12,6 +12,7 @@ from dataguard.checks.dg104_unspawnable_loader import dg104_unspawnable_loader
 from dataguard.checks.dg105_spawn_divergence import dg105_spawn_divergence
 from dataguard.checks.dg106_shared_handle import dg106_shared_handle
 from dataguard.checks.dg107_deaf_workers import dg107_deaf_workers
+from dataguard.checks.dg108_cloned_rank_rng import dg108_cloned_rank_rng
 from dataguard.checks.dg201_unsharded_workers import dg201_unsharded_workers
 from dataguard.checks.dg301_overlong_len import dg301_overlong_len
 from dataguard.checks.dg302_endless_index import dg302_endless_index
@@ -32,6 +33,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg105_spawn_divergence,
     dg106_shared_handle,
     dg107_deaf_workers,
+    dg108_cloned_rank_rng,
     dg201_unsharded_workers,
     dg301_overlong_len,
     dg302_endless_index,

@@ -37,7 +37,7 @@ def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
                 at=stream.at,
             )
         return Looked({"samples": lab.stream(lab.facts.num_workers, pin=False).total, "workers": 2})
-    draws, repeat = find_repeat(lab, _workers)
+    draws, repeat = find_repeat(lab.same_items, _workers)
     if repeat:
         shown = ", ".join(draws.shown[:4]) + (", ..." if draws.items > 4 else "")
         yield Finding(
@@ -60,6 +60,6 @@ def _latent(lab: Lab) -> str:
     """What two workers would do, where the user has fewer: said, but not held against the loader."""
     if lab.facts.kind == "stream":
         return ""
-    draws = lab.same_items(num_workers=2)
+    draws = lab.same_items(num_workers=2, method="fork" if lab.facts.spawns else None)
     certain = suspects(draws.censuses, (0, 0), (1, 0))
     return f"; two workers would, by {certain[0].path}" if certain else ""

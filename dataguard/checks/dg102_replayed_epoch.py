@@ -35,7 +35,7 @@ def dg102_replayed_epoch(lab: Lab) -> Judgement:
                 at=stream.at,
             )
         return Looked({"samples": lab.stream(lab.facts.num_workers, pin=False).total, "epochs": 2})
-    draws, repeat = find_repeat(lab, _epochs)
+    draws, repeat = find_repeat(lab.same_items, _epochs)
     if repeat:
         yield Finding(
             message=(

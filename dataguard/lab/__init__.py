@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dataguard.incident import Incident, LoaderFailed, LoaderInterleaved, LoaderRaised, LoaderUnspawnable
-from dataguard.lab import batches, handles, passes, pickling, protocol, seedings, streams, workers
+from dataguard.lab import batches, handles, passes, pickling, protocol, rank_items, seedings, streams, workers
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.memory import Memory
 from dataguard.lab.pins import PIN
@@ -186,6 +187,23 @@ class Lab:
             lambda folder, answer: workers.read_same_items(folder, answer, shape),
         )
 
+    def same_on_ranks(
+        self, effort: int = 0, *, settled: bool = False, reseed: tuple[str, ...] = ()
+    ) -> workers.SameItems:
+        """Like `same_items`, in two real ranks; the workers of rank 1 are counted on from those of rank 0."""
+        if not self.target.takes("rank", "world_size"):
+            raise NotApplicable("the factory takes neither rank nor world_size: it knows of one process only")
+        self._need_map("ranks of a stream may have to draw alike, to agree on who reads what")
+        seats = min(self.facts.num_workers, 1 if self.facts.spawns else rank_items.WORKERS)
+        request = workers.Request(effort, seats, settled, reseed)
+        shape = workers.shape_of(self.facts, request, self.epoch.seconds_per_sample, self._memory.left)
+        shape = replace(shape, epochs=1)
+        return self._vary(
+            ("ranks", request),
+            lambda folder: rank_items.run_rank_items(self.build, folder, shape, seats),
+            lambda folder, rides: rank_items.read_rank_items(folder, rides, shape),
+        )
+
     @property
     def seedings(self) -> seedings.SeedTrace:
         """Which generators are seeded with a constant for every sample, and what hangs on them."""
@@ -236,15 +254,18 @@ class Lab:
         def run(folder: Path) -> Any:
             pin_each, census = PIN if pin else None, streams.MOMENTS
             plan = Plan(folder, pin_each=pin_each, keep_going=True, census=census, perturb=perturb, announce=announce)
-            asked = {} if persistent is None else {"persistent_workers": persistent}
+            asked: dict[str, Any] = {} if persistent is None else {"persistent_workers": persistent}
             return streams.run_stream(functools.partial(self.build, **asked), num_workers, samples, seconds, plan)
 
         return self._vary(("stream", num_workers, pin, perturb, persistent, announce), run, streams.read_stream)
 
-    def build(self, **overrides: Any) -> Loader:
-        """Build the loader afresh in this process, with what the settings ask for and these overrides."""
+    def build(self, place: Mapping[str, int] | None = None, **overrides: Any) -> Loader:
+        """Build the loader afresh in this process, with what the settings ask for and these overrides.
+
+        `place` tells the factory its `rank` and `world_size`.
+        """
         wanted = {**requested(self.settings), **overrides}
-        return passes.gated_build(self.target, self.facts.name, self.settings.seed, wanted)
+        return passes.gated_build(self.target, self.facts.name, self.settings.seed, wanted, place)
 
     def repro(self, expression: str) -> str:
         """A line that builds the loader again and evaluates an expression of it, such as `.dataset[17]`."""

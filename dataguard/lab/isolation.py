@@ -56,7 +56,7 @@ def isolated(function: Callable[[], T], folder: Path, *, timeout: float, allowed
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _child(function, folder, parent)
+        live(function, folder, parent)
     try:
         status = _await(pid, box, folder, timeout, allowed)
     finally:
@@ -64,23 +64,32 @@ def isolated(function: Callable[[], T], folder: Path, *, timeout: float, allowed
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
         leftovers.remove_tensors({pid, *ended, *(mark.pid for mark in box.last() if mark.worker is not None)})
-    answer = folder / _ANSWER
-    if not answer.exists():
-        raise LoaderDied(_death(pid, status, box, folder))
-    kind, value = pickle.loads(answer.read_bytes())
-    if kind == "returned":
-        result: T = value
-        return result
-    if kind == "failed":
-        raise value
-    raise Broke(value)
+    if not has_answered(folder):
+        raise LoaderDied(death_of(pid, status, box, folder))
+    answer: T = answer_in(folder)
+    return answer
 
 
 _ANSWER = "answer"
 
 
-def _child(function: Callable[[], Any], folder: Path, parent: int) -> None:
-    """The life of the fork; never returns."""
+def has_answered(folder: Path) -> bool:
+    """Whether the fork that was to answer there has done so."""
+    return (folder / _ANSWER).exists()
+
+
+def answer_in(folder: Path) -> Any:
+    """What the function in a fork returned; raises what it raised."""
+    kind, value = pickle.loads((folder / _ANSWER).read_bytes())
+    if kind == "returned":
+        return value
+    if kind == "failed":
+        raise value
+    raise Broke(value)
+
+
+def live(function: Callable[[], Any], folder: Path, parent: int) -> None:
+    """The life of a fork: call the function and leave what comes of it in the folder; never returns."""
     try:
         os.setsid()
         die_with_parent(parent)
@@ -176,7 +185,7 @@ def _end_of(output: Path) -> bytes:
         return file.read()
 
 
-def _death(pid: int, status: int, box: BlackBox, folder: Path) -> Incident:
+def death_of(pid: int, status: int, box: BlackBox, folder: Path) -> Incident:
     """What is known of a main process that ended without an answer."""
     mark = box.last()[0]
     left = stacks.left(pid, folder)

@@ -22,6 +22,8 @@ from dataguard.variants import Loader
 
 SECOND_EPOCH = 2
 """How many batches of a second epoch are read."""
+RANK_STRIDE = 1_000_003
+"""How far the seeds of two ranks lie apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +127,15 @@ def gated_build_all(target: Target, seed: int, overrides: Mapping[str, Any]) -> 
         return target.build_all({"seed": seed}, **overrides)
 
 
-def gated_build(target: Target, loader: str, seed: int, overrides: Mapping[str, Any]) -> Loader:
-    """Like `gated_build_all`, for one loader."""
-    seed_global_generators(seed)
+def gated_build(
+    target: Target, loader: str, seed: int, overrides: Mapping[str, Any], place: Mapping[str, int] | None = None
+) -> Loader:
+    """Like `gated_build_all`, for one loader.
+
+    `place` holds `rank` and `world_size`. Processes that seed nothing draw each its own numbers, and so do ranks here,
+    while a factory that asks for a `seed` is given the same on each, as a training script is by its launcher.
+    """
+    place = place or {}
+    seed_global_generators(seed + RANK_STRIDE * place.get("rank", 0))
     with gate("factory"):
-        return target.build(loader, {"seed": seed}, **overrides)
+        return target.build(loader, {"seed": seed, **place}, **overrides)

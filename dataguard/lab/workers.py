@@ -68,6 +68,7 @@ class Shape:
     persistent: bool | None = None
     method: str | None = None
     announce: bool = True
+    epochs: int = EPOCHS
 
     @property
     def pinned_fetches(self) -> int:
@@ -163,11 +164,13 @@ def batch_size(facts: LoaderFacts) -> int:
     return min(MIXED, facts.batch_size or 1) if facts.batched and not facts.default_collate else 1
 
 
-def run_same_items(build: Callable[..., Loader], folder: Path, shape: Shape) -> list[Ride]:
+def run_same_items(
+    build: Callable[..., Loader], folder: Path, shape: Shape, kind: type[Schedule] = Schedule
+) -> list[Ride]:
     """Run the schedule, keeping the user's persistence, generator, worker_init_fn and start method."""
 
     def schedule(inner: Any, batched: bool) -> Schedule:
-        return Schedule(inner, shape.workers, shape.items, shape.rounds, shape.size, batched=batched)
+        return kind(inner, shape.workers, shape.items, shape.rounds, shape.size, batched=batched)
 
     other = {"persistent_workers": shape.persistent, "multiprocessing_context": shape.method}
     asked = {name: value for name, value in other.items() if value is not None}
@@ -182,7 +185,7 @@ def run_same_items(build: Callable[..., Loader], folder: Path, shape: Shape) -> 
         length=shape.draws,
         announce=shape.announce,
     )
-    return drive(loader, plan, batches=(None,) * EPOCHS)
+    return drive(loader, plan, batches=(None,) * shape.epochs)
 
 
 def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> SameItems:
@@ -204,7 +207,7 @@ def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> Sam
                 complete[record.worker or 0, record.epoch].add(record.batch)
         if isinstance(record, SampleRecord) and record.shown is not None and record.position == 0:
             shown.setdefault(record.batch, record.shown)
-    seats = [(worker, epoch) for worker in range(shape.workers) for epoch in range(EPOCHS)]
+    seats = [(worker, epoch) for worker in range(shape.workers) for epoch in range(shape.epochs)]
     if any(len(complete[seat]) < shape.draws for seat in seats):
         raise Undecided("the loader did not give every worker the same items: it has an order of its own")
     return SameItems(

@@ -1,0 +1,51 @@
+"""DG108: ranks share one random stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+from dataguard.repeats import Pairs, Seat, find_repeat
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+    from dataguard.lab.workers import SameItems
+
+
+@check("DG108", "cloned-rank-rng", Severity.WARNING)
+def dg108_cloned_rank_rng(lab: Lab) -> Judgement:
+    """Ranks draw the same random numbers, so that augmentation diversity falls to one over the number of ranks.
+
+    Symptom: no error at all; training on many GPUs generalises a little worse than on one.
+    Cause: every rank seeds alike. The seeds of workers follow from torch's global generator, or from the loader's
+        `generator`, in the main process: where these are equal on two ranks, so are the workers' numbers.
+    Fix: keep one seed for what ranks must agree on, such as the order of `DistributedSampler`, and another for each
+        rank for the rest: `torch.manual_seed(seed + 1000 * rank)`, or `generator=torch.Generator().manual_seed(...)`.
+    Links: https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader
+        https://docs.pytorch.org/docs/stable/elastic/run.html
+    """
+    draws, repeat = find_repeat(lab.same_on_ranks, _ranks)
+    each = draws.workers // 2
+    if repeat:
+        shown = ", ".join(draws.shown[:4]) + (", ..." if draws.items > 4 else "")
+        one, two = (_words(seat, each, lab) for seat in (repeat.one, repeat.two))
+        yield Finding(
+            message=(
+                f"{one} and {two} drew the same {repeat.count} random values of {repeat.leaves[0]} for items {shown}"
+            ),
+            evidence=known({**repeat.evidence, "fix here": None}),
+            at=repeat.at,
+        )
+    return Looked({"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": 2})
+
+
+def _ranks(draws: SameItems) -> Pairs:
+    """Every worker of rank 0 with every worker of rank 1, in the first epoch, those of one number first."""
+    each = draws.workers // 2
+    pairs = [((one, 0), (each + two, 0)) for one in range(each) for two in range(each)]
+    return sorted(pairs, key=lambda pair: pair[1][0] - pair[0][0] != each)
+
+
+def _words(seat: Seat, each: int, lab: Lab) -> str:
+    rank, worker = divmod(seat[0], each)
+    return f"worker {worker} of rank {rank}" if lab.facts.num_workers else f"rank {rank}"
