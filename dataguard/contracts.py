@@ -26,6 +26,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.model import Check, DataguardError, Result, Severity, Status, UsageError
 from dataguard.render.text import render_result
 from dataguard.settings import Settings, chosen
+from dataguard.starts import examine
 from dataguard.supervisor import Session
 
 FOLDER = "dataguard"
@@ -124,7 +125,7 @@ class LoaderContracts:
 
     def _named(self) -> list[Named]:
         for target in self.settings.targets:
-            self.sessions.setdefault(target, Session(target, self.settings))
+            self.sessions.setdefault(target, examine(target, self.settings))
         found = [(target, loader) for target, session in self.sessions.items() for loader in session.loaders()]
         # The last label is unlike all others: no target is there twice.
         labels = [(loader, f"{self.sessions[target].name}.{loader}", f"{target}.{loader}") for target, loader in found]

@@ -12,6 +12,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.incident import LoaderFailed
 from dataguard.model import Check, Finding, Looked, NotApplicable, Report, Result, Status, Undecided, UsageError
 from dataguard.settings import Settings, chosen, expectation
+from dataguard.starts import examine
 from dataguard.supervisor import Session
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def run(check: Check, lab: Lab, loader: str) -> Result:
         status, reason = Status.SKIPPED, f"see {why.code}: {why.incident.headline}"
     except Exception:  # noqa: BLE001 - a bug of ours, never the user's: it is reported as such and the rest goes on
         status, reason = Status.BROKEN, traceback.format_exc()
-    repro = f"dataguard scan {lab.target.spelling} --select {check.code}"
+    repro = f"dataguard scan {lab.target.spelling} --select {check.code}{_options(lab.settings)}"
     findings = [replace(finding, repro=finding.repro or repro) for finding in findings]
     result = Result(
         check.code,
@@ -57,6 +58,12 @@ def run(check: Check, lab: Lab, loader: str) -> Result:
         time.monotonic() - started,
     )
     return expected(result, expectation(lab.settings, check, loader))
+
+
+def _options(settings: Settings) -> str:
+    """What the settings changed about the loader, as options of a scan."""
+    asked = {"workers": settings.workers, "start-method": settings.start_method}
+    return "".join(f" --{name} {value}" for name, value in asked.items() if value is not None)
 
 
 def expected(result: Result, reason: str | None) -> Result:
@@ -93,7 +100,7 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     results: list[Result] = []
     environment: Mapping[str, object] = {}
     for spelling in spellings:
-        with Session(spelling, settings) as session:
+        with examine(spelling, settings) as session:
             for loader in session.loaders():
                 shown = _shown(loader, session, spellings)
                 for check in checks:

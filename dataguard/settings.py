@@ -23,7 +23,9 @@ else:
     import tomli as tomllib
 
 ROLES = ("train", "val", "test")
-START_METHODS = ("fork", "spawn", "forkserver")
+EVERY_METHOD = "all"
+"""Judge the loader's own start method, and what the others change."""
+START_METHODS = ("fork", "spawn", "forkserver", EVERY_METHOD)
 CONTRACT_KEYS = (
     "channels",
     "normalization",
@@ -62,7 +64,7 @@ class Settings:
     workers: int | None = None
     """Replaces the loader's own num_workers."""
     start_method: str | None = None
-    """Replaces the loader's own multiprocessing start method: fork, spawn or forkserver."""
+    """Replaces the loader's own multiprocessing start method: fork, spawn or forkserver; `all` tries every one."""
     ranks: int | None = None
     checks: str | None = None
     fail_on: Severity = Severity.WARNING

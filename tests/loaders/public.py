@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from sample_datasets._parts import PHOTOGRAPHS
 
@@ -128,3 +128,20 @@ def stateful_cloned() -> DataLoader[Any]:
     dataset = AugmentedPictures(np.random.default_rng(0))
     loader: DataLoader[Any] = StatefulDataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
     return loader
+
+
+class SharedState(Dataset[Tensor]):
+    """Numbers from what sklearn's `check_random_state(None)` gives: numpy's global generator, until it is pickled."""
+
+    def __init__(self) -> None:
+        self.random_state = np.random.mtrand._rand
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> Tensor:
+        return torch.tensor(self.random_state.normal(), dtype=torch.float32) + index
+
+
+def shared_random_state() -> DataLoader[Any]:
+    return DataLoader(SharedState(), batch_size=4, num_workers=2)
