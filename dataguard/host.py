@@ -84,17 +84,20 @@ def _watched(stacks: Path, seconds: float) -> Iterator[None]:
 
 
 def _labs(target: Target, settings: Settings, folder: Path) -> dict[str, Lab]:
-    """A lab for each loader of the target; a target whose factory fails has one loader of its own name."""
+    """A lab for each loader of the target; a factory that fails has one loader of the target's name."""
     machine = Machine.read()
-    facts: dict[str, Any] = {}
-    try:
-        known, modules = describe(target, settings, folder)
-        facts.update(known)
-        with _watched(folder / STACKS, IMPORT_PATIENCE * settings.timeout):
-            _import_once(modules)
-    except LoaderFailed as failure:
-        facts[target.name] = failure
-    return {name: Lab(target, known, settings, machine, folder) for name, known in facts.items()}
+    labs: dict[str, Lab] = {}
+    for branch in target.branches():
+        facts: dict[str, Any] = {}
+        try:
+            known, modules = describe(branch, settings, folder)
+            facts.update(known)
+            with _watched(folder / STACKS, IMPORT_PATIENCE * settings.timeout):
+                _import_once(modules)
+        except LoaderFailed as failure:
+            facts[branch.name] = failure
+        labs |= {name: Lab(branch, known, settings, machine, folder) for name, known in facts.items()}
+    return labs
 
 
 def _import_once(modules: list[str]) -> None:

@@ -38,11 +38,22 @@ _KINDS = "a DataLoader, a Dataset, a dict, tuple or dataclass of them, or a Ligh
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Something in the user's code that yields loaders: a factory, a loader, a dataset or a collection of them."""
+    """Something in the user's code that yields loaders: a factory, a loader, a dataset or a collection of them.
+
+    `branch` tells that it is one of a mapping of factories, so that its name comes before those of its loaders.
+    """
 
     name: str
     spelling: str
     source: Any
+    branch: bool = False
+
+    def branches(self) -> tuple[Target, ...]:
+        """The targets of a mapping of factories, each of which is called on its own; of any other, itself."""
+        source = self.source
+        if isinstance(source, Mapping) and source and all(map(_is_factory, source.values())):
+            return tuple(Target(str(key), self.spelling, made, branch=True) for key, made in source.items())
+        return (self,)
 
     def build_all(self, given: Mapping[str, Any] | None = None, **overrides: Any) -> dict[str, Loader]:
         """Build every loader afresh, by name.
@@ -53,6 +64,9 @@ class Target:
         Raises UsageError when the source needs unknown arguments or yields no loader; what the user's own
         code raises passes through.
         """
+        if self.branches() != (self,):
+            whole = [branch.build_all(given, **overrides) for branch in self.branches()]
+            return {name: loader for loaders in whole for name, loader in loaders.items()}
         with overridden(overrides) as construction:
             product = _produce(self, {**(given or {}), **_also_given(overrides)})
             parts = _parts(self, product)
@@ -62,10 +76,15 @@ class Target:
 
     def build(self, loader: str | None = None, given: Mapping[str, Any] | None = None, **overrides: Any) -> Loader:
         """Build the loader of that name (default: the first) afresh; see `build_all`."""
-        loaders = self.build_all(given, **overrides)
+        known = [branch for branch in self.branches() if loader is None or branch.may_hold(loader)]
+        loaders = (known[0] if known else self).build_all(given, **overrides)
         if loader is not None and loader not in loaders:
             raise UsageError(f"{self.spelling} has no loader {loader!r}; it has {', '.join(loaders)}")
         return loaders[next(iter(loaders)) if loader is None else loader]
+
+    def may_hold(self, loader: str) -> bool:
+        """Whether a loader of that name can be one of this target's."""
+        return not self.branch or loader == self.name or loader.startswith(f"{self.name}.")
 
     def takes(self, *names: str) -> bool:
         """Whether the source is a function with a parameter of one of these names."""
@@ -149,6 +168,10 @@ def _offer(owner: Any) -> str:
     """What a module defines itself that could be meant."""
     defined = [name for name, value in vars(owner).items() if _could_be_meant(owner, name, value)]
     return f"; it has {', '.join(defined[:5])}{', ...' if defined[5:] else ''}" if defined else ""
+
+
+def _is_factory(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type) and not is_product(value)
 
 
 def _could_be_meant(owner: Any, name: str, value: Any) -> bool:
@@ -235,7 +258,8 @@ def _parts(target: Target, product: Any) -> dict[str, Any]:
     if not found:
         verb = "is" if product is target.source else "returned"
         raise UsageError(f"{target.spelling} {verb} {_described(product)}, not {_KINDS}")
-    parts = {name or target.name: part for name, part in found}
+    before = f"{target.name}." if target.branch else ""
+    parts = {f"{before}{name}" if name else target.name: part for name, part in found}
     if len(parts) < len(found):
         names = [name for name, _ in found]
         double = next(name for name in names if names.count(name) > 1)

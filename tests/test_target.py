@@ -20,7 +20,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from dataguard.model import UsageError
+from dataguard.engine import scan
+from dataguard.model import Status, UsageError
+from dataguard.settings import Settings
 from dataguard.target import FACTORY_PARAMETERS, Target, frames_of, load
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -193,6 +195,29 @@ def test_two_loaders_of_one_name_are_told_apart_by_nobody() -> None:
     with pytest.raises(UsageError) as error:
         names(lambda: {"a.b": loader(), "a": {"b": loader(), "c": loader()}})
     assert str(error.value) == "pkg.mod:make gives two loaders the name 'a.b'; name them differently"
+
+
+def test_of_a_dict_of_factories_each_is_called_on_its_own() -> None:
+    called: list[str] = []
+
+    def making(name: str, product: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: called.append(name) or product()  # type: ignore[func-returns-value]
+
+    both = target({"fit": making("fit", loader), "check": making("check", lambda: {"a": loader(), "b": loader()})})
+    assert list(both.build_all()) == ["fit", "check.a", "check.b"]
+    called.clear()
+    assert both.build("check.b", batch_size=3).batch_size == 3
+    assert both.build().batch_size == 5
+    assert called == ["check", "fit"]
+    with pytest.raises(UsageError, match=r"it has fit, check\.a, check\.b"):
+        both.build("checks")
+
+
+def test_a_factory_that_fails_leaves_those_beside_it_alone() -> None:
+    report = scan("tests.loaders.factories:some", Settings(select=("DG001", "DG301")))
+    failed = {(result.loader, result.code) for result in report.results if result.status is Status.FAILED}
+    assert failed == {("raises", "DG001")}
+    assert {result.loader for result in report.results if result.status is Status.PASSED} == {"works"}
 
 
 def test_a_loader_is_built_by_its_name() -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,62 +45,81 @@ FORKSERVED = "DG101"
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 """Runs every face under every start method: about half an hour, and so only when asked for."""
 
+MOST = 6
+"""How many faces one scan judges."""
+
 
 def samples(check: Check) -> Iterator[str]:
     """The faces of a check: the functions of its sample module that are called bad or good."""
     tree = ast.parse((SAMPLES / f"{check.stem}.py").read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name.partition("_")[0] in ("bad", "good"):
-            yield f"{check.stem}:{node.name}"
+            yield node.name
 
 
-def trips(sample: str, **settings: object) -> list[str]:
-    """The codes that fail, or are no verdict at all, when a sample is scanned."""
-    report = scan(f"sample_datasets.{sample}", Settings(timeout=4, **settings))  # type: ignore[arg-type]
-    assert not report.count(Status.BROKEN), report
-    return [result.code for result in report.results if result.status is Status.FAILED]
+@dataclass(frozen=True, slots=True)
+class Faces:
+    """Some faces of one check, which one scan judges together: starting one takes longer than judging a face."""
+
+    check: Check
+    names: tuple[str, ...]
+    method: str | None = None
+
+    @property
+    def id(self) -> str:
+        return " ".join(filter(None, (self.check.stem, self.names[0], self.method)))
+
+    def trips(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> dict[str, list[str]]:
+        """The codes that fail for each face."""
+        timeout = 20 if self.method else 4  # spawned workers import torch, which takes its time
+        monkeypatch.setenv("FACES", " ".join(self.names))
+        target = f"tests.loaders.faces:{self.check.stem}"
+        report = scan(target, Settings(timeout=timeout, start_method=self.method, **settings))
+        assert not report.count(Status.BROKEN), report
+        found: dict[str, list[str]] = {name: [] for name in self.names}
+        for result in report.results:
+            found[result.loader.partition(".")[0]] += [result.code] if result.status is Status.FAILED else []
+        return found
+
+    @property
+    def expected(self) -> dict[str, list[str]]:
+        """What the name of each face promises."""
+        return {name: [self.check.code] if name.startswith("bad") else [] for name in self.names}
 
 
-def expected(check: Check, sample: str) -> list[str]:
-    """What the sample's name promises."""
-    return [check.code] if sample.partition(":")[2].startswith("bad") else []
-
-
-FACES = [
-    pytest.param(check, sample, id=sample)
-    for check in CATALOGUE
-    if check.code not in ELSEWHERE
-    for sample in samples(check)
+JUDGED = [check for check in CATALOGUE if check.code not in ELSEWHERE]
+TOGETHER = [
+    Faces(check, names[start : start + MOST])
+    for check in JUDGED
+    for names in [tuple(samples(check))]
+    for start in range(0, len(names), MOST)
 ]
 
 
-@pytest.mark.parametrize(("check", "sample"), FACES)
-def test_a_sample_trips_what_its_name_says(check: Check, sample: str) -> None:
-    assert trips(sample) == expected(check, sample)
+@pytest.mark.parametrize("faces", TOGETHER, ids=lambda faces: faces.id)
+def test_a_sample_trips_what_its_name_says(faces: Faces, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert faces.trips(monkeypatch) == faces.expected
 
 
-def starts() -> Iterator[tuple[Check, str, str]]:
+def starts() -> Iterator[Faces]:
     """Faces to judge under start methods that are not the platform's own."""
-    for check in CATALOGUE:
-        for sample in () if check.code in ELSEWHERE else samples(check):
-            twin = sample.partition(":")[2] in ("bad", "good")
-            sent = sample not in NOT_UNDER_SPAWN and (check.code != HOLDING or sample.endswith(":good"))
-            if sent and (twin or EVERY_FACE):
-                yield check, sample, "spawn"
-                if check.code == FORKSERVED or EVERY_FACE:
-                    yield check, sample, "forkserver"
+    for check in JUDGED:
+        sent = [name for name in samples(check) if name in ("bad", "good") or EVERY_FACE]
+        sent = [name for name in sent if f"{check.stem}:{name}" not in NOT_UNDER_SPAWN]
+        sent = [name for name in sent if check.code != HOLDING or name == "good"]
+        for start in range(0, len(sent), MOST):
+            names = tuple(sent[start : start + MOST])
+            yield Faces(check, names, "spawn")
+            if check.code == FORKSERVED or EVERY_FACE:
+                yield Faces(check, names, "forkserver")
 
 
-@pytest.mark.parametrize(
-    ("check", "sample", "method"),
-    [pytest.param(*case, id=f"{case[1]}-{case[2]}") for case in starts()],
-)
-def test_the_verdict_holds_under_every_start_method(check: Check, sample: str, method: str) -> None:
-    ignore = () if check.code.startswith(FAMILY) or EVERY_FACE else (FAMILY,)
-    assert trips(sample, start_method=method, ignore=ignore) == expected(check, sample)
+@pytest.mark.parametrize("faces", list(starts()), ids=lambda faces: faces.id)
+def test_the_verdict_holds_under_every_start_method(faces: Faces, monkeypatch: pytest.MonkeyPatch) -> None:
+    ignore = () if faces.check.code.startswith(FAMILY) or EVERY_FACE else (FAMILY,)
+    assert faces.trips(monkeypatch, ignore=ignore) == faces.expected
 
 
 @pytest.mark.parametrize("check", CATALOGUE, ids=lambda check: check.code)
 def test_every_check_has_both_twins(check: Check) -> None:
-    names = {sample.partition(":")[2] for sample in samples(check)}
-    assert {"bad", "good"} <= names
+    assert {"bad", "good"} <= set(samples(check))

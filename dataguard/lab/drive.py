@@ -42,6 +42,8 @@ def drive(
 ) -> list[Ride]:
     """Iterate the loader for one epoch for each of `batches`, of at most so many batches and about `seconds` seconds.
 
+    Seconds count from the first batch on: workers that are spawned take long to start.
+
     Raises LoaderFailed with the incident when the user's code does not get through.
     """
     plan = replace(plan, carry=_overrides_iter(loader))
@@ -83,7 +85,7 @@ def _ride(iterator: Iterator[Any], watcher: Watcher, batches: int | None, second
         watcher.box.mark(None, "iterate")
         elapsed = time.monotonic() - started
         first = first or elapsed
-        if elapsed > seconds:
+        if elapsed - first > seconds:
             break
     return Ride(count, ended, time.monotonic() - started, first)
 
