@@ -5,15 +5,16 @@ The verdict is behavioural; the generators found in the workers confirm it and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dataguard import fixes
 from dataguard.model import Location, Undecided, known
 from dataguard.odds import Agreement, Groups, agreement, log_odds
 
 if TYPE_CHECKING:
-    from dataguard.lab.records import Census, GeneratorState
+    from dataguard.lab.records import Census, GeneratorState, Seeding
     from dataguard.lab.workers import SameItems
 
 Seat = tuple[int, int]
@@ -26,7 +27,11 @@ EFFORTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Leaves that two seats drew alike, with the draws of the first leaf and the generators that were equal there."""
+    """Leaves that two seats drew alike, with the draws of the first leaf and the generators that were equal there.
+
+    `effort` is that of the draws. `sure` tells how the first suspect was made sure of, `seeding` the line that seeds it
+    alike at both seats, and `persistent` whether the workers are; None as long as nobody has looked.
+    """
 
     one: Seat
     two: Seat
@@ -34,6 +39,10 @@ class Repeat:
     groups: Groups
     suspects: tuple[GeneratorState, ...]
     unreadable: tuple[str, ...]
+    effort: int = 0
+    sure: str | None = None
+    seeding: Seeding | None = None
+    persistent: bool | None = None
 
     @property
     def count(self) -> int:
@@ -41,15 +50,30 @@ class Repeat:
         return sum(map(len, self.groups))
 
     @property
+    def between(self) -> str:
+        """What tells the two seats apart."""
+        return "worker" if self.one[0] != self.two[0] else "epoch"
+
+    @property
     def at(self) -> Location | None:
-        """Where the first suspect is held."""
-        return place_of(self.suspects[0]) if self.suspects else None
+        """Where the generator is seeded alike, else where the first suspect is held."""
+        if self.seeding:
+            return fixes.seeded_at(self.seeding)
+        return fixes.place_of(self.suspects[0]) if self.suspects else None
+
+    @property
+    def fix(self) -> str | None:
+        """What to write instead."""
+        if self.seeding:
+            return fixes.fix_of_seeding(self.seeding, self.one[0] if self.between == "epoch" else None)
+        if self.suspects:
+            return fixes.fix_of_generator(self.suspects[0])
+        return fixes.fix_of_library(self.unreadable[0])
 
     @property
     def evidence(self) -> dict[str, object]:
-        """Numbers, every suspect with its type, and the fix for the first."""
+        """Numbers, every suspect with its type, how it was made sure of, and the fix for the first."""
         shown = {state.path: state.kind for state in self.suspects[:6]}
-        fix = fix_for(self.suspects[0]) if self.suspects else _UNREADABLE.get(self.unreadable[0])
         return known(
             {
                 "leaves": list(self.leaves),
@@ -57,71 +81,88 @@ class Repeat:
                 "values drawn": len({digest for group in self.groups for digest in group}),
                 "odds of coincidence": f"10^{log_odds(self.groups):.0f}",
                 "generators": shown or {f"global {name}": "cannot be read" for name in self.unreadable},
-                "fix here": fix,
+                "made sure": self.sure,
+                "fix here": self.fix,
+                "later epochs": None if self.persistent is None else fixes.later_epochs(persistent=self.persistent),
             }
         )
 
 
-def find_repeat(draw: Callable[..., SameItems], pairs: Callable[[SameItems], Pairs]) -> tuple[SameItems, Repeat | None]:
+def find_repeat(
+    draw: Callable[..., SameItems],
+    pairs: Callable[[SameItems], Pairs],
+    made_sure: Callable[[Repeat], Repeat | None] = lambda repeat: repeat,
+) -> tuple[SameItems, Repeat | None]:
     """The first pair of seats that draws alike, or None; with the draws behind the answer.
 
-    `draw` makes the draws, as `Lab.same_items` does.
+    `draw` makes the draws, as `Lab.same_items` does. `made_sure` gives a repeat back with the suspects that are to
+    blame, None when it is none of them.
     Raises Undecided when coincidence cannot be excluded, or when samples change alike and no generator explains it.
     """
     for effort in range(EFFORTS):
         draws = draw(effort)
-        repeats, unsure = _compare(draws, pairs(draws))
+        repeats, unsure = _compare(draws, pairs(draws), effort)
         if repeats:
-            return draws, _confirmed(draw, repeats, effort, pairs)
+            suspicious = next((repeat for repeat in repeats if repeat.suspects), None)
+            found = made_sure(suspicious) if suspicious else None
+            return draws, found or _settled(draw, effort, pairs)
         if not unsure:
             return draws, None
     raise Undecided(f"draws of {', '.join(unsure)} agree, but {draws.draws} of them do not exclude coincidence")
 
 
-def _compare(draws: SameItems, pairs: Pairs) -> tuple[list[Repeat], list[str]]:
+def _compare(draws: SameItems, pairs: Pairs, effort: int) -> tuple[list[Repeat], list[str]]:
     """What each pair certainly drew alike, and the leaves in which agreement may be chance."""
     repeats: list[Repeat] = []
     unsure: list[str] = []
     for one, two in pairs:
         alike: dict[str, Groups] = {}
-        for run in (draws.pinned, draws.as_is):
-            for path, by in run.items():
-                verdict = agreement(by.get(one, ()), by.get(two, ()))
-                if verdict is Agreement.CERTAIN:
-                    alike.setdefault(path, by[one])
-                elif verdict is Agreement.UNSURE:
-                    unsure.append(path)
+        for path, groups, verdict in _verdicts(draws, one, two):
+            if verdict is Agreement.CERTAIN:
+                alike.setdefault(path, groups)
+            elif verdict is Agreement.UNSURE:
+                unsure.append(path)
         leaves = [path for path in alike if path.startswith("sample")] or list(alike)
         if leaves:
             found = tuple(suspects(draws.censuses, one, two))
             unreadable = {name for census in draws.censuses for name in census.unreadable}
-            repeats.append(Repeat(one, two, tuple(leaves), alike[leaves[0]], found, tuple(sorted(unreadable))))
+            repeats.append(Repeat(one, two, tuple(leaves), alike[leaves[0]], found, tuple(sorted(unreadable)), effort))
     return repeats, unsure
 
 
-def _confirmed(
-    draw: Callable[..., SameItems], repeats: list[Repeat], effort: int, pairs: Callable[[SameItems], Pairs]
-) -> Repeat | None:
-    """The first repeat that a generator explains; None when it was an artefact of pinning.
+def _verdicts(draws: SameItems, one: Seat, two: Seat) -> Iterator[tuple[str, Groups, Agreement]]:
+    """For each leaf, pinned and as it is, the draws at the first seat and how those at the second compare."""
+    for run in (draws.pinned, draws.as_is):
+        for path, by in run.items():
+            yield path, by.get(one, ()), agreement(by.get(one, ()), by.get(two, ()))
 
-    A generator that comes to life late may be made from a pinned one, and look cloned: where no suspect was there from
-    the beginning, the rounds are made again in the other order. A library whose generator cannot be read is convicted
-    when seeding it apart takes the agreement away.
+
+def parted(draws: SameItems, one: Seat, two: Seat) -> set[str]:
+    """The leaves that two seats draw apart, pinned or as they are, and nowhere certainly alike."""
+    found: dict[Agreement, set[str]] = {verdict: set() for verdict in Agreement}
+    for path, _, verdict in _verdicts(draws, one, two):
+        found[verdict].add(path)
+    return found[Agreement.DIFFERENT] - found[Agreement.CERTAIN]
+
+
+def _settled(draw: Callable[..., SameItems], effort: int, pairs: Callable[[SameItems], Pairs]) -> Repeat | None:
+    """A repeat that a library's unreadable generator explains; None when there was only an artefact of pinning.
+
+    A generator that comes to life late may be made from a pinned one, and look cloned: the rounds are made again in the
+    other order. A library whose generator cannot be read is convicted when seeding it apart takes the agreement away.
     """
-    for repeat in repeats:
-        if repeat.suspects:
-            return repeat
     draws = draw(effort, settled=True)
-    settled, _ = _compare(draws, pairs(draws))
+    settled, _ = _compare(draws, pairs(draws), effort)
     if not settled:
         return None
     unreadable = settled[0].unreadable
     if unreadable:
         apart = draw(effort, settled=True, reseed=unreadable)
-        if not _compare(apart, pairs(apart))[0]:
-            return settled[0]
+        if not _compare(apart, pairs(apart), effort)[0]:
+            sure = f"seeding {' and '.join(unreadable)} apart changes {settled[0].leaves[0]}"
+            return replace(settled[0], suspects=(), sure=sure)
     raise Undecided(
-        f"{settled[0].leaves[0]} changes from draw to draw alike, and no generator is found that moves: "
+        f"{settled[0].leaves[0]} changes from draw to draw alike, and no generator is found that it hangs on: "
         "a counter, a cache, or a generator inside a library"
     )
 
@@ -150,30 +191,3 @@ def suspects(censuses: Iterable[Census], one: Seat, two: Seat) -> list[Generator
         if equal:
             return equal
     return []
-
-
-def place_of(suspect: GeneratorState) -> Location:
-    """Where a generator is held."""
-    file, line = suspect.at or (None, None)
-    return Location(file, line, suspect.path)
-
-
-def fix_for(suspect: GeneratorState) -> str | None:
-    """What to write instead, for a generator of this kind; None when the general advice is all there is."""
-    path, (holder, _, name) = suspect.path, suspect.path.rpartition(".")
-    if path.startswith("global "):
-        return f"worker_init_fn seeds {path.removeprefix('global ')} alike: leave it out, or seed torch.initial_seed()"
-    if suspect.reseed:
-        seed = "torch.initial_seed() % 2**32"
-        return f"in worker_init_fn: get_worker_info().{holder}.{suspect.reseed}({seed})"
-    made = _MAKE.get(suspect.kind)
-    return f"make {name} when the worker first needs it: {made}" if made else None
-
-
-_UNREADABLE = {"cv2": "in worker_init_fn: cv2.setRNGSeed(torch.initial_seed() % 2**31)"}
-_MAKE = {
-    "numpy.random.Generator": "numpy.random.default_rng(torch.initial_seed())",
-    "numpy.random.RandomState": "numpy.random.RandomState(torch.initial_seed() % 2**32)",
-    "random.Random": "random.Random(torch.initial_seed())",
-    "torch.Generator": "torch.Generator().manual_seed(torch.initial_seed())",
-}

@@ -10,12 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dataguard import fixes
+from dataguard.culprits import find_seeding
 from dataguard.model import Location, Undecided, known
-from dataguard.repeats import Seat, fix_for, place_of
+from dataguard.repeats import Seat
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
-    from dataguard.lab.records import Census, GeneratorState
+    from dataguard.lab.records import Census, GeneratorState, Seeding
     from dataguard.lab.streams import StreamTrace
 
 CHANGED, CHANGED_BEGINNING = 0.2, 0.98
@@ -27,15 +29,21 @@ Moving on the generator of a shuffle buffer brings some new samples into the beg
 
 @dataclass(frozen=True, slots=True)
 class StreamRepeat:
-    """A generator that runs alike at two seats (a worker in an epoch each) and decides what samples look like."""
+    """A generator that runs alike at two seats (a worker in an epoch each) and decides what samples look like.
+
+    `seeding` is the line that seeds it alike at both, if it is seeded there, and `fix` what to write instead.
+    """
 
     suspect: GeneratorState
     changed: float
+    seeding: Seeding | None
+    fix: str
+    persistent: bool
 
     @property
     def at(self) -> Location:
-        """Where the generator is held."""
-        return place_of(self.suspect)
+        """Where the generator is seeded alike, else where it is held."""
+        return fixes.seeded_at(self.seeding) if self.seeding else fixes.place_of(self.suspect)
 
     @property
     def evidence(self) -> dict[str, object]:
@@ -44,7 +52,8 @@ class StreamRepeat:
             {
                 "generators": {self.suspect.path: self.suspect.kind},
                 "samples that change with it": f"{self.changed:.0%}",
-                "fix here": fix_for(self.suspect),
+                "fix here": self.fix,
+                "later epochs": fixes.later_epochs(persistent=self.persistent),
             }
         )
 
@@ -60,7 +69,10 @@ def find_stream_repeat(lab: Lab, one: Seat, two: Seat) -> StreamRepeat | None:
     for suspect in _running_alike(trace.censuses, one, two):
         changed = _content_changed(lab, suspect)
         if changed:
-            return StreamRepeat(suspect, changed)
+            seeding = find_seeding(lab, suspect.path, one, two)
+            replayer = one[0] if one[0] == two[0] else None
+            fix = fixes.fix_of_seeding(seeding, replayer) if seeding else fixes.fix_of_generator(suspect)
+            return StreamRepeat(suspect, changed, seeding, fix, lab.facts.persistent)
     return None
 
 

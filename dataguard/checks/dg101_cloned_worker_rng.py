@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from dataguard.culprits import find_culprit
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
-from dataguard.repeats import Pairs, find_repeat, suspects
+from dataguard.repeats import Pairs, suspects
 from dataguard.stream_repeats import find_stream_repeat
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
                 at=stream.at,
             )
         return Looked({"samples": lab.stream(lab.facts.num_workers, pin=False).total, "workers": 2})
-    draws, repeat = find_repeat(lab.same_items, _workers)
+    draws, repeat = find_culprit(lab, _workers)
     if repeat:
         shown = ", ".join(draws.shown[:4]) + (", ..." if draws.items > 4 else "")
         yield Finding(

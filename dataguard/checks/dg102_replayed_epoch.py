@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.culprits import find_culprit
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
-from dataguard.repeats import Pairs, find_repeat
+from dataguard.repeats import Pairs
 from dataguard.stream_repeats import find_stream_repeat
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def dg102_replayed_epoch(lab: Lab) -> Judgement:
                 at=stream.at,
             )
         return Looked({"samples": lab.stream(lab.facts.num_workers, pin=False).total, "epochs": 2})
-    draws, repeat = find_repeat(lab.same_items, _epochs)
+    draws, repeat = find_culprit(lab, _epochs)
     if repeat:
         yield Finding(
             message=(

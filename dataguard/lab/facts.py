@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import IterableDataset
 from torch.utils.data.dataloader import default_collate
 
-from dataguard.lab.generators import made_at
+from dataguard.lab.sources import made_at
 from dataguard.model import Location
 from dataguard.variants import Loader
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import gzip
 import io
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import is_library
-from dataguard.lab.generators import made_at, walk
+from dataguard.lab.sources import made_at
+from dataguard.lab.walk import walk
 from dataguard.model import NotApplicable
 
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -29,15 +29,19 @@ class OpenFile:
     """A regular file that was open for reading before any sample was read.
 
     `path` leads to the object that holds it, as in `dataset.file`, where one was found; `at` is the file and line of
-    the class around that. `size` and `changed` (ns) tell whether the file was written to later on.
+    the class around that. `identity` is its device and inode, because a descriptor is given to another file once it is
+    closed; `size` and `changed` (ns) tell whether the file was written to later on; `readers` counts the workers whose
+    items read it, where that is known.
     """
 
     descriptor: int
     file: str
+    identity: tuple[int, int]
     size: int
     changed: int
     path: str | None = None
     at: tuple[str, int] | None = None
+    readers: int = 0
 
     @property
     def name(self) -> str:
@@ -50,20 +54,25 @@ class OpenFile:
 
     def is_written(self) -> bool:
         """Whether something was written to it since: a log, whose offset has to move."""
-        status = os.fstat(self.descriptor)
-        return (status.st_size, status.st_mtime_ns) != (self.size, self.changed)
+        status = self._status()
+        return status is not None and (status.st_size, status.st_mtime_ns) != (self.size, self.changed)
 
     def offset(self) -> int:
         """The offset of its description, -1 once it is closed."""
-        try:
-            return os.lseek(self.descriptor, 0, os.SEEK_CUR)
-        except OSError:
-            return -1
+        return -1 if self._status() is None else os.lseek(self.descriptor, 0, os.SEEK_CUR)
 
     def put(self, offset: int) -> None:
         """Set the offset, for every process that shares the description."""
-        with contextlib.suppress(OSError):
+        if self._status() is not None:
             os.lseek(self.descriptor, offset, os.SEEK_SET)
+
+    def _status(self) -> os.stat_result | None:
+        """None once it is closed."""
+        try:
+            status = os.fstat(self.descriptor)
+        except OSError:
+            return None
+        return status if (status.st_dev, status.st_ino) == self.identity else None
 
     def put_far(self) -> int:
         """Set the offset to where no reader leaves it, and return that."""
@@ -94,16 +103,16 @@ def _opened(descriptor: int, own: Path) -> OpenFile | None:
         return None
     if flags & os.O_ACCMODE == os.O_WRONLY or Path(file).is_relative_to(own):
         return None
-    return OpenFile(descriptor, file, status.st_size, status.st_mtime_ns)
+    return OpenFile(descriptor, file, (status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
 
 
 def with_holders(files: list[OpenFile], roots: Mapping[str, Any]) -> list[OpenFile]:
     """The files with the objects that hold them, as far as those can be reached from the roots."""
     holders: dict[int, tuple[str, tuple[str, int] | None]] = {}
-    for path, value, holder in walk(roots, _descriptor_of):
-        place = None if holder is None else made_at(holder)
+    for node in walk(roots, _descriptor_of):
+        place = made_at(node.holder.value) if node.holder else None
         own = place if place and place[0] and not is_library(place[0]) else None
-        holders.setdefault(_descriptor_of(value) or -1, (_readable(path), own))
+        holders.setdefault(_descriptor_of(node.value) or -1, (_readable(node.path), own))
     return [
         replace(file, path=holders[file.descriptor][0], at=holders[file.descriptor][1])
         if file.descriptor in holders

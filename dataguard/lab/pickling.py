@@ -24,9 +24,11 @@ import numpy as np
 import torch
 
 from dataguard.incident import is_library
-from dataguard.lab.generators import FEW, find_generators, made_at
+from dataguard.lab.generators import find_generators
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.reductions import parts_of
+from dataguard.lab.sources import made_at
+from dataguard.lab.walk import FEW
 from dataguard.variants import Loader
 
 MOST_SECONDS = 3.0

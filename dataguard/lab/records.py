@@ -99,7 +99,8 @@ class GeneratorState:
     """A random generator that was found in a worker: the path to it, its type and a digest of its state.
 
     A path reads `dataset.transform.rng`; the generators that python, numpy and torch share are called `global ...`.
-    `at` is the file and line of what holds it, and `reseed` the method by which its holder can be seeded anew, if any.
+    `at` is the file and line of what holds it. `part` is the path of the library's object that it belongs to, if any,
+    and `reseed` the path of a method that seeds it anew.
     """
 
     path: str
@@ -107,6 +108,7 @@ class GeneratorState:
     state: bytes
     at: tuple[str, int] | None
     reseed: str | None = None
+    part: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +127,17 @@ class Census:
 
 @dataclass(frozen=True, slots=True)
 class Seeding:
-    """A seed that the user's code gave to a random generator of a `kind`, and where."""
+    """A seed that the user's code gave to a random generator of a `kind`, and where.
+
+    `path` is that of the generator, where it was looked for.
+    """
 
     kind: str
     seed: str
     file: str
     line: int
     function: str
+    path: str | None = None
 
     @property
     def place(self) -> tuple[str, str, int]:

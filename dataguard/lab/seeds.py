@@ -12,7 +12,7 @@ import importlib
 import random
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,10 +21,12 @@ import torch
 
 from dataguard.incident import is_library
 from dataguard.lab.generators import find_generators, skip
-from dataguard.lab.records import Seeding
+from dataguard.lab.records import Seeding, Seedings, Spool
 
 _NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _PLAIN = (int, float, str, bytes, np.integer)
+Given = tuple[object, Seeding]
+"""A generator and the seed that it was given; one that a whole process shares by the kind of its seeding."""
 _SHOWN = 40
 """Characters of a seed that are shown."""
 
@@ -37,7 +39,8 @@ class SeedWatch:
         self._burn = 0
         self._known: dict[tuple[object, ...], set[str]] = {}
         self._posing: dict[type, Any] = {}
-        self._noted: dict[int, tuple[object, Seeding]] = {}  # with the generator, so that no other one gets its id
+        self._instead: dict[int, tuple[Any, Any]] = {}  # with the original, so that no other object gets its id
+        self._noted: dict[int, Given] = {}  # with the generator, so that no other one gets its id
         shared = random.random.__self__  # type: ignore[attr-defined]
         self._watch_function("random.seed", random.seed, lambda count: skip(shared, count))
         self._watch_function("random.setstate", random.setstate, lambda count: skip(shared, count))
@@ -52,20 +55,21 @@ class SeedWatch:
         for name in _NUMPY:
             self._watch_numpy(getattr(np.random, name))
         self._watch_torch()
+        self._replace()
 
     @contextlib.contextmanager
-    def watching(self, burn: int) -> Iterator[list[Seeding]]:
+    def watching(self, burn: int) -> Iterator[list[Given]]:
         """Collect the seeds given inside, the last one of each generator.
 
         A generator skips `burn` numbers right after it was seeded, where the same line has always given that seed.
         """
-        seen: list[Seeding] = []
+        seen: list[Given] = []
         self._on, self._burn = True, burn
         try:
             yield seen
         finally:
             self._on = False
-            seen.extend(seeding for _, seeding in self._noted.values())
+            seen.extend(self._noted.values())
             self._noted = {}
 
     def adopt(self, roots: Mapping[str, Any]) -> None:
@@ -75,7 +79,7 @@ class SeedWatch:
             for name, value in list(getattr(source.holder, "__dict__", {}).items()):
                 if posing is not None and value is source.generator:
                     watched = posing()
-                    watched.set_state(value.get_state())
+                    _copy_state(value, watched)
                     with contextlib.suppress(Exception):  # a holder that guards its attributes
                         setattr(source.holder, name, watched)
 
@@ -103,7 +107,7 @@ class SeedWatch:
             skip_shared(self._note(kind, [*args, *kwargs.values()], kind))
             return result
 
-        _replace(original, seeding)
+        self._instead[id(original)] = original, seeding
 
     def _watch_default_rng(self) -> None:
         original = np.random.default_rng
@@ -113,7 +117,7 @@ class SeedWatch:
             skip(generator, self._note("numpy.random.default_rng", seed, generator))
             return generator
 
-        _replace(original, default_rng)
+        self._instead[id(original)] = original, default_rng
 
     def _watch_random(self) -> None:
         original: Callable[..., None] = random.Random.seed
@@ -169,10 +173,90 @@ class SeedWatch:
         self._pose(original, methods)
 
     def _pose(self, original: type, methods: dict[str, Any]) -> None:
-        """Let a subclass pass for a class: whatever is an instance of the class is one of the subclass."""
-        poser = type("_Poser", (type(original),), {"__instancecheck__": lambda _, thing: isinstance(thing, original)})
+        """Let a subclass pass for a class: whatever is of the class, or a subclass of it, is one of the subclass."""
+        checks = {
+            "__instancecheck__": lambda _, thing: isinstance(thing, original),
+            "__subclasscheck__": lambda _, cls: issubclass(cls, original),
+        }
+        poser = type("_Poser", (type(original),), checks)
         self._posing[original] = poser(original.__name__, (original,), methods)
-        _replace(original, self._posing[original])
+        self._instead[id(original)] = original, self._posing[original]
+
+    def _replace(self) -> None:
+        """Put the replacements wherever a module holds the originals."""
+        for module in list(sys.modules.values()):
+            for name, value in list(getattr(module, "__dict__", {}).items()):
+                if id(value) in self._instead:
+                    with contextlib.suppress(Exception):  # a module that guards its names
+                        setattr(module, name, self._instead[id(value)][1])
+
+
+class SeedNotes:
+    """Spools which seeds are given during the first fetches of each epoch of a process.
+
+    `burns` tells, for each fetch, how many numbers a generator skips right after it was seeded.
+    """
+
+    def __init__(self, burns: Sequence[int], spool: Spool, worker: int | None) -> None:
+        self._burns = burns
+        self._spool = spool
+        self._worker = worker
+        self._watch = SeedWatch()
+
+    @contextlib.contextmanager
+    def taken(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> Iterator[None]:
+        """Take note of what is seeded inside."""
+        if fetch >= len(self._burns):
+            yield
+            return
+        if not fetch:
+            self._watch.adopt(roots)
+        with self._watch.watching(self._burns[fetch]) as given:
+            yield
+        self._spool.write(Seedings(self._worker, epoch, fetch, tuple(seeding for _, seeding in given)))
+
+
+class FirstSeeds:
+    """Spools which seeds a worker gives until its first batch is there, with the path of each generator."""
+
+    def __init__(self, spool: Spool, worker: int | None) -> None:
+        self._spool = spool
+        self._worker = worker
+        self._watch = SeedWatch()
+        self._given: dict[int, Given] = {}
+
+    @contextlib.contextmanager
+    def noted(self, roots: Mapping[str, Any]) -> Iterator[None]:
+        """Take note of what is seeded inside."""
+        self._watch.adopt(roots)
+        with self._watch.watching(0) as given:
+            yield
+        self._given.update({id(generator): (generator, seeding) for generator, seeding in given})
+
+    @contextlib.contextmanager
+    def taken(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> Iterator[None]:
+        """Take note of the first fetch, and spool what was noted by then."""
+        if fetch:
+            yield
+            return
+        with self.noted(roots):
+            yield
+        paths = {id(source.generator): source.path for source in find_generators(roots)}
+        named = (
+            # A generator that the whole process shares is known by the module that seeds it.
+            replace(seeding, path=paths.get(number, f"global {seeding.kind.rpartition('.')[0]}"))
+            for number, (generator, seeding) in self._given.items()
+            if number in paths or isinstance(generator, str)
+        )
+        self._spool.write(Seedings(self._worker, epoch, fetch, tuple(named)))
+        self._given = {}
+
+
+def _copy_state(generator: Any, other: Any) -> None:
+    if isinstance(generator, np.random.BitGenerator):
+        other.state = generator.state
+    else:
+        other.set_state(generator.get_state())
 
 
 def _skip_cv2(count: int) -> None:
@@ -197,12 +281,3 @@ def _caller() -> tuple[str, int, str]:
     own = [frame for frame in frames if not is_library(frame.filename)]
     frame = (own or frames)[-1]
     return frame.filename, frame.lineno or 0, frame.name
-
-
-def _replace(original: Any, replacement: Any) -> None:
-    """Put the replacement wherever a module holds the original."""
-    for module in list(sys.modules.values()):
-        for name, value in list(getattr(module, "__dict__", {}).items()):
-            if value is original:
-                with contextlib.suppress(Exception):  # a module that guards its names
-                    setattr(module, name, replacement)

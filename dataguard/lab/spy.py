@@ -24,9 +24,12 @@ from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of, shared_bytes
 from dataguard.lab.pins import pinned
 from dataguard.lab.proxies import WatchedBatches, WatchedItems, WatchedIterator
-from dataguard.lab.records import BatchRecord, Census, Failure, SampleRecord, Seedings, Spool, plain_index
-from dataguard.lab.seeds import SeedWatch
+from dataguard.lab.records import BatchRecord, Census, Failure, SampleRecord, Spool, plain_index
+from dataguard.lab.seeds import FirstSeeds, SeedNotes
+from dataguard.lab.stillness import Stillness
 from dataguard.lab.transfer import try_to_send
+
+_NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +42,11 @@ class Plan:
     collate_fn raises, because the next batch is a trial of its own. `census` lists the numbers of fetches after which
     the generators in the worker are looked for. `reseed` names libraries whose generator gets a seed of its own in each
     worker. `length` is the number of fetches of a worker in an epoch, for loaders that never end theirs. `perturb` is
-    the path of a generator that is moved on after the first fetch. `burns` makes the spy take note of seeds that are
-    given in a fetch: for each fetch of an epoch, how many numbers a generator skips right after it was seeded.
-    `announce` tells sampler and dataset which epoch begins.
+    the path of a generator that is moved on after the first fetch, at the seat (worker, epoch) `perturb_at` or at all.
+    `burns` makes the spy take note of seeds that are given in a fetch: for each fetch of an epoch, how many numbers a
+    generator skips right after it was seeded. `first_seeds` does so from `worker_init_fn` to the end of a first fetch.
+    `announce` tells sampler and dataset which epoch begins. `still` gives, for each epoch, the seeds that every
+    generator gets before its fetches, held ones included: see `Stillness`.
     """
 
     folder: Path
@@ -55,10 +60,17 @@ class Plan:
     reseed: Sequence[str] = ()
     burns: Sequence[int] = ()
     announce: bool = True
+    still: Sequence[Sequence[int]] = ()
+    perturb_at: tuple[int, int] | None = None
+    first_seeds: bool = False
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""
         return self.pins[fetch] if fetch < len(self.pins) else None
+
+    def moves(self, worker: int | None, epoch: int, fetch: int) -> bool:
+        """Whether a generator is moved on before this fetch."""
+        return bool(self.perturb) and fetch == 1 and self.perturb_at in (None, (worker, epoch))
 
 
 class SpyInit:
@@ -74,8 +86,9 @@ class SpyInit:
         """Run in worker number `worker`, where torch calls worker_init_fn."""
         stacks.register(self.plan.folder)
         watcher = Watcher(self.plan, worker, self.epoch, self.user_init)
+        first = watcher.notes = FirstSeeds(watcher.spool, worker) if self.plan.first_seeds else None
         if self.user_init is not None:
-            with watcher.catching("init"):
+            with watcher.catching("init"), first.noted({"worker": get_worker_info()}) if first else _NOTHING:
                 self.user_init(worker)
         for library in self.plan.reseed:
             reseed(library, 1_000_003 * (worker + 1) + self.epoch)
@@ -94,7 +107,19 @@ class Watcher:
         self.spool = Spool(plan.folder, worker)
         self.failed = False
         self.user_init = user_init
-        self.seeds: SeedWatch | None = None
+        self.notes: SeedNotes | FirstSeeds | None = None
+        self.stillness = Stillness(plan.still) if plan.still else None
+
+    def holding(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
+        """What the plan does to random generators during a fetch."""
+        if self.stillness is not None:
+            return self.stillness.held(epoch, fetch, roots)
+        seed = self.plan.pin(fetch)
+        return contextlib.nullcontext() if seed is None else pinned(seed)
+
+    def noting(self, fetch: int, roots: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
+        """What the plan wants to be noted during a fetch."""
+        return self.notes.taken(self.epoch, fetch, roots) if self.notes else _NOTHING
 
     def take_census(self, roots: Mapping[str, Any]) -> None:
         """Spool the state of every random generator that can be found in this process."""
@@ -102,7 +127,8 @@ class Watcher:
 
     def install(self, dataset: Any = None) -> None:
         """Wrap every fetcher that torch makes in this process for the loader's own dataset."""
-        self.seeds = SeedWatch() if self.plan.burns else None
+        if self.plan.burns:
+            self.notes = SeedNotes(self.plan.burns, self.spool, self.worker)
         create: Any = _DatasetKind.create_fetcher
         if self.worker is not None:
             info = get_worker_info()
@@ -111,7 +137,9 @@ class Watcher:
         def create_fetcher(kind: int, fetched: Any, *args: Any) -> Any:
             if fetched is not dataset:  # a loader inside the user's dataset is none of our business
                 return create(kind, fetched, *args)
-            with self.catching("iterate"):
+            still = self.plan.still  # the user's own `__iter__` runs here, and may draw
+            held = self.holding(self.epoch + 1, 0, {"dataset": fetched}) if still else contextlib.nullcontext()
+            with self.catching("iterate"), held:
                 fetcher = create(kind, fetched, *args)
             self._watch(fetcher, iterable=kind == _DatasetKind.Iterable)
             return fetcher
@@ -170,30 +198,17 @@ class _Fetch:
             watcher.epoch, watcher.fetches = watcher.epoch + 1, 0
         if watcher.fetches == 0 and 0 in watcher.plan.census:
             watcher.take_census(self.roots)
-        if watcher.plan.perturb and watcher.fetches == 1:
+        if watcher.plan.perturb and watcher.plan.moves(watcher.worker, watcher.epoch, watcher.fetches):
             move_on(watcher.plan.perturb, self.roots)
         number, watcher.fetches = watcher.fetches, watcher.fetches + 1
         self.batch = list(batch) if self.auto_collation else [batch]
         self.seconds = []
         self.started = time.perf_counter()
-        seed = watcher.plan.pin(number)
-        with pinned(seed) if seed is not None else contextlib.nullcontext(), self._noting_seeds(number):
+        with watcher.holding(watcher.epoch, number, self.roots), watcher.noting(number, self.roots):
             data = self.torch_fetch(batch)
         if watcher.fetches in watcher.plan.census:
             watcher.take_census(self.roots)
         return data
-
-    @contextlib.contextmanager
-    def _noting_seeds(self, number: int) -> Iterator[None]:
-        watcher = self.watcher
-        if watcher.seeds is None or number >= len(watcher.plan.burns):
-            yield
-            return
-        if not number:
-            watcher.seeds.adopt(self.roots)
-        with watcher.seeds.watching(watcher.plan.burns[number]) as seeds:
-            yield
-        watcher.spool.write(Seedings(watcher.worker, watcher.epoch, number, tuple(seeds)))
 
     def read(self, index: Any, get: Callable[[], Any]) -> Any:
         """Get one sample (or, through `__getitems__`, several) from the user's dataset."""

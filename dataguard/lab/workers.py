@@ -47,6 +47,7 @@ class Request:
     persistent: bool | None = None
     method: str | None = None
     announce: bool = True
+    apart: tuple[str, tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class Shape:
     A batch holds `size` samples, more than one where a collate_fn of the user's own may mix them. `settled` puts the
     rounds as they are before the pinned ones, so that generators made late are made unpinned. `reseed` names
     libraries whose generator is given a seed of its own in each worker and epoch. `persistent` and the start `method`
-    are the user's own where they are None; `announce` tells sampler and dataset which epoch begins.
+    are the user's own where they are None; `announce` tells sampler and dataset which epoch begins. `apart` is the path
+    of a generator and the seat, a worker in an epoch, at which alone it is moved on after the first fetch.
     """
 
     workers: int
@@ -68,6 +70,7 @@ class Shape:
     persistent: bool | None = None
     method: str | None = None
     announce: bool = True
+    apart: tuple[str, tuple[int, int]] | None = None
     epochs: int = EPOCHS
 
     @property
@@ -118,8 +121,8 @@ class Shape:
 class SameItems:
     """`pinned` and `as_is`: leaf path -> (worker, epoch) -> groups of draws. `shown` are the items' indices in words.
 
-    `draws` counts the fetches of one worker in one epoch; `censuses` tell the generators that were found in a worker
-    before its first fetch of an epoch, after it, and after the last.
+    `draws` counts the fetches of one worker in one epoch, and `seconds` is what all of them took; `censuses` tell the
+    generators that were found in a worker before its first fetch of an epoch, after it, and after the last.
     """
 
     pinned: Mapping[str, Mapping[tuple[int, int], Groups]]
@@ -129,6 +132,7 @@ class SameItems:
     draws: int
     shown: tuple[str, ...]
     censuses: tuple[Census, ...]
+    seconds: float = 0.0
 
 
 def shape_of(facts: LoaderFacts, request: Request, seconds_per_sample: float, left: float) -> Shape:
@@ -150,6 +154,8 @@ def shape_of(facts: LoaderFacts, request: Request, seconds_per_sample: float, le
         request.persistent,
         request.method,
         request.announce,
+        request.apart,
+        request.apart[1][1] + 1 if request.apart else EPOCHS,
     )
     for shape in (wanted, replace(wanted, items=4)) if request.effort == 0 else (wanted,):
         if shape.draws * shape.size * EPOCHS * seconds_per_sample <= max(left, 0) / 3:
@@ -176,6 +182,7 @@ def run_same_items(
     asked = {name: value for name, value in other.items() if value is not None}
     loader = build(num_workers=shape.workers, in_order=True, schedule=schedule, **asked)
     census = (0, 1, shape.draws)
+    perturb, perturb_at = shape.apart or (None, None)
     plan = Plan(
         folder,
         shape.pins,
@@ -184,6 +191,8 @@ def run_same_items(
         reseed=shape.reseed,
         length=shape.draws,
         announce=shape.announce,
+        perturb=perturb,
+        perturb_at=perturb_at,
     )
     return drive(loader, plan, batches=(None,) * shape.epochs)
 
@@ -218,4 +227,5 @@ def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> Sam
         draws=shape.draws,
         shown=tuple(text for fetch, text in sorted(shown.items()) if 0 < fetch <= shape.items),
         censuses=tuple(censuses),
+        seconds=sum(ride.seconds for ride in rides),
     )

@@ -16,14 +16,15 @@ import time
 from pathlib import Path
 
 from tests.bench.loaders import write_jpegs
+from tests.bench.walk import DATA
 
 TURNS = 5
 
 
-def seconds(command: list[str], folder: Path) -> float:
-    """Wall time of one command."""
+def seconds(command: list[str], folder: Path, **variables: str) -> float:
+    """Wall time of one command, under more environment variables."""
     started = time.perf_counter()
-    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, env=environment(folder))
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, env={**environment(folder), **variables})
     return time.perf_counter() - started
 
 
@@ -72,6 +73,21 @@ def default_scan(folder: Path) -> list[str]:
     ]
 
 
+def held_data(folder: Path) -> list[str]:
+    """What a scan takes longer when the dataset holds a lot, beside one that made as much and holds nothing of it."""
+    scan = [sys.executable, "-m", "dataguard", "scan", "-q", "tests.bench.walk:make_loader"]
+    rows = []
+    for what in DATA:
+        more = []
+        for _ in range(TURNS):
+            without, held = (
+                seconds(scan, folder, DATAGUARD_BENCH_DATA=what, DATAGUARD_BENCH_HELD=held) for held in ("", "1")
+            )
+            more.append(held - without)
+        rows.append(f"| what {what}, held by the dataset, adds to a scan | {statistics.median(more):+.1f} s | 2 s |")
+    return rows
+
+
 def memory(folder: Path) -> str:
     """The largest resident size of the reporting process: VmHWM, since ru_maxrss keeps that of the parent (Linux)."""
     code = (
@@ -88,7 +104,7 @@ def main() -> None:
     """Print the table."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = [start_up(folder), *default_scan(folder), memory(folder)]
+        rows = [start_up(folder), *default_scan(folder), *held_data(folder), memory(folder)]
     versions = f"Python {platform.python_version()}, {os.cpu_count()} cores"
     print(f"Measured {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {versions}.\n")  # noqa: T201 - the product
     print("\n".join(["| what | measured | bar |", "|---|---|---|", *rows]))  # noqa: T201

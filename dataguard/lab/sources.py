@@ -1,0 +1,45 @@
+"""Where classes and functions come from: their file and line, and whether they are the user's own."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+from dataguard.incident import is_library
+
+_HEAP_TYPE = 1 << 9
+"""The flag of a type that is made at run time, as every one of Python code is (`Py_TPFLAGS_HEAPTYPE`)."""
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+def made_at(thing: Any) -> tuple[str, int] | None:
+    """File and line where a class, a function, or the class of an object is defined."""
+    source = thing if issubclass(type(thing), type | types.FunctionType | types.MethodType) else type(thing)
+    try:
+        return inspect.getsourcefile(source) or "", inspect.getsourcelines(source)[1]
+    except (OSError, TypeError):
+        return None
+
+
+def file_of(cls: type) -> str:
+    """The file of the module that defines a class; `<built-in>` where there is none."""
+    module = sys.modules.get(cls.__module__) if cls.__flags__ & _HEAP_TYPE else None
+    found = None if module is None else object.__getattribute__(module, "__dict__").get("__file__")
+    return found or "<built-in>"
+
+
+def is_own(thing: Any) -> bool:
+    """Whether a function, a class, or the class of an object is the user's own."""
+    if issubclass(type(thing), types.FunctionType):
+        return not is_library(thing.__code__.co_filename)
+    return not is_library(file_of(thing if issubclass(type(thing), type) else type(thing)))
+
+
+def package_of(thing: Any) -> str | None:
+    """The installed package that defines the class of an object; None for the standard library and the user's own."""
+    if not _INSTALLED.intersection(Path(file_of(type(thing))).parts):
+        return None
+    return type(thing).__module__.partition(".")[0]
