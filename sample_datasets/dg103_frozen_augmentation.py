@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from random import seed as seed_python
 from typing import Any
 
@@ -11,9 +12,9 @@ import numpy as np
 import torch
 from numpy.random import default_rng
 from torch import Tensor
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import DataLoader, IterableDataset, default_collate
 
-from sample_datasets._parts import EpochSeededPictures, LazyBrighten, Pictures, brighten, picture
+from sample_datasets._parts import EpochSeededPictures, LazyBrighten, Pictures, brighten, picture, share
 
 Sample = tuple[Tensor, int]
 
@@ -195,3 +196,170 @@ def good_fixed_order() -> DataLoader[Any]:
 def good_lazy() -> DataLoader[Any]:
     """A generator is made once in each worker, from its seed."""
     return loader(LazyBrighten())
+
+
+class Kept(Pictures):
+    """Pictures that are kept as they came out first."""
+
+    def __init__(self, transform: Callable[[Tensor], Tensor] | None = brighten) -> None:
+        super().__init__(transform=transform)
+        self.cache: dict[int, Sample] = {}
+
+    def __getitem__(self, index: int) -> Sample:
+        if index not in self.cache:
+            self.cache[index] = super().__getitem__(index)
+        return self.cache[index]
+
+
+def cached(dataset: Pictures, **settings: Any) -> DataLoader[Any]:
+    """A training loader whose workers live on."""
+    settings = {"num_workers": 2, "persistent_workers": True, "shuffle": True, **settings}
+    return DataLoader(dataset, batch_size=4, **settings)
+
+
+def bad_cached() -> DataLoader[Any]:
+    """A cache holds pictures that are augmented already."""
+    return cached(Kept())
+
+
+def bad_cached_main_process() -> DataLoader[Any]:
+    """The same in the main process."""
+    return cached(Kept(), num_workers=0, persistent_workers=False)
+
+
+class LastingPictures(Pictures):
+    """Pictures that are loaded and augmented in one function, whose results are remembered."""
+
+    def __init__(self, transform: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(transform=transform)
+        self.load = lru_cache(maxsize=None)(self.load_augmented)
+
+    def load_augmented(self, index: int) -> Sample:
+        """Load a picture and augment it."""
+        return super().__getitem__(index)
+
+    def __getitem__(self, index: int) -> Sample:
+        return self.load(int(index))
+
+
+def bad_cached_function() -> DataLoader[Any]:
+    """`lru_cache` remembers what was augmented, by a generator that each worker makes for itself."""
+    return cached(LastingPictures(LazyBrighten()))
+
+
+class SharedCache(Pictures):
+    """Pictures that are kept in memory which workers share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept = torch.zeros(16, 3, 8, 8).share_memory_()
+        self.known = torch.zeros(16, dtype=torch.bool).share_memory_()
+
+    def __getitem__(self, index: int) -> Sample:
+        if not self.known[index]:
+            self.kept[index] = brighten(self.images[index])
+            self.known[index] = True
+        return self.kept[index].clone(), self.labels[index]
+
+
+def bad_cached_shared() -> DataLoader[Any]:
+    """Workers start anew for each epoch, and find what the first ones augmented."""
+    return cached(SharedCache(), persistent_workers=False)
+
+
+def good_cached_briefly() -> DataLoader[Any]:
+    """The cache is gone with its worker, and each index is read once in an epoch."""
+    return cached(Kept(), persistent_workers=False)
+
+
+class Decoded(Kept):
+    """Pictures that are kept as they were decoded, and augmented after that."""
+
+    def __init__(self) -> None:
+        super().__init__(transform=None)
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = super().__getitem__(index)
+        return brighten(image), label
+
+
+def good_cached_decoded() -> DataLoader[Any]:
+    """A cache holds what was decoded."""
+    return cached(Decoded())
+
+
+class Prepared(Pictures):
+    """Pictures that were augmented once and for all, from a seed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        factors = torch.empty(16, 1, 1, 1).uniform_(0.5, 1.0, generator=torch.Generator().manual_seed(0))
+        self.images = self.images * factors
+
+
+def good_prepared() -> DataLoader[Any]:
+    """The data set itself was made with random numbers."""
+    return cached(Prepared())
+
+
+class LateOrder(Pictures):
+    """Pictures in a random order that is drawn at the first read."""
+
+    order: list[int] | None = None
+
+    def __getitem__(self, index: int) -> Any:
+        if self.order is None:
+            self.order = torch.randperm(len(self)).tolist()
+        return self.images[self.order[index]]
+
+
+def good_late_order() -> DataLoader[Any]:
+    """Which picture an index means is drawn once."""
+    return cached(LateOrder())
+
+
+class NoisyLabels(Pictures):
+    """Pictures, some of which get a wrong label, and keep it."""
+
+    def __init__(self) -> None:
+        super().__init__(transform=brighten)
+        self.noise: dict[int, int] = {}
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = super().__getitem__(index)
+        return image, (label + self.noise.setdefault(index, random.randrange(4))) % 4
+
+
+def good_noisy_labels() -> DataLoader[Any]:
+    """Label noise is drawn once for each index, as it has to be."""
+    return cached(NoisyLabels())
+
+
+class Stream(IterableDataset[Sample]):
+    """A stream of pictures, each of which is transformed."""
+
+    def __init__(self, transform: Callable[[Tensor, int], Tensor]) -> None:
+        self.transform = transform
+
+    def numbers(self) -> Iterator[int]:
+        """The pictures of an epoch."""
+        return iter(range(64))
+
+    def __iter__(self) -> Iterator[Sample]:
+        for number in share(self.numbers()):
+            yield self.transform(picture(number), number), number % 4
+
+
+def streamed(transform: Callable[[Tensor, int], Tensor]) -> dict[str, DataLoader[Any]]:
+    """A training loader of a stream, which has to be named: streams tell nothing of their role."""
+    return {"train": DataLoader(Stream(transform), batch_size=4, num_workers=2)}
+
+
+def bad_stream() -> dict[str, DataLoader[Any]]:
+    """A constant seeds the generator of every sample of a stream."""
+    return streamed(lambda image, number: brighten_alike(image))
+
+
+def good_stream() -> dict[str, DataLoader[Any]]:
+    """torch's global generator is seeded once, in every worker."""
+    return streamed(lambda image, number: brighten(image))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from sample_datasets._parts import LazyBrighten, Pictures, brighten
+from sample_datasets._parts import LazyBrighten, Pictures, brighten, picture, share
 
 Sample = tuple[Tensor, int]
 
 SETTINGS = {"scale": 1.0}
 
 
-def loader(dataset: Pictures, **settings: Any) -> DataLoader[Any]:
+def loader(dataset: Dataset[Any], **settings: Any) -> DataLoader[Any]:
     """A loader whose workers are spawned, once for all epochs."""
     settings = {"num_workers": 2, "multiprocessing_context": "spawn", "persistent_workers": True, **settings}
     return DataLoader(dataset, batch_size=4, **settings)
@@ -145,3 +149,71 @@ class Viewed(Pictures):
 def bad_numpy_view() -> DataLoader[Any]:
     """A tensor moves to shared memory on its way to a spawned worker, and its numpy view stays behind."""
     return loader(Viewed())
+
+
+class Stream(IterableDataset[Sample]):
+    """A stream of pictures, each of which is transformed."""
+
+    def __init__(self, transform: Callable[[Tensor], Tensor]) -> None:
+        self.transform = transform
+
+    def numbers(self) -> Iterator[int]:
+        """The pictures of this epoch."""
+        return iter(range(48))
+
+    def __iter__(self) -> Iterator[Sample]:
+        for number in share(self.numbers()):
+            yield self.transform(picture(number)), number
+
+
+def bad_stream() -> DataLoader[Any]:
+    """A stream is scaled by a global that was set at run time."""
+    SETTINGS["scale"] = 0.5
+    return loader(Stream(scale_by_global))
+
+
+class Endless(Stream):
+    """A stream without end."""
+
+    def numbers(self) -> Iterator[int]:
+        return count()
+
+
+def bad_stream_endless() -> DataLoader[Any]:
+    """A stream without end, whose samples are recognised by their number."""
+    SETTINGS["scale"] = 0.5
+    return loader(Endless(scale_by_global))
+
+
+RNG = np.random.default_rng(0)
+
+
+class Shuffled(Stream):
+    """A stream in an order that a generator of this module decides."""
+
+    def __init__(self, transform: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(transform)
+        RNG.random(7)
+
+    def numbers(self) -> Iterator[int]:
+        return iter(RNG.permutation(48).tolist())
+
+
+def good_stream_order() -> DataLoader[Any]:
+    """The same samples come in another order."""
+    return loader(Shuffled(halve))
+
+
+class Mixed(Stream):
+    """A stream of single samples in an order that each worker draws for itself."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        numbers = list(share(self.numbers()))
+        random.shuffle(numbers)
+        for number in numbers:
+            yield self.transform(picture(number)), number
+
+
+def good_stream_random() -> DataLoader[Any]:
+    """Random order and random augmentation, from generators that torch seeds in each worker."""
+    return loader(Mixed(brighten))

@@ -1,17 +1,18 @@
-"""DG107 deaf-workers: what the main process changes between epochs does not reach workers that live on."""
+"""DG107 deaf-workers: the main process does not reach workers that live on, or what workers change is lost."""
 
 from __future__ import annotations
 
 import multiprocessing
 import random
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler
 
-from sample_datasets._parts import EpochSeededPictures, Pictures, brighten, picture, share
+from sample_datasets._parts import EpochSeededPictures, LazyBrighten, Pictures, brighten, picture, share
 
 Sample = tuple[Tensor, int]
 
@@ -170,3 +171,169 @@ class Backdrop(Counted):
 def good_made_up() -> DataLoader[Any]:
     """Samples change with the worker that reads them, not with the epoch."""
     return loader(Backdrop())
+
+
+def anew(dataset: Any, **settings: Any) -> DataLoader[Any]:
+    """A loader whose workers start anew for each epoch."""
+    return loader(dataset, persistent_workers=False, **settings)
+
+
+class Counting(Pictures):
+    """Pictures that get darker with each sample that was read."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.seen = 0
+
+    def __getitem__(self, index: int) -> Sample:
+        self.seen += 1
+        image, label = super().__getitem__(index)
+        return image / (1 + self.seen / 1000), label
+
+
+def bad_lost_count() -> DataLoader[Any]:
+    """A curriculum that goes by the samples read so far starts over with every epoch."""
+    return anew(Counting())
+
+
+def bad_lost_count_apart() -> DataLoader[Any]:
+    """Workers that live on count each for themselves."""
+    return loader(Counting())
+
+
+class Centred(Pictures):
+    """Pictures from which the mean of all that were read so far is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = torch.zeros(())
+        self.count = 0
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = super().__getitem__(index)
+        self.total = self.total + image.mean()
+        self.count += 1
+        return image - self.total / self.count, label
+
+
+def bad_lost_mean() -> DataLoader[Any]:
+    """A running mean that samples are normalized with is forgotten after each epoch."""
+    return anew(Centred())
+
+
+class Words(Pictures):
+    """A vocabulary that numbers words as they come up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.vocabulary: dict[str, int] = {}
+
+    def __getitem__(self, index: int) -> Any:
+        words = [f"w{index % 5}", f"w{index % 7}", f"w{index * index % 11}"]
+        return [self.vocabulary.setdefault(word, len(self.vocabulary)) for word in words]
+
+
+def bad_lost_vocabulary() -> DataLoader[Any]:
+    """Each worker numbers words in the order in which it meets them."""
+    return anew(Words())
+
+
+class CountedStream(IterableDataset[Sample]):
+    """A stream that shuffles by the number of times it was begun."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    def __iter__(self) -> Iterator[Sample]:
+        self.begun += 1
+        order = list(range(48))
+        random.Random(self.begun).shuffle(order)
+        for number in share(order):
+            yield picture(number), number
+
+
+def bad_lost_epochs() -> DataLoader[Any]:
+    """A stream counts its own epochs, in workers that see only the first."""
+    return anew(CountedStream())
+
+
+class ShownCounter(Counting):
+    """Pictures that count reads in memory which all processes share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared = torch.zeros((), dtype=torch.long).share_memory_()
+
+    def __getitem__(self, index: int) -> Sample:
+        self.shared += 1
+        image, label = Pictures.__getitem__(self, index)
+        return image / (1 + float(self.shared) / 1000), label
+
+
+def good_shared_count() -> DataLoader[Any]:
+    """What workers count comes back, and reaches the next epoch."""
+    return anew(ShownCounter())
+
+
+class Told(Counting):
+    """Pictures that count reads, and are told by the main process where to go on."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin where the epochs before ended."""
+        self.seen = epoch * len(self)
+
+
+def good_told() -> DataLoader[Any]:
+    """The counter is put to its place before each epoch."""
+    return anew(Told())
+
+
+class Logged(Pictures):
+    """Pictures that count for the log."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.reads: dict[int, int] = {}
+
+    def __getitem__(self, index: int) -> Sample:
+        self.reads[index] = self.reads.get(index, 0) + 1
+        return super().__getitem__(index)
+
+
+def good_logged() -> DataLoader[Any]:
+    """What is counted shows in no sample."""
+    return anew(Logged(transform=brighten))
+
+
+class Remembering(Pictures):
+    """Pictures that are decoded once."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.decoded: dict[int, Tensor] = {}
+        self.last = lru_cache(maxsize=2)(self.decode)
+
+    def decode(self, index: int) -> Tensor:
+        """Take the square root, which stands for something slow."""
+        return torch.sqrt(self.images[index])
+
+    def __getitem__(self, index: int) -> Sample:
+        if index not in self.decoded:
+            self.decoded[index] = self.last(index)
+        image = self.decoded[index]
+        return (self.transform(image) if self.transform else image), self.labels[index]
+
+
+def good_memory() -> DataLoader[Any]:
+    """Caches hold what would be made again."""
+    return anew(Remembering(transform=brighten))
+
+
+def good_lazy_generator() -> DataLoader[Any]:
+    """A generator that a worker makes for itself moves on with each draw."""
+    return anew(Pictures(transform=LazyBrighten()))
+
+
+def good_epochs_kept() -> DataLoader[Any]:
+    """A stream that counts its own epochs, in workers that live on."""
+    return loader(CountedStream())

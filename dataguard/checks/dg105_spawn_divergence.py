@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
@@ -29,6 +30,8 @@ def dg105_spawn_divergence(lab: Lab) -> Judgement:
         raise NotApplicable("num_workers=0: no worker starts")
     if not lab.facts.spawns:
         raise NotApplicable("workers start by fork: --start-method spawn compares them with spawned ones")
+    if lab.facts.kind == "stream":
+        return (yield from _stream(lab))
     spawned, forked = lab.same_items(), lab.same_items(method="fork")
     if spawned.shown != forked.shown:
         raise Undecided("the loader deals out other indices at each run, so that their samples cannot be compared")
@@ -60,3 +63,25 @@ def _wrong(path: str, spawned: SameItems, forked: SameItems) -> list[str]:
         return list(forked.shown)
     differ = {number % items for number, (one, two) in enumerate(zip(groups, found, strict=True)) if one != two}
     return [forked.shown[item] for item in sorted(differ)]
+
+
+def _stream(lab: Lab) -> Judgement:
+    """The same for a stream: its samples are compared in whatever order they come."""
+    workers, start = lab.facts.num_workers, lab.facts.start_method
+    look = partial(lab.stream, workers, pin=True, still=True)
+    spawned, forked = look(), look(method="fork")
+    paths = spawned.differing(forked)
+    if paths:  # and not because each run is another one
+        unsteady = {*spawned.differing(look(run=1)), *forked.differing(look(method="fork", run=1))}
+        paths = [path for path in paths if path not in unsteady]
+    if paths:
+        yield Finding(
+            message=f"sample{paths[0]} of the stream is another one under {start} than under fork",
+            evidence={
+                "leaves": [f"sample{path}" for path in paths],
+                f"samples under {start}": spawned.total,
+                "samples under fork": forked.total,
+                "generators": "all that were found were held still",
+            },
+        )
+    return Looked({"samples": spawned.total, "workers": workers})

@@ -25,6 +25,12 @@ class Memory:
         self._folder = folder
         self._made: dict[object, object] = {}
 
+    def afford(self, seconds: float) -> None:
+        """Raise Undecided when reading samples for so long takes more than a third of the time that is left."""
+        if seconds > max(self.left, 0) / 3:
+            left = f"{max(self.left, 0):.0f} s of the budget are left"
+            raise Undecided(f"reading samples again and again takes {seconds:.2g} s, and {left}: raise --budget")
+
     def observe(
         self,
         key: object,

@@ -97,7 +97,7 @@ class SameItems(_Schedule):
 
     def __iter__(self) -> Iterator[Any]:
         if self._drawn is None:
-            self._drawn = list(islice(cycle(list(islice(unique(self._flat()), self.items))), self.items))
+            self._drawn = _first(self._flat(), self.items)
         twice = self._drawn * 2
         for count in self.rounds:
             for position in range(count):
@@ -108,11 +108,50 @@ class SameItems(_Schedule):
         return sum(self.rounds) * self.workers
 
     def _flat(self) -> Iterator[Any]:
-        for entry in islice(iter(self.inner), MOST_BATCHES):
-            if self.batched:
-                yield from entry
-            else:
-                yield entry
+        return _flat(self.inner, batched=self.batched)
+
+
+class Scripted(_Schedule):
+    """What a script says: `scripts[epoch][worker]` lists, fetch by fetch, places in the user's own order of indices.
+
+    All scripts of an epoch are equally long; the last epoch goes on. A batch holds one index `size` times.
+    """
+
+    def __init__(self, inner: Any, scripts: Sequence[Sequence[Sequence[int]]], size: int, *, batched: bool) -> None:
+        super().__init__(inner)
+        self.scripts = scripts
+        self.size = size
+        self.batched = batched
+        self._epoch = -1
+        self._drawn: list[Any] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._drawn is None:
+            count = 1 + max(place for epoch in self.scripts for script in epoch for place in script)
+            self._drawn = _first(_flat(self.inner, batched=self.batched), count)
+        self._epoch += 1  # here, because torch makes an iterator more than it uses
+        for places in zip(*self.scripts[min(self._epoch, len(self.scripts) - 1)], strict=True):
+            for place in places:
+                yield [self._drawn[place]] * self.size if self.batched else self._drawn[place]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.scripts[max(0, min(self._epoch, len(self.scripts) - 1))]))
+
+
+class Recorded(_Schedule):
+    """Notes what `inner` yields in an epoch, as `drawn`, and yields nothing itself."""
+
+    def __init__(self, inner: Any, *, batched: bool) -> None:
+        super().__init__(inner)
+        self.batched = batched
+        self.drawn: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        self.drawn = list(_flat(self.inner, batched=self.batched))
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 class Dealt(_Schedule):
@@ -161,6 +200,20 @@ def evenly(items: Sequence[Any], count: int) -> list[Any]:
         return list(items)
     step = (len(items) - 1) / (count - 1) if count > 1 else 0
     return [items[round(position * step)] for position in range(count)]
+
+
+def _flat(order: Iterable[Any], *, batched: bool) -> Iterator[Any]:
+    """The indices of an index sampler, one by one."""
+    for entry in islice(iter(order), MOST_BATCHES):
+        if batched:
+            yield from entry
+        else:
+            yield entry
+
+
+def _first(indices: Iterable[Any], count: int) -> list[Any]:
+    """The first `count` distinct indices, over again where there are fewer."""
+    return list(islice(cycle(list(islice(unique(indices), count))), count))
 
 
 def unique(indices: Iterable[Any]) -> Iterator[Any]:

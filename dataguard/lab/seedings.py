@@ -1,21 +1,26 @@
 """Which random numbers come out the same for every sample, because their generator is seeded with a constant there.
 
 Each item is drawn under different states of the global generators, over two epochs. Then generators that are always
-given the same seed are made to skip some numbers, to see which values hang on them.
+given the same seed are made to skip some numbers, to see which values hang on them. The samples of a stream cannot be
+drawn again: there, whole runs are compared, place by place.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dataguard.lab.drive import Ride, drive
+from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.pins import PIN
 from dataguard.lab.records import BatchRecord, SampleRecord, Seeding, Seedings, read_spools
 from dataguard.lab.schedules import SameItems
 from dataguard.lab.spy import Plan
+from dataguard.lab.trials import FORKED, Vary
+from dataguard.lab.workers import batch_size
 from dataguard.model import Undecided
 from dataguard.variants import Loader
 
@@ -25,6 +30,8 @@ BURNS = (0, 0, 3, 8)
 EPOCHS = 2
 DRAWS = ITEMS * len(BURNS)
 """Fetches of an epoch."""
+STREAMED = 16
+"""Fetches of an epoch of a stream, of one sample each where torch makes the batches."""
 
 Draws = dict[int, list[bytes]]
 """For each item, the digests of one leaf."""
@@ -46,15 +53,21 @@ class SeedTrace:
     draws: int = EPOCHS * len(BURNS)
 
 
-def run_seedings(build: Callable[..., Loader], folder: Path, workers: int, size: int) -> list[Ride]:
-    """Draw the items in one process: a worker, where the user has any."""
+def observe(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary) -> SeedTrace:
+    """Read in one process: a worker, where the user has any. Raises Undecided when the budget cuts it short."""
+    # Workers that are forked anew hear of every epoch and start at once, whatever the user's start.
+    build_one = partial(build, **FORKED) if facts.num_workers else build
+    if facts.kind == "stream":
+        return _observe_stream(partial(build_one, batch_size=1) if facts.batched else build_one, vary)
+    return vary("seedings", lambda folder: run_seedings(build_one, folder, batch_size(facts)), read_seedings)
+
+
+def run_seedings(build: Callable[..., Loader], folder: Path, size: int) -> list[Ride]:
+    """Draw the items in one process."""
 
     def schedule(inner: object, batched: bool) -> SameItems:
         return SameItems(inner, 1, ITEMS, (ITEMS,) * len(BURNS), size, batched=batched)
 
-    # Workers that are forked anew hear of every epoch and start at once, whatever the user's start.
-    fork = {"num_workers": 1, "persistent_workers": False, "multiprocessing_context": "fork"} if workers else {}
-    loader = build(**fork, schedule=schedule)
     plan = Plan(
         folder,
         pins=tuple(PIN + number for number in range(DRAWS)),
@@ -62,7 +75,7 @@ def run_seedings(build: Callable[..., Loader], folder: Path, workers: int, size:
         length=DRAWS,
         burns=tuple(burn for burn in BURNS for _ in range(ITEMS)),
     )
-    return drive(loader, plan, batches=(DRAWS,) * EPOCHS)
+    return drive(build(schedule=schedule), plan, batches=(DRAWS,) * EPOCHS)
 
 
 def read_seedings(folder: Path, rides: list[Ride] | None) -> SeedTrace:
@@ -85,14 +98,69 @@ def read_seedings(folder: Path, rides: list[Ride] | None) -> SeedTrace:
         raise Undecided("too few samples could be drawn again and again: raise --budget")
     frozen = tuple(path for path, items in as_is.items() if all(len(set(draws)) == 1 for draws in items.values()))
     return SeedTrace(
-        constant=tuple(_constant([record for record in records if isinstance(record, Seedings)])),
+        constant=_constant([record for record in records if isinstance(record, Seedings)]),
         steered=tuple(path for path in frozen if _differ(as_is[path], skipped[path])),
         plain=tuple(path for path in frozen if plain[path] and len({draws[0] for draws in as_is[path].values()}) > 1),
     )
 
 
-def _constant(fetches: Sequence[Seedings]) -> Iterable[Seeding]:
-    """The seedings that most fetches of both epochs make, always with the same seed."""
+@dataclass(frozen=True, slots=True)
+class _Streamed:
+    """The seeds that were given in two epochs of a stream, and every leaf, sample by sample; `plain` as above."""
+
+    seedings: tuple[Seedings, ...]
+    leaves: Mapping[str, Sequence[bytes]]
+    plain: frozenset[str]
+
+
+def _observe_stream(build: Callable[..., Loader], vary: Vary) -> SeedTrace:
+    """Whether a leaf is the same whatever the global generators, and another one when the constant seeds lead on."""
+
+    def look(pin: int, burn: int) -> _Streamed:
+        def run(folder: Path) -> list[Ride]:
+            pins, burns = range(pin, pin + STREAMED), (burn,) * STREAMED
+            return drive(build(), Plan(folder, pins, keep_going=True, burns=burns), batches=(STREAMED,) * EPOCHS)
+
+        return vary(("seedings", pin, burn), run, _read_stream)
+
+    one = look(PIN, 0)
+    samples = max(map(len, one.leaves.values()), default=0)
+    constant = _constant(one.seedings)
+    if not constant:
+        return SeedTrace((), (), (), samples, 1)
+    other, skipped = look(PIN + STREAMED, 0), look(PIN, BURNS[-1])
+    frozen = [path for path, series in one.leaves.items() if other.leaves.get(path) == series]
+    steered = tuple(path for path in frozen if skipped.leaves.get(path) != one.leaves[path])
+    return SeedTrace(constant, steered, tuple(path for path in frozen if path in one.plain), samples, 3)
+
+
+def _read_stream(folder: Path, rides: list[Ride] | None) -> _Streamed:
+    """Put the samples of both epochs in a row. Raises Undecided when the budget cut them short."""
+    if rides is None:
+        raise Undecided("too few samples of the stream came out: raise --budget")
+    leaves: dict[str, list[bytes]] = defaultdict(list)
+    single = set()
+    records = list(read_spools(folder))
+    for record in records:
+        # A worker reads ahead, and not always equally far.
+        if isinstance(record, SampleRecord | BatchRecord) and record.batch < STREAMED:
+            root = "sample" if isinstance(record, SampleRecord) else "batch"
+            for leaf in record.leaves:
+                leaves[root + leaf.path].append(leaf.digest)
+                single |= set() if leaf.shape else {root + leaf.path}
+    plain = frozenset(path for path in single if len(set(leaves[path])) > 1)
+    return _Streamed(tuple(record for record in records if isinstance(record, Seedings)), leaves, plain)
+
+
+def _constant(fetches: Sequence[Seedings]) -> tuple[Seeding, ...]:
+    """The seedings that most fetches of both epochs make, always with the same seed.
+
+    Of those on one line the outermost: `default_rng(0)`, and not the `PCG64(0)` that it makes.
+    """
+    return tuple({(seeding.file, seeding.line, seeding.seed): seeding for seeding in _repeated(fetches)}.values())
+
+
+def _repeated(fetches: Sequence[Seedings]) -> Iterable[Seeding]:
     by_place: dict[tuple[object, ...], list[tuple[int, Seeding]]] = defaultdict(list)
     for fetch in fetches:
         for seeding in fetch.seeds:

@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dataguard.lab.drive import Ride, drive
+from dataguard.lab.pins import PIN
 from dataguard.lab.records import Census, SampleRecord, read_spools
 from dataguard.lab.spy import Plan
+from dataguard.model import Undecided
 from dataguard.variants import Loader
 
 Identity = tuple[tuple[str, bytes], ...]
@@ -18,6 +21,48 @@ Identity = tuple[tuple[str, bytes], ...]
 
 MOMENTS = (1, 2, 3)
 """Fetches of an epoch after which generators are looked at."""
+
+
+RECOGNISED = 0.5
+"""The share of samples that differ from all others in a leaf by which they are recognised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a check asks for: what a stream yields under so many workers.
+
+    Pinned, so that random augmentation does not hide an identity: before each sample the global generators are set to
+    one state; or, with `still`, before each fetch every generator that can be found. `perturb` is the path of a
+    generator that is moved on after the first batch. `persistent` and the start `method` are the user's own where they
+    are None; `announce` tells the dataset which epoch begins. Requests that differ in `run` alone look twice.
+    """
+
+    num_workers: int
+    pin: bool
+    still: bool = False
+    perturb: str | None = None
+    persistent: bool | None = None
+    method: str | None = None
+    announce: bool = True
+    run: int = 0
+
+    def plan(self, folder: Path) -> Plan:
+        """What the spy does."""
+        return Plan(
+            folder,
+            pin_each=PIN if self.pin and not self.still else None,
+            keep_going=True,
+            census=() if self.still else MOMENTS,
+            perturb=self.perturb,
+            announce=self.announce,
+            still=((PIN,),) if self.still else (),
+        )
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The arguments of the loader that are not the user's own."""
+        other = {"persistent_workers": self.persistent, "multiprocessing_context": self.method}
+        return {"num_workers": self.num_workers, **{name: value for name, value in other.items() if value is not None}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +99,12 @@ class StreamTrace:
         pairs = zip(self.by_worker, self.again, strict=False)
         return any(first[: len(second)] != second[: len(first)] for first, second in pairs)
 
+    @property
+    def renewed(self) -> float:
+        """The share of samples with which the second epoch begins that are others than those of the first."""
+        pairs = [pair for ids in zip(self.by_worker, self.again, strict=False) for pair in zip(*ids, strict=False)]
+        return sum(first != second for first, second in pairs) / max(len(pairs), 1)
+
     def by_leaf(self, path: str) -> StreamTrace:
         """The same with samples recognised by one leaf alone."""
         by_worker = (
@@ -66,13 +117,36 @@ class StreamTrace:
         one, two = (Counter(identity for ids in trace.by_worker for identity in ids) for trace in (self, other))
         return self.ended and other.ended and one == two
 
+    def differing(self, other: StreamTrace) -> list[str]:
+        """The leaves that two runs give otherwise, in whatever order their samples come.
 
-def run_stream(build: Callable[..., Loader], num_workers: int, samples: int, seconds: float, plan: Plan) -> Ride:
-    """Iterate one epoch, of about `samples` samples from each worker at most, and the beginning of a second one."""
-    loader = build(num_workers=num_workers)
-    processes = max(num_workers, 1)
+        Where a stream goes on after what was read, a leaf that recognises samples has to come in the same order. Raises
+        Undecided when there is none.
+        """
+        pairs = {path: (self.by_leaf(path), other.by_leaf(path)) for path in dict.fromkeys((*self.paths, *other.paths))}
+        if self.ended and other.ended:
+            return [path for path, (one, two) in pairs.items() if not one.same_samples(two)]
+        alike = [path for path, (one, two) in pairs.items() if one._begins_like(two)]
+        if len(alike) < len(pairs) and not any(pairs[path][0].distinct > RECOGNISED for path in alike):
+            raise Undecided("the stream is longer than what was read, which may be in another order: raise --samples")
+        return [path for path in pairs if path not in alike]
+
+    def _begins_like(self, other: StreamTrace) -> bool:
+        """Whether each process yielded the same samples in the same order, as far as both were read."""
+        pairs = list(zip(self.by_worker, other.by_worker, strict=False))
+        return bool(pairs) and all(one[: len(two)] == two[: len(one)] for one, two in pairs)
+
+
+def run_stream(
+    build: Callable[..., Loader], folder: Path, request: Request, samples: int, seconds: float, *, again: bool = True
+) -> Ride:
+    """Iterate one epoch, of about `samples` samples from each worker at most; and `again`, to begin a second one."""
+    loader = build(**request.overrides)
+    processes = max(request.num_workers, 1)
     most = max(len(MOMENTS) + 1, -(-samples // (loader.batch_size or 1))) * processes
-    return drive(loader, plan, batches=(most, (len(MOMENTS) + 1) * processes), seconds=seconds)[0]
+    plan = request.plan(folder)
+    second = ((len(MOMENTS) + 1) * processes,) if again else ()
+    return drive(loader, plan, batches=(most, *second), seconds=seconds)[0]
 
 
 def read_stream(folder: Path, ride: Ride | None) -> StreamTrace:
