@@ -85,6 +85,7 @@ def dataguard(context: click.Context) -> int:
 @click.option("--seed", metavar="N", help=f"Seed of python, numpy and torch before the factory. {_default('seed')}")
 @click.option("--workers", metavar="N", help="Replace the loader's own num_workers.")
 @click.option("--start-method", metavar="METHOD", help=f"Replace the start method: {', '.join(START_METHODS)}.")
+@click.option("--ranks", metavar="N", help="Look at N real ranks (at most 4). [default: 2 where ranks are known of]")
 @click.option("--role", "roles", metavar="LOADER=ROLE", multiple=True, help=f"Role of a loader: {', '.join(ROLES)}.")
 @click.option("--expect", metavar="CODE=REASON", multiple=True, help="A known finding, DG401 or DG401[val], and why.")
 @click.option("--fail-on", metavar="SEVERITY", help=f"Exit with 1 from this on: {_SEVERITIES}. {_default('fail_on')}")

@@ -6,6 +6,7 @@ Standard library only.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dataguard.model import Undecided
@@ -19,22 +20,23 @@ _LONG = 16
 """Samples in a row that two workers do not yield alike by chance, if they are of some variety."""
 
 
-def find_doubles(lab: Lab, workers: int) -> tuple[StreamTrace, int]:
-    """What the workers yielded, and how much of it twice, with samples recognised by the first means that works.
+def find_doubles(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> tuple[StreamTrace, int]:
+    """What several processes yielded, and how much of it twice, compared with what one does.
 
-    That is their whole content; else that under pinned generators, which stills augmentation; else a single leaf that
-    tells samples apart. Raises Undecided when nothing does.
+    Both are called with `pin`. Samples are recognised by the first means that works: their whole content; else that
+    under pinned generators, which stills augmentation; else a single leaf that tells samples apart. Raises Undecided
+    when nothing does.
     """
-    shared, alone = lab.stream(workers, pin=False), lab.stream(0, pin=False)
+    shared, alone = several(pin=False), one(pin=False)
     known = _known(shared, alone)
     doubled = _doubled(shared, alone) if known else 0
     if doubled or (known and shared.same_samples(alone)):
         return shared, doubled
-    still, still_alone = lab.stream(workers, pin=True), lab.stream(0, pin=True)
+    still, still_alone = several(pin=True), one(pin=True)
     if _known(still, still_alone) and still_alone.distinct > 0.5:  # a process that repeats itself draws its samples
         return shared, _doubled(still, still_alone)
     leaves = [(shared.by_leaf(path), alone.by_leaf(path)) for path in alone.paths]
-    verdicts = [_doubled(one, other) for one, other in leaves if _known(one, other) and other.distinct > 0.9]
+    verdicts = [_doubled(two, other) for two, other in leaves if _known(two, other) and other.distinct > 0.9]
     if not known and not verdicts:
         raise Undecided("nothing tells which samples are the same: they are random, or all alike")
     return shared, 0 if known or 0 in verdicts else max(verdicts)

@@ -62,7 +62,7 @@ def run(check: Check, lab: Lab, loader: str) -> Result:
 
 def _options(settings: Settings) -> str:
     """What the settings changed about the loader, as options of a scan."""
-    asked = {"workers": settings.workers, "start-method": settings.start_method}
+    asked = {"workers": settings.workers, "start-method": settings.start_method, "ranks": settings.ranks}
     return "".join(f" --{name} {value}" for name, value in asked.items() if value is not None)
 
 

@@ -51,6 +51,7 @@ OPTIONS = (
     Option("dataguard-seed", "seed", "text", "N", "seed python, numpy and torch with N before the factory is called"),
     Option("dataguard-workers", "workers", "text", "N", "use N workers instead of the loader's own num_workers"),
     Option("dataguard-start-method", "start_method", "text", "METHOD", "by fork, spawn, forkserver, or all in turn"),
+    Option("dataguard-ranks", "ranks", "text", "N", "look at N real ranks, also where the loader knows of none"),
     Option("dataguard-fail-on", "fail_on", "text", "SEVERITY", "fail from this severity on: error, warning or note"),
     Option("dataguard-role", "roles", "pairs", "NAME=ROLE", "the loader NAME is for train, val or test"),
     Option("dataguard-expect", "expect", "pairs", "CODE=REASON", "CODE or CODE[loader] is known to fail: xfail"),

@@ -39,7 +39,7 @@ CONTRACT_KEYS = (
     "deterministic",
     "key",
 )
-RESERVED = ("ranks", "checks", "contract")
+RESERVED = ("checks", "contract")
 """Keys that are accepted and validated for shape, and that no check of this version reads."""
 
 
@@ -66,6 +66,7 @@ class Settings:
     start_method: str | None = None
     """Replaces the loader's own multiprocessing start method: fork, spawn or forkserver; `all` tries every one."""
     ranks: int | None = None
+    """How many real ranks to look at; None means two, where the loader knows of ranks."""
     checks: str | None = None
     fail_on: Severity = Severity.WARNING
     """The mildest severity that makes the exit code 1."""

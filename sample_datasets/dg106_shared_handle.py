@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
@@ -165,6 +166,64 @@ def bad_three_workers() -> DataLoader[Any]:
     return loader(read, num_workers=3, persistent_workers=True, shuffle=True)
 
 
+class Paged:
+    """Reads the pages of a TIFF file that it holds open, as microscopes write them."""
+
+    def __init__(self) -> None:
+        content = RECORDS.read_bytes()
+        pages = [Image.frombytes("L", (16, 48), content[number * SIZE :][:SIZE]) for number in range(COUNT)]
+        file = temporary()
+        pages[0].save(file, "TIFF", save_all=True, append_images=pages[1:])
+        self.pages = Image.open(file)
+
+    def __call__(self, number: int) -> bytes:
+        self.pages.seek(number)
+        return self.pages.tobytes()
+
+
+def bad_pages() -> DataLoader[Any]:
+    """Both workers read pages of one image file."""
+    return loader(Paged())
+
+
+class Headed:
+    """Holds a file for each record, and has read its first bytes: what follows lies in a buffer by then."""
+
+    def __init__(self, buffering: int) -> None:
+        self.files = [RECORDS.open("rb", buffering=buffering) for _ in range(COUNT)]
+        self.heads = [file.read(4) for file in self.files]
+
+    def __call__(self, number: int) -> bytes:
+        file = self.files[number]
+        file.seek(4)
+        content = file.read()
+        return content[-SIZE - number :][:SIZE].ljust(SIZE, b"\0")
+
+
+def bad_headed() -> DataLoader[Any]:
+    """A worker has its own copy of the buffer, but goes on reading where another one ended in an earlier epoch."""
+    return loader(Headed(buffering=-1), persistent_workers=True, shuffle=True)
+
+
+class LockedInVain(SeekAndRead):
+    """Reads under a lock that belongs to the open file, which the workers share: none ever waits."""
+
+    def __init__(self) -> None:
+        super().__init__(RECORDS.open("rb", buffering=0))
+
+    def __call__(self, number: int) -> bytes:
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+        try:
+            return super().__call__(number)
+        finally:
+            fcntl.flock(self.file, fcntl.LOCK_UN)
+
+
+def bad_locked() -> DataLoader[Any]:
+    """A lock that a process does not take for itself alone."""
+    return loader(LockedInVain())
+
+
 class OnFirstUse:
     """Opens the file when it is first read, hence in each worker."""
 
@@ -286,6 +345,33 @@ class Mapped:
 def good_memmap() -> DataLoader[Any]:
     """A memory map has no offset."""
     return loader(Mapped())
+
+
+def good_headed() -> DataLoader[Any]:
+    """Without a buffer every read goes by the offset that was just set."""
+    return loader(Headed(buffering=0))
+
+
+def good_headed_kept() -> DataLoader[Any]:
+    """Workers that live on, in an order that stays the same, read the same files in every epoch."""
+    return loader(Headed(buffering=-1), persistent_workers=True)
+
+
+class FileLockedApart(SeekAndRead):
+    """Reads under a lock on a file that each worker opens for itself, without a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__(RECORDS.open("rb", buffering=0))
+
+    def __call__(self, number: int) -> bytes:
+        with Path(__file__).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return super().__call__(number)
+
+
+def good_file_locked_apart() -> DataLoader[Any]:
+    """A lock on an open file of their own keeps workers apart."""
+    return loader(FileLockedApart())
 
 
 class ManyFiles:

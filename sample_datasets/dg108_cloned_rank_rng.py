@@ -5,6 +5,7 @@ A factory that takes `rank` and `world_size` is called in real processes of one 
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,33 @@ def bad_overlap(rank: int, world_size: int) -> DataLoader[Any]:
 def bad_held(rank: int, world_size: int) -> DataLoader[Any]:
     """A transform holds a generator that is seeded alike on every rank, and reads in the main process."""
     return loader(Pictures(transform=Brighten(np.random.default_rng(0))), rank, world_size, num_workers=0)
+
+
+def bad_environment() -> DataLoader[Any]:
+    """A script that reads its rank from the environment, and seeds one constant."""
+    torch.manual_seed(42)
+    return loader(Pictures(transform=brighten), int(os.environ.get("RANK", "0")), int(os.getenv("WORLD_SIZE", "1")))
+
+
+def bad_group() -> DataLoader[Any]:
+    """A script that asks the group for its rank, and seeds one constant."""
+    torch.manual_seed(42)
+    joined = dist.is_available() and dist.is_initialized()
+    rank, world_size = (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)
+    return loader(Pictures(transform=brighten), rank, world_size)
+
+
+def good_environment() -> DataLoader[Any]:
+    """A script that reads its rank from the environment, and seeds by it."""
+    rank = int(os.environ.get("RANK", "0"))
+    torch.manual_seed(42 + 1000 * rank)
+    return loader(Pictures(transform=brighten), rank, int(os.environ.get("WORLD_SIZE", "1")))
+
+
+def good_one_process() -> DataLoader[Any]:
+    """A script that knows nothing of ranks, and seeds a constant."""
+    torch.manual_seed(42)
+    return DataLoader(Pictures(transform=brighten), batch_size=4, num_workers=2)
 
 
 def good(rank: int, world_size: int) -> DataLoader[Any]:

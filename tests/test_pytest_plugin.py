@@ -407,6 +407,7 @@ VALUES: Sequence[tuple[str, str, str, object]] = [
     ("seed", "7", "seed = 3", 7),
     ("workers", "4", "workers = 3", 4),
     ("start_method", "spawn", "start_method = 'fork'", "spawn"),
+    ("ranks", "2", "ranks = 3", 2),
     ("fail_on", "error", "fail_on = 'note'", "error"),
     ("roles", "a=val", "roles = {a = 'train'}", {"a": "val"}),
     ("expect", "DG101[a]=x = y", "expect = {\"DG101[a]\" = 'old'}", {"DG101[a]": "x = y"}),

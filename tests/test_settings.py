@@ -251,13 +251,13 @@ REACHED = {
     "seed": (["a:x", "--seed", "5"], 5),
     "workers": (["a:x", "--workers", "0"], 0),
     "start_method": (["a:x", "--start-method", "spawn"], "spawn"),
+    "ranks": (["a:x", "--ranks", "3"], 3),
     "fail_on": (["a:x", "--fail-on", "error"], Severity.ERROR),
     "expect": (["a:x", "--expect", "DG401[val]=a = b", "--expect", "DG101=c"], {"DG401[val]": "a = b", "DG101": "c"}),
     "roles": (["a:x", "--role", "a=train", "--role", "b = val"], {"a": "train", "b": "val"}),
 }
 """How each setting is spelled on the command line."""
 FILES_ONLY = {
-    "ranks": "no check of this version reads it",
     "checks": "no check of this version reads it",
     "contract": "a table of many shapes: a file says it better than an option",
 }

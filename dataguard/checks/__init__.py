@@ -14,6 +14,10 @@ from dataguard.checks.dg106_shared_handle import dg106_shared_handle
 from dataguard.checks.dg107_deaf_workers import dg107_deaf_workers
 from dataguard.checks.dg108_cloned_rank_rng import dg108_cloned_rank_rng
 from dataguard.checks.dg201_unsharded_workers import dg201_unsharded_workers
+from dataguard.checks.dg202_unsharded_ranks import dg202_unsharded_ranks
+from dataguard.checks.dg203_uneven_ranks import dg203_uneven_ranks
+from dataguard.checks.dg206_replayed_order import dg206_replayed_order
+from dataguard.checks.dg210_padded_evaluation import dg210_padded_evaluation
 from dataguard.checks.dg301_overlong_len import dg301_overlong_len
 from dataguard.checks.dg302_endless_index import dg302_endless_index
 from dataguard.checks.dg401_ragged_collate import dg401_ragged_collate
@@ -35,6 +39,10 @@ CATALOGUE: tuple[Check, ...] = (
     dg107_deaf_workers,
     dg108_cloned_rank_rng,
     dg201_unsharded_workers,
+    dg202_unsharded_ranks,
+    dg203_uneven_ranks,
+    dg206_replayed_order,
+    dg210_padded_evaluation,
     dg301_overlong_len,
     dg302_endless_index,
     dg401_ragged_collate,

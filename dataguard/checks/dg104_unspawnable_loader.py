@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dataguard.incident import Incident, LoaderFailed, LoaderUnspawnable
+from dataguard.incident import Incident, LoaderFailed, LoaderHung, LoaderUnspawnable
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, check, known
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ def dg104_unspawnable_loader(lab: Lab) -> Judgement:
     try:
         exercised = lab.epoch.exercised
     except LoaderUnspawnable as failure:
+        if isinstance(failure.__cause__, LoaderHung) and failure.incident.worker is None:
+            reason = f"{failure.incident.headline} while workers were started by {lab.facts.start_method}"
+            raise Undecided(f"{reason}, which takes long where much is imported: raise --timeout") from failure
         yield _finding(lab, failure.incident)
         return Looked({})
     return Looked({unit: count for unit, count in exercised.items() if unit != "batches"})

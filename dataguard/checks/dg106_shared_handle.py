@@ -38,8 +38,8 @@ def dg106_shared_handle(lab: Lab) -> Judgement:
         exercised = {unit: count for unit, count in lab.epoch.exercised.items() if unit != "batches"}
     handles = _look(lab)
     note = None
-    if handles.moved:
-        exercised = {"samples": handles.samples, "workers": handles.workers, "files": len(handles.moved)}
+    if handles.workers:
+        exercised = {"samples": handles.samples, "workers": handles.workers}
     if handles.at_risk:
         yield _finding(handles, _incident(lab))
     elif handles.moved:
@@ -58,20 +58,21 @@ def _look(lab: Lab) -> Handles:
 def _latent(lab: Lab) -> str:
     """What more workers would meet: said, but not held against a loader that has none."""
     try:
-        shared = lab.handles.shared if lab.facts.start_method == "fork" else ()
+        shared = [file for file in lab.handles.shared if file.readers > 1 and lab.facts.start_method == "fork"]
     except (LoaderFailed, NotApplicable, Undecided):  # the user's code ended the attempt; it says nothing of a file
         return ""
     return f"; several forked workers may share that of {_called(shared)}" if shared else ""
 
 
 def _finding(handles: Handles, incident_headline: str | None) -> Finding:
-    file, before, after = handles.moved[0]
+    moved = handles.moved or handles.later
+    file, before, after = moved[0]
     first = handles.wrong[0] if handles.wrong else None
     exception = handles.raised.headline if handles.raised else incident_headline
     outcome = f": {len(handles.wrong)} of {handles.samples} samples came out wrong" if first else ""
     outcome = outcome or (f": {exception}" if exception else "")
     evidence = {
-        "files": sorted({one.file for one, _, _ in handles.moved}),
+        "files": sorted({one.file for one, _, _ in moved}),
         "offset seen by the main process": f"{before}, then {after}" if before != after else None,
         "samples wrong": f"{len(handles.wrong)} of {handles.samples}" if first else None,
         "first": f"{first.leaf} of index {first.index} in worker {first.worker}" if first else None,

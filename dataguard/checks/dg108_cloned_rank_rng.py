@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, Judgement, Looked, Severity, check, known
@@ -24,8 +26,9 @@ def dg108_cloned_rank_rng(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader
         https://docs.pytorch.org/docs/stable/elastic/run.html
     """
-    draws, repeat = find_repeat(lab.same_on_ranks, _ranks)
-    each = draws.workers // 2
+    world = lab.ranks.world
+    draws, repeat = find_repeat(lab.ranks.same_items, partial(_pairs, world))
+    each = draws.workers // world
     if repeat:
         shown = ", ".join(draws.shown[:4]) + (", ..." if draws.items > 4 else "")
         one, two = (_words(seat, each, lab) for seat in (repeat.one, repeat.two))
@@ -36,14 +39,15 @@ def dg108_cloned_rank_rng(lab: Lab) -> Judgement:
             evidence=known({**repeat.evidence, "fix here": None}),
             at=repeat.at,
         )
-    return Looked({"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": 2})
+    return Looked({"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": world})
 
 
-def _ranks(draws: SameItems) -> Pairs:
-    """Every worker of rank 0 with every worker of rank 1, in the first epoch, those of one number first."""
-    each = draws.workers // 2
-    pairs = [((one, 0), (each + two, 0)) for one in range(each) for two in range(each)]
-    return sorted(pairs, key=lambda pair: pair[1][0] - pair[0][0] != each)
+def _pairs(world: int, draws: SameItems) -> Pairs:
+    """Every worker of each rank with every worker of the later ones, in the first epoch, those of one number first."""
+    each = draws.workers // world
+    seats = combinations(range(draws.workers), 2)
+    pairs = [((one, 0), (two, 0)) for one, two in seats if one // each != two // each]
+    return sorted(pairs, key=lambda pair: (pair[1][0] - pair[0][0]) % each != 0)
 
 
 def _words(seat: Seat, each: int, lab: Lab) -> str:

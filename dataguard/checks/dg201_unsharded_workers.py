@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.doubles import find_doubles, made_up
@@ -25,7 +26,7 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
         raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
     asked = lab.facts.num_workers
     workers = max(asked, 2)
-    shared, doubled = find_doubles(lab, workers)
+    shared, doubled = find_doubles(partial(lab.stream, workers), partial(lab.stream, 0))
     if asked < 2:
         latent = (
             "; two workers would each read everything: shard by get_worker_info() before raising it" if doubled else ""

@@ -9,16 +9,28 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dataguard.incident import Incident, LoaderFailed, LoaderInterleaved, LoaderRaised, LoaderUnspawnable
-from dataguard.lab import batches, handles, passes, pickling, protocol, rank_items, seedings, streams, workers
+from dataguard.lab import (
+    batches,
+    caches,
+    carryover,
+    handles,
+    inits,
+    orders,
+    passes,
+    pickling,
+    protocol,
+    seedings,
+    streams,
+    workers,
+)
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.memory import Memory
-from dataguard.lab.pins import PIN
-from dataguard.lab.spy import Plan
+from dataguard.lab.rankwise import Ranks
+from dataguard.lab.records import Seedings
 from dataguard.lab.survey import requested
 from dataguard.machine import Machine
 from dataguard.model import NotApplicable, Undecided
@@ -48,6 +60,7 @@ class Lab:
         self._facts = facts
         self._memory = Memory(settings, folder)
         self._observe = self._memory.observe
+        self.ranks = Ranks(self)
 
     @property
     def facts(self) -> LoaderFacts:
@@ -112,7 +125,7 @@ class Lab:
     @property
     def handles(self) -> handles.Handles:
         """Which files several forked workers read through one offset, and what comes of it (map-style only)."""
-        self._need_map("the samples of a stream cannot be read again one by one")
+        self.need_map("the samples of a stream cannot be read again one by one")
         workers = min(max(self.facts.num_workers, 2), handles.MOST_WORKERS)
         alone: handles.Alone = self._observe(
             "alone", lambda folder: handles.read_alone(self.build(num_workers=0), folder, workers)
@@ -145,7 +158,7 @@ class Lab:
         return self._ends()
 
     def _ends(self) -> protocol.Ends:
-        self._need_map("a stream has no indices")
+        self.need_map("a stream has no indices")
         try:
             return self._observe("ends", lambda folder: protocol.probe_ends(self.build(), folder))
         except LoaderFailed as failure:
@@ -166,98 +179,83 @@ class Lab:
                 continue
         return found
 
-    def same_items(
-        self,
-        effort: int = 0,
-        num_workers: int | None = None,
-        *,
-        settled: bool = False,
-        reseed: tuple[str, ...] = (),
-        persistent: bool | None = None,
-        method: str | None = None,
-        announce: bool = True,
-    ) -> workers.SameItems:
+    def same_items(self, effort: int = 0, num_workers: int | None = None, **asked: Any) -> workers.SameItems:
         """The same items drawn repeatedly in every worker over two epochs; the arguments are those of `Request`."""
-        self._need_map("workers of a stream get other samples, so that their draws cannot be compared item by item")
-        request = workers.Request(effort, num_workers, settled, reseed, persistent, method, announce)
-        shape = workers.shape_of(self.facts, request, self.epoch.seconds_per_sample, self._memory.left)
-        return self._vary(
+        self.need_map("workers of a stream get other samples, so that their draws cannot be compared item by item")
+        request = workers.Request(effort, num_workers, **asked)
+        if request.apart:  # it only makes sure of a generator, and must leave time for other verdicts
+            self._memory.afford(2 * self.same_items(effort, num_workers).seconds)
+        shape = self.shape(request)
+        return self.vary(
             request,
             lambda folder: workers.run_same_items(self.build, folder, shape),
             lambda folder, answer: workers.read_same_items(folder, answer, shape),
         )
 
-    def same_on_ranks(
-        self, effort: int = 0, *, settled: bool = False, reseed: tuple[str, ...] = ()
-    ) -> workers.SameItems:
-        """Like `same_items`, in two real ranks; the workers of rank 1 are counted on from those of rank 0."""
-        if not self.target.takes("rank", "world_size"):
-            raise NotApplicable("the factory takes neither rank nor world_size: it knows of one process only")
-        self._need_map("ranks of a stream may have to draw alike, to agree on who reads what")
-        seats = min(self.facts.num_workers, 1 if self.facts.spawns else rank_items.WORKERS)
-        request = workers.Request(effort, seats, settled, reseed)
-        shape = workers.shape_of(self.facts, request, self.epoch.seconds_per_sample, self._memory.left)
-        shape = replace(shape, epochs=1)
-        return self._vary(
-            ("ranks", request),
-            lambda folder: rank_items.run_rank_items(self.build, folder, shape, seats),
-            lambda folder, rides: rank_items.read_rank_items(folder, rides, shape),
+    def shape(self, request: workers.Request) -> workers.Shape:
+        """How much to draw for a request in the time that is left."""
+        return workers.shape_of(self.facts, request, self.epoch.seconds_per_sample, self._memory.left)
+
+    @property
+    def orders(self) -> orders.Orders:
+        """In which order the loader asks for its samples in three epochs (map-style only)."""
+        self.need_map("a stream has no sampler")
+        drawn: orders.Orders = self.vary("orders", lambda _: orders.run_orders(self.build), lambda _, answer: answer)
+        return drawn
+
+    def first_seeds(self, libraries: tuple[str, ...] = ()) -> tuple[Seedings, ...]:
+        """The seeds that workers give to generators until their first batch is there; see `inits.run_first_seeds`."""
+        return self.vary(
+            ("first seeds", libraries),
+            lambda folder: inits.run_first_seeds(self.build, folder, self.facts, libraries),
+            inits.read_first_seeds,
         )
 
     @property
     def seedings(self) -> seedings.SeedTrace:
         """Which generators are seeded with a constant for every sample, and what hangs on them."""
-        self._need_map("the samples of a stream cannot be drawn again one by one")
-        needed = seedings.DRAWS * seedings.EPOCHS * self.epoch.seconds_per_sample
-        if needed > max(self._memory.left, 0) / 3:
-            raise Undecided(f"drawing samples again and again takes {needed:.0f} s: raise --budget")
-        size = workers.batch_size(self.facts)
-        return self._vary(
-            "seedings",
-            lambda folder: seedings.run_seedings(self.build, folder, self.facts.num_workers, size),
-            seedings.read_seedings,
-        )
+        self._memory.afford(seedings.DRAWS * seedings.EPOCHS * self.epoch.seconds_per_sample)
+        return seedings.observe(self.facts, self.build, self.vary)
+
+    @property
+    def caches(self) -> caches.Caches:
+        """Which leaves hold what was drawn at the first read of their index (map-style only)."""
+        self.need_map("the samples of a stream cannot be read again one by one")
+        self._memory.afford(caches.READS * self.epoch.seconds_per_sample)
+        return caches.observe(self.facts, self.build, self.vary)
+
+    @property
+    def carryover(self) -> carryover.Carryover:
+        """What reading leaves behind for later reads, and the user's own workers lose."""
+        self._memory.afford(carryover.READS * workers.batch_size(self.facts) * self.epoch.seconds_per_sample)
+        return carryover.observe(self.facts, self.build, self.vary, self.stream)
 
     @property
     def collating(self) -> batches.CollateTrials:
         """What collate_fn makes of the most different samples that were seen, two at a time."""
-        self._need_map("a stream's samples cannot be put together at will")
+        self.need_map("a stream's samples cannot be put together at will")
         if not self.facts.batched:
             raise NotApplicable("automatic batching is off (batch_size=None): nothing is collated")
         trials = batches.choose_trials(self.epoch)
         # However workers start, they collate alike, and a forked one is there at once.
         build = functools.partial(self.build, multiprocessing_context="fork") if self.facts.spawns else self.build
-        return self._vary(
+        return self.vary(
             "collating",
             lambda folder: batches.run_trials(build, folder, trials, min(self.facts.num_workers, 1)),
             lambda folder, answer: batches.read_trials(folder, trials),
         )
 
-    def stream(
-        self,
-        num_workers: int,
-        *,
-        pin: bool,
-        perturb: str | None = None,
-        persistent: bool | None = None,
-        announce: bool = True,
-    ) -> streams.StreamTrace:
-        """What a stream yields under so many workers.
-
-        Pinned, so that random augmentation does not hide an identity; `perturb` is the path of a generator that is
-        moved on after the first batch; `persistent` and `announce` as in `same_items`.
-        """
+    def stream(self, num_workers: int, *, pin: bool, **asked: Any) -> streams.StreamTrace:
+        """What a stream yields under so many workers; the arguments are those of `streams.Request`."""
         if self.facts.kind != "stream":
             raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
+        request = streams.Request(num_workers, pin, **asked)
         samples, seconds = self.settings.samples, 0.1 * self.settings.budget
-
-        def run(folder: Path) -> Any:
-            pin_each, census = PIN if pin else None, streams.MOMENTS
-            plan = Plan(folder, pin_each=pin_each, keep_going=True, census=census, perturb=perturb, announce=announce)
-            asked: dict[str, Any] = {} if persistent is None else {"persistent_workers": persistent}
-            return streams.run_stream(functools.partial(self.build, **asked), num_workers, samples, seconds, plan)
-
-        return self._vary(("stream", num_workers, pin, perturb, persistent, announce), run, streams.read_stream)
+        return self.vary(
+            request,
+            lambda folder: streams.run_stream(self.build, folder, request, samples, seconds),
+            streams.read_stream,
+        )
 
     def build(self, place: Mapping[str, int] | None = None, **overrides: Any) -> Loader:
         """Build the loader afresh in this process, with what the settings ask for and these overrides.
@@ -284,11 +282,12 @@ class Lab:
     def _build_line(self) -> str:
         return f"load({self.target.spelling!r}).build({self.facts.name!r})"
 
-    def _need_map(self, reason: str) -> None:
+    def need_map(self, reason: str) -> None:
+        """Raise NotApplicable, for this reason, when the dataset is a stream."""
         if self.facts.kind != "map":
             raise NotApplicable(reason)
 
-    def _vary(self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], T]) -> T:
+    def vary(self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], T]) -> T:
         """Observe the loader under settings that are not its own: what fails only then says nothing against it."""
         self.epoch  # noqa: B018 - what fails as it is, fails once
         try:

@@ -92,7 +92,9 @@ def _ride(iterator: Iterator[Any], watcher: Watcher, batches: int | None, second
 
 def announce_epoch(loader: Loader, epoch: int) -> None:
     """Tell sampler and dataset which epoch begins, as trainers do."""
-    for holder in (loader, loader.sampler, loader.batch_sampler, loader.dataset):
+    inside = getattr(loader.batch_sampler, "sampler", None)
+    holders = (loader, loader.sampler, loader.batch_sampler, inside, loader.dataset)
+    for holder in {id(holder): holder for holder in holders}.values():
         announce = getattr(holder, "set_epoch", None)
         if callable(announce):
             announce(epoch)

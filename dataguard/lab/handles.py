@@ -1,7 +1,8 @@
 """Files opened before the fork: which of them several workers read through one description, and so one offset.
 
 Items are first read in one process, to learn what they hold and which descriptions they move; then by several workers
-at once, which may move the same ones and so take each other's bytes.
+at once, which may move the same ones and so take each other's bytes. Files that only one worker reads are read once
+more, by another one: it finds the offset where the first left it, and not where the main process believes it to be.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import multiprocessing
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -37,20 +38,22 @@ SECONDS = 0.6
 
 Leaves = Mapping[str, bytes]
 """The digest of each leaf of a sample, by its path."""
+Moved = tuple[OpenFile, int, int]
+"""A file with two of its offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
     """What reading in one process told.
 
-    `shared` are the files that items of at least two workers read; `dealt` the items of each worker, and `leaves` what
-    every item holds alike each time; `opened` counts the files that were open.
+    `shared` are the files whose offset the items move; `dealt` the items of each worker, and `leaves` what every item
+    holds alike each time; `reordered` tells whether the order is another one when it is drawn again.
     """
 
     shared: tuple[OpenFile, ...]
-    dealt: tuple[tuple[Index, ...], ...]
-    leaves: Mapping[Index, Leaves]
-    opened: int
+    dealt: tuple[tuple[Index, ...], ...] = ()
+    leaves: Mapping[Index, Leaves] = field(default_factory=dict)
+    reordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +69,15 @@ class Wrong:
 class Handles:
     """What reading by several workers at once told.
 
-    `shared` are the files that the items of several workers read, as seen in one process. `moved` are those whose
-    offset the workers really moved, with two offsets that the main process saw. `raised` is what only reading together
-    raised. `locked` tells that workers took a lock between processes meanwhile.
+    `shared` are the files that the items read, as seen in one process. `moved` are those that several workers read
+    and whose offset they really moved, with two offsets that the main process saw; `later` are the ones that a worker
+    reads after another one has. `raised` is what only reading by workers raised. `locked` tells that they took a lock
+    between processes meanwhile.
     """
 
     shared: tuple[OpenFile, ...] = ()
-    moved: tuple[tuple[OpenFile, int, int], ...] = ()
+    moved: tuple[Moved, ...] = ()
+    later: tuple[Moved, ...] = ()
     workers: int = 0
     samples: int = 0
     wrong: tuple[Wrong, ...] = ()
@@ -81,15 +86,18 @@ class Handles:
 
     @property
     def at_risk(self) -> bool:
-        """Whether workers take each other's bytes, or will."""
-        return bool(self.moved) and (not self.locked or bool(self.wrong) or self.raised is not None)
+        """Whether workers take each other's bytes, or will. One after the other they do so only where it shows."""
+        if self.wrong or self.raised is not None:
+            return bool(self.moved or self.later)
+        return bool(self.moved) and not self.locked
 
 
 def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
     """Read some items in this process, as they would be dealt to so many workers."""
     files = open_files(folder.parent)
     if not files:
-        return Alone((), (), {}, 0)
+        return Alone(())
+    files = with_holders(files, _roots(loader))  # before reading, which may pass them on to other holders
     dealt = _deal(loader, workers)
     reader = _Reader(loader.dataset, BlackBox(folder / "blackbox"), time.monotonic() + SECONDS)
     start = [file.offset() for file in files]
@@ -119,26 +127,31 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
                 movers[file].add(worker)
             else:
                 file.put(before)
-    shared = [file for file in files if len(movers[file]) > 1 and not file.is_written()]
-    shared = with_holders(shared, _roots(loader)) if shared else []
+    shared = [replace(file, readers=len(movers[file])) for file in files if movers[file] and not file.is_written()]
     for file, offset in zip(files, start, strict=True):
         file.put(offset)  # the user's module may have opened it: then later observations share it
     kept = tuple(tuple(index for index in items if index in leaves) for items in dealt)
-    return Alone(tuple(shared), kept, leaves, len(files))
+    return Alone(tuple(shared), kept, leaves, reordered=_deal(loader, workers) != dealt)
 
 
 def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Handles:
-    """Read the same items in forked workers, each always the ones that it was dealt; watch the offsets meanwhile."""
-    workers = len(alone.dealt)
-    schedules: list[Dealt] = []
+    """Read the same items in forked workers, each always the ones that it was dealt; watch the offsets meanwhile.
 
-    def schedule(inner: Any, batched: bool) -> Dealt:
-        schedules.append(Dealt(inner, alone.dealt, MOST_OF_A_BATCH, batched=batched))
+    Where some files are read by one worker only, an epoch follows in which the items are dealt to other workers, as
+    it happens in training unless the same ones live on with the same order.
+    """
+    workers = len(alone.dealt)
+    schedules: list[_HandedOn] = []
+
+    def schedule(inner: Any, batched: bool) -> _HandedOn:
+        schedules.append(_HandedOn(inner, alone.dealt, MOST_OF_A_BATCH, batched=batched))
         return schedules[-1]
 
+    apart = any(file.readers == 1 for file in alone.shared)
+    passed_on = apart and (alone.reordered or not build(num_workers=workers).persistent_workers)
     loader = build(num_workers=workers, in_order=True, persistent_workers=False, schedule=schedule)
-    files = with_holders(open_files(folder.parent), _roots(loader))
-    files = [file for file in files if any(file.is_same(one) for one in alone.shared)]
+    opened = with_holders(open_files(folder.parent), _roots(loader))
+    files = [replace(file, readers=one.readers) for one in alone.shared for file in opened if file.is_same(one)]
     start = [file.offset() for file in files]
     seen: list[set[int]] = [set() for _ in files]
 
@@ -149,17 +162,19 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Ha
     for dealing in schedules:
         dealing.look = look
     watch = LockWatch()
-    raised = _drive(loader, Plan(folder, pin_each=PIN, keep_going=True), None)
+    raised = _drive(loader, Plan(folder, pin_each=PIN, keep_going=True), (None, None) if passed_on else (None,))
     look()
-    moved = []
+    moved: list[Moved] = []
     for file, offset, offsets in zip(files, start, seen, strict=True):
         others = offsets - {offset}
-        if not others and not watch.taken:
+        if not others and not watch.taken and file.readers > 1:
             others = _far_moves(loader, folder, file)
         if others and not file.is_written():
             moved.append((file, offset, max(others)))
         file.put(offset)
-    return Handles(alone.shared, tuple(moved), workers, raised=raised, locked=watch.taken)
+    at_once = tuple(one for one in moved if one[0].readers > 1)
+    later = tuple(one for one in moved if one[0].readers == 1)
+    return Handles(alone.shared, at_once, later, workers, raised=raised, locked=watch.taken)
 
 
 def read_together(folder: Path, seen: Handles | None, alone: Alone) -> Handles:
@@ -170,11 +185,11 @@ def read_together(folder: Path, seen: Handles | None, alone: Alone) -> Handles:
     return replace(seen, samples=len(records), wrong=tuple(_wrong(records, alone.leaves)))
 
 
-def _drive(loader: Loader, plan: Plan, batches: int | None) -> Incident | None:
-    """Read for some time; tells what the workers raised, if they did."""
+def _drive(loader: Loader, plan: Plan, batches: Sequence[int | None]) -> Incident | None:
+    """Read epochs of so many batches, each for some time; tells what the workers raised, if they did."""
     before = {process.pid for process in multiprocessing.active_children()}
     try:
-        drive(loader, plan, batches=(batches,), seconds=SECONDS)
+        drive(loader, plan, batches=batches, seconds=SECONDS)
     except LoaderFailed as failure:
         # Shutting an iterator down while it is garbage takes torch seconds, unless its workers are gone.
         for process in multiprocessing.active_children():
@@ -189,7 +204,7 @@ def _far_moves(loader: Loader, folder: Path, file: OpenFile) -> set[int]:
     apart = folder / f"far{file.descriptor}"
     apart.mkdir()
     far = file.put_far()
-    _drive(loader, Plan(apart, keep_going=True), 2 * loader.num_workers)  # what it raises is known already
+    _drive(loader, Plan(apart, keep_going=True), (2 * loader.num_workers,))  # what it raises is known already
     return {file.offset()} - {far}
 
 
@@ -232,6 +247,18 @@ def _in_turn(dealt: Sequence[Sequence[Any]]) -> Iterator[tuple[int, Any]]:
 
 def _roots(loader: Loader) -> dict[str, Any]:
     return {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "worker_init_fn": loader.worker_init_fn}
+
+
+class _HandedOn(Dealt):
+    """Deals to each worker, in every further epoch, what another one was dealt before."""
+
+    _begun = False
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._begun:
+            self.dealt = [*self.dealt[1:], self.dealt[0]]
+        self._begun = True
+        return super().__iter__()
 
 
 class _Reader:

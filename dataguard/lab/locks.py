@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import gc
 import mmap
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.managers import BaseProxy
 from multiprocessing.synchronize import SemLock
+from pathlib import Path
 from typing import Any
 
 
@@ -22,6 +25,7 @@ class LockWatch:
     def __init__(self) -> None:
         self._seen = mmap.mmap(-1, 1)  # shared with forks
         self._parent = os.getpid()
+        self._open = dict(_open_descriptors())
         for thing in gc.get_objects():
             # Never isinstance: it asks for __class__, which may be user code.
             if issubclass(type(thing), SemLock) and "_semlock" in vars(thing):
@@ -46,9 +50,26 @@ class LockWatch:
         if os.getpid() != self._parent:
             self._seen[0] = 1
 
-    def _hear(self, event: str, _: Any) -> None:
-        if event in ("fcntl.lockf", "fcntl.flock"):
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in ("fcntl.lockf", "fcntl.flock"):
+            return
+        descriptor, operation = arguments[:2]
+        # flock belongs to the open file: one that was opened before the fork is locked for all who share it at once.
+        shared = event == "fcntl.flock" and self._open.get(descriptor, 0) == _identity(descriptor)
+        if operation & fcntl.LOCK_EX and not shared:
             self._note()
+
+
+def _open_descriptors() -> Iterator[tuple[int, object]]:
+    """The descriptors of this process, each with what tells its file from others."""
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself
+            yield int(entry.name), _identity(int(entry.name))
+
+
+def _identity(descriptor: int) -> object:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
 
 
 class _Noted:

@@ -17,7 +17,6 @@ from dataguard.model import Undecided
 from dataguard.odds import Groups
 from dataguard.variants import Loader
 
-RANKS = 2
 WORKERS = 2
 """Workers of each rank at most."""
 
@@ -33,7 +32,9 @@ class _Common(Schedule):
         return iter(range(min(max(own, default=-1) + 1, self.items)) if whole else own)
 
 
-def run_rank_items(build: Callable[..., Loader], folder: Path, shape: Shape, workers: int) -> list[list[Ride]]:
+def run_rank_items(
+    build: Callable[..., Loader], folder: Path, shape: Shape, workers: int, world: int
+) -> list[list[Ride]]:
     """Run the schedule on every rank at once; `workers` is 0 where a rank reads in its main process."""
 
     def ride(rank: Rank) -> list[Ride]:
@@ -41,7 +42,7 @@ def run_rank_items(build: Callable[..., Loader], folder: Path, shape: Shape, wor
         own = build_here if workers else lambda **overrides: build_here(**{**overrides, "num_workers": 0})
         return run_same_items(own, rank.folder, shape, _Common)
 
-    return run_ranks(RANKS, folder, ride)
+    return run_ranks(world, folder, ride)
 
 
 def read_rank_items(folder: Path, rides: list[list[Ride]] | None, shape: Shape) -> SameItems:

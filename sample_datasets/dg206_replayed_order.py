@@ -1,0 +1,193 @@
+"""DG206 replayed-order: the sampler shuffles, but into the same order in every epoch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sized
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    Sampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+from sample_datasets._parts import Pictures
+
+
+def loader(sampler: Any = None, **settings: Any) -> DataLoader[Any]:
+    """A loader of thirty pictures in the sampler's order."""
+    return DataLoader(Pictures(30), sampler=sampler, **{"batch_size": 4, "num_workers": 2, **settings})
+
+
+class Shuffled(Sampler[int]):
+    """All indices in random order, from a generator that is made in every epoch."""
+
+    def __init__(self, data: Sized) -> None:
+        self.data = data
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator()
+        generator.manual_seed(self.seed())
+        yield from torch.randperm(len(self.data), generator=generator).tolist()
+
+    def seed(self) -> int:
+        """The seed of an epoch's order."""
+        return 42
+
+
+def bad() -> DataLoader[Any]:
+    """The generator is seeded with a constant in every epoch."""
+    return loader(Shuffled(range(30)))
+
+
+class Deaf(DistributedSampler[Any]):
+    """A sampler of one rank, whose `set_epoch` has no effect."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Forget the epoch."""
+
+
+def bad_deaf() -> DataLoader[Any]:
+    """The epoch is told, and forgotten."""
+    return loader(Deaf(range(30), num_replicas=1, rank=0))  # type: ignore[arg-type]
+
+
+class NumpyShuffled(Shuffled):
+    """The same with numpy."""
+
+    def __iter__(self) -> Iterator[int]:
+        order = np.random.default_rng(0).permutation(len(self.data))
+        return iter(order.tolist())
+
+
+def bad_numpy() -> DataLoader[Any]:
+    """A generator of numpy starts over with every epoch."""
+    return loader(NumpyShuffled(range(30)))
+
+
+class Batches(Sampler[list[int]]):
+    """Batches of neighbours in random order, as of sequences of similar length."""
+
+    def __init__(self, count: int, seed: int | None) -> None:
+        self.count = count
+        self.seed = seed
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = list(range(self.count))
+        random.Random(self.seed).shuffle(order)
+        return iter([[2 * number, 2 * number + 1] for number in order])
+
+
+def bad_batches() -> DataLoader[Any]:
+    """Batches are shuffled by a generator that is seeded in every epoch."""
+    return DataLoader(Pictures(30), batch_sampler=Batches(15, seed=3), num_workers=2)
+
+
+class Reseeding(DataLoader[Any]):
+    """A loader that seeds its generator whenever it is iterated."""
+
+    def __iter__(self) -> Any:
+        if self.generator is not None:
+            self.generator.manual_seed(0)
+        return super().__iter__()
+
+
+def bad_reseeding() -> DataLoader[Any]:
+    """The loader itself takes its generator back to the start."""
+    return Reseeding(Pictures(30), batch_size=4, shuffle=True, generator=torch.Generator())
+
+
+def good() -> DataLoader[Any]:
+    """torch's own shuffling."""
+    return loader(shuffle=True)
+
+
+def good_generator() -> DataLoader[Any]:
+    """A generator that is seeded once, where the loader is made, and runs on."""
+    return loader(shuffle=True, generator=torch.Generator().manual_seed(42))
+
+
+class EpochShuffled(Shuffled):
+    """All indices in an order that follows from the epoch."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Tell the epoch."""
+        self.epoch = epoch
+
+    def seed(self) -> int:
+        return 42 + self.epoch
+
+
+def good_epoch() -> DataLoader[Any]:
+    """The seed follows from the epoch."""
+    return loader(EpochShuffled(range(30)))
+
+
+def good_distributed() -> DataLoader[Any]:
+    """A DistributedSampler, which is told the epoch."""
+    return loader(DistributedSampler(range(30), num_replicas=1, rank=0))  # type: ignore[arg-type]
+
+
+def good_distributed_batches() -> DataLoader[Any]:
+    """A DistributedSampler inside a BatchSampler."""
+    sampler = DistributedSampler(range(30), num_replicas=1, rank=0)  # type: ignore[arg-type, var-annotated]
+    return DataLoader(Pictures(30), batch_sampler=BatchSampler(sampler, 4, drop_last=False), num_workers=2)
+
+
+class ByLength(Sampler[int]):
+    """All indices, sorted by something that never changes."""
+
+    def __len__(self) -> int:
+        return 30
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(range(30), key=lambda index: (index * 7 % 30, index)))
+
+
+def good_sorted() -> DataLoader[Any]:
+    """An order that is meant to be the same in every epoch."""
+    return loader(ByLength())
+
+
+def good_listed() -> DataLoader[Any]:
+    """Indices that were shuffled once, by a split."""
+    return loader(list(random.Random(0).sample(range(30), 20)))
+
+
+def good_subset() -> DataLoader[Any]:
+    """A random subset in random order."""
+    return loader(SubsetRandomSampler(list(range(0, 30, 2))))
+
+
+def good_weighted() -> DataLoader[Any]:
+    """Weighted draws from a generator that runs on."""
+    return loader(WeightedRandomSampler([1.0] * 30, 30, generator=torch.Generator().manual_seed(1)))
+
+
+def val() -> DataLoader[Any]:
+    """An evaluation of the same random samples each time."""
+    return loader(Shuffled(range(30)))
+
+
+def good_evaluation() -> dict[str, DataLoader[Any]]:
+    """Evaluation may keep its order."""
+    return {"val": val()}
+
+
+def good_few() -> DataLoader[Any]:
+    """Draws with replacement."""
+    return loader(RandomSampler(range(30), replacement=True, num_samples=20))
