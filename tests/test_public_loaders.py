@@ -21,7 +21,7 @@ CLEAN = [
     "sample_datasets.images:make_cv2",
     "sample_datasets.images:make_folder",
 ]
-SPAWNED = CLEAN if "DATAGUARD_EVERY_FACE" in os.environ else [*CLEAN[2:4], CLEAN[5]]
+SPAWNED = CLEAN if "DATAGUARD_EVERY_FACE" in os.environ else CLEAN[5:6]
 """Spawned workers import every library anew, which takes most of a minute for some: those only when asked for."""
 CLONED = [
     "tests.loaders.public:image_folder_cloned",

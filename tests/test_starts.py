@@ -20,7 +20,6 @@ def judged(target: str, *codes: str) -> dict[str, Result]:
     ("target", "code"),
     [
         ("sample_datasets.dg104_unspawnable_loader:good_lambda_forked", "DG104"),
-        ("sample_datasets.dg105_spawn_divergence:good_fork", "DG105"),
         ("tests.loaders.public:shared_random_state", "DG101"),
     ],
 )

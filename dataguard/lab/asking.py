@@ -22,7 +22,7 @@ VARIABLES = frozenset(
 _FUNCTIONS = ("get_rank", "get_world_size", "is_initialized")
 _BATCHES = 2
 _DEEP = 12
-"""How many frames above a question are looked at: torch's and the standard library's lie between it and the user's."""
+"""How many frames above a question are looked at: those of the standard library lie between it and the user's."""
 
 
 def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | None:
@@ -66,7 +66,7 @@ def _watch_function(name: str, note: Callable[[str], None]) -> None:
 
 
 def _own_place() -> tuple[str, int] | None:
-    """The line of the user's own code that asked, directly or through the standard library or torch."""
+    """The line of the user's own code that asked, directly or through `os`; torch asks for purposes of its own."""
     frame: Any = sys._getframe(2)
     for _ in range(_DEEP):
         if frame is None:
@@ -80,4 +80,4 @@ def _own_place() -> tuple[str, int] | None:
     return None
 
 
-_BETWEEN = frozenset({"os", "_collections_abc", "collections", "dataguard", "torch"})
+_BETWEEN = frozenset({"os", "_collections_abc", "collections", "dataguard"})
