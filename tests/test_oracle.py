@@ -36,7 +36,7 @@ def test_a_description_is_shown_as_the_code_that_makes_it() -> None:
 GRID = grid()
 
 
-@pytest.mark.parametrize("loader", GRID[:: len(GRID) // 24], ids=lambda loader: shown(loader.sources[0]))
+@pytest.mark.parametrize("loader", GRID[:: len(GRID) // 10], ids=lambda loader: shown(loader.sources[0]))
 def test_the_rules_say_what_torch_does(loader: Description) -> None:
     assert measured(loader) == nature(loader.sources[0], loader)
 

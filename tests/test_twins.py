@@ -95,10 +95,20 @@ class Faces:
 
 
 JUDGED = [check for check in CATALOGUE if check.code not in ELSEWHERE]
+SPAWNING = ("DG104", "DG105")
+"""Checks whose faces all spawn workers, which takes seconds: every other one is left for when all are asked for."""
+
+
+def faces_of(check: Check, *, twins: bool) -> list[str]:
+    """The plain twins of a check, or its other faces."""
+    names = [name for name in samples(check) if (name in TWINS) == twins]
+    return names[::2] if check.code in SPAWNING and not twins and not EVERY_FACE else names
+
+
 TOGETHER = [
     Faces(check, tuple(names[start : start + MOST]))
     for check in JUDGED
-    for names in ([name for name in samples(check) if (name in TWINS) == twin] for twin in (True, False))
+    for names in (faces_of(check, twins=True), faces_of(check, twins=False))
     for start in range(0, len(names), MOST)
 ]
 
