@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataguard.model import DataguardError, Location
+from dataguard.model import DataguardError, Location, Undecided
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +129,14 @@ class LoaderInterleaved(LoaderFailed):
     """The user's loader fails because several workers read through one file offset, and works with one worker."""
 
     code = "DG106"
+
+
+class EmptyEpoch(Undecided):
+    """An epoch came to its end without a batch, perhaps because of a StopIteration."""
+
+    def __init__(self, stops: tuple[Incident, ...]) -> None:
+        super().__init__("no batch came out, so that there was nothing to judge: see DG404")
+        self.stops = stops
+
+    def __reduce__(self) -> tuple[type[EmptyEpoch], tuple[tuple[Incident, ...]]]:
+        return type(self), (self.stops,)

@@ -15,7 +15,7 @@ Sample = tuple[Tensor, int]
 def _sampled(count: int, rank: int, world_size: int, **settings: Any) -> DataLoader[Any]:
     pictures = Pictures(count)
     sampler: DistributedSampler[Sample] = DistributedSampler(
-        pictures, num_replicas=world_size, rank=rank, shuffle=False, **settings
+        pictures, num_replicas=world_size, rank=rank, **{"shuffle": False, **settings}
     )
     return DataLoader(pictures, batch_size=4, sampler=sampler, num_workers=2)
 
@@ -37,7 +37,7 @@ def good(rank: int, world_size: int) -> dict[str, DataLoader[Any]]:
 
 def good_train(rank: int, world_size: int) -> dict[str, DataLoader[Any]]:
     """Training may repeat a picture."""
-    return {"train": _sampled(19, rank, world_size)}
+    return {"train": _sampled(19, rank, world_size, shuffle=True)}
 
 
 def good_own(rank: int, world_size: int) -> dict[str, DataLoader[Any]]:

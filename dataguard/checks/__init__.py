@@ -16,12 +16,18 @@ from dataguard.checks.dg108_cloned_rank_rng import dg108_cloned_rank_rng
 from dataguard.checks.dg201_unsharded_workers import dg201_unsharded_workers
 from dataguard.checks.dg202_unsharded_ranks import dg202_unsharded_ranks
 from dataguard.checks.dg203_uneven_ranks import dg203_uneven_ranks
+from dataguard.checks.dg204_lost_samples import dg204_lost_samples
+from dataguard.checks.dg205_wrong_stream_length import dg205_wrong_stream_length
 from dataguard.checks.dg206_replayed_order import dg206_replayed_order
+from dataguard.checks.dg207_unshuffled_train import dg207_unshuffled_train
+from dataguard.checks.dg208_starved_worker import dg208_starved_worker
+from dataguard.checks.dg209_broken_resume import dg209_broken_resume
 from dataguard.checks.dg210_padded_evaluation import dg210_padded_evaluation
 from dataguard.checks.dg301_overlong_len import dg301_overlong_len
 from dataguard.checks.dg302_endless_index import dg302_endless_index
 from dataguard.checks.dg401_ragged_collate import dg401_ragged_collate
 from dataguard.checks.dg403_singleton_batch import dg403_singleton_batch
+from dataguard.checks.dg404_empty_epoch import dg404_empty_epoch
 from dataguard.checks.dg501_non_finite_sample import dg501_non_finite_sample
 from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
 from dataguard.model import Check
@@ -41,12 +47,18 @@ CATALOGUE: tuple[Check, ...] = (
     dg201_unsharded_workers,
     dg202_unsharded_ranks,
     dg203_uneven_ranks,
+    dg204_lost_samples,
+    dg205_wrong_stream_length,
     dg206_replayed_order,
+    dg207_unshuffled_train,
+    dg208_starved_worker,
+    dg209_broken_resume,
     dg210_padded_evaluation,
     dg301_overlong_len,
     dg302_endless_index,
     dg401_ragged_collate,
     dg403_singleton_batch,
+    dg404_empty_epoch,
     dg501_non_finite_sample,
     dg601_shm_headroom,
 )

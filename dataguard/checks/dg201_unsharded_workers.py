@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dataguard.doubles import find_doubles, made_up
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.doubles import find_doubles, first_double, made_up
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check, known
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -38,10 +38,13 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
     if doubled:
         yield Finding(
             message=f"{doubled} samples came out of more than one of {workers} workers",
-            evidence={
-                "samples by worker": {f"worker {number}": len(ids) for number, ids in enumerate(shared.by_worker)},
-                "samples in one process": alone.total if alone.ended else f"{alone.total} and more",
-                "samples came out": shared.total if shared.ended else f"{shared.total} and more",
-            },
+            evidence=known(
+                {
+                    "samples by worker": {f"worker {number}": len(ids) for number, ids in enumerate(shared.by_worker)},
+                    "samples in one process": alone.total if alone.ended else f"{alone.total} and more",
+                    "samples came out": shared.total if shared.ended else f"{shared.total} and more",
+                    "first read twice": first_double(shared, alone),
+                }
+            ),
         )
     return Looked({"samples": shared.total + alone.total, "workers": len(shared.by_worker)})

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dataguard.incident import Incident, LoaderFailed, LoaderInterleaved, LoaderRaised, LoaderUnspawnable
+from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderInterleaved, LoaderRaised, LoaderUnspawnable
 from dataguard.lab import (
     batches,
     caches,
@@ -23,14 +23,18 @@ from dataguard.lab import (
     passes,
     pickling,
     protocol,
+    resumes,
     seedings,
     streams,
     workers,
 )
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.memory import Memory
+from dataguard.lab.orders import Contents
 from dataguard.lab.rankwise import Ranks
 from dataguard.lab.records import Seedings
+from dataguard.lab.repros import Repros
+from dataguard.lab.resumes import Resumes
 from dataguard.lab.survey import requested
 from dataguard.machine import Machine
 from dataguard.model import NotApplicable, Undecided
@@ -40,11 +44,8 @@ from dataguard.variants import Loader
 
 T = TypeVar("T")
 
-EPOCH_SECONDS = 8.0
-"""Seconds after which the traced pass ends, so that slow data leave time for the other observations."""
 
-
-class Lab:
+class Lab(Repros):
     """Observations of one loader of a target.
 
     Touching an observation makes it (once) or raises what kept it from being made: `LoaderFailed` when the user's code
@@ -96,13 +97,23 @@ class Lab:
             return self._epoch(limit, **overrides)
 
     def _epoch(self, limit: int | None, **overrides: Any) -> passes.EpochTrace:
-        samples, seconds = self.settings.samples, min(0.4 * self.settings.budget, EPOCH_SECONDS)
+        samples, seconds = self.settings.samples, min(0.4 * self.settings.budget, passes.MOST_SECONDS)
         build = functools.partial(self.build, **overrides)
         return self._observe(
             ("epoch", limit, *overrides.items()),
             lambda folder: passes.run_epoch(build, folder, samples, limit, seconds),
             lambda folder, answer: passes.read_epoch(folder, answer, limit),
         )
+
+    @property
+    def stops(self) -> tuple[Incident, ...]:
+        """Where a StopIteration of a map-style dataset ended the ordinary epoch."""
+        try:
+            return self.epoch.stops
+        except EmptyEpoch as empty:
+            if not empty.stops:
+                raise
+            return empty.stops
 
     def _works_forked(self, incident: Incident) -> bool:
         """Whether an epoch gets past this incident when the workers of a spawning loader are forked."""
@@ -203,6 +214,14 @@ class Lab:
         drawn: orders.Orders = self.vary("orders", lambda _: orders.run_orders(self.build), lambda _, answer: answer)
         return drawn
 
+    @property
+    def contents(self) -> Contents:
+        """What a few indices of the loader's own order mean, in two epochs (map-style only)."""
+        order = self.orders.epochs[0]
+        self._memory.afford(4 * orders.PROBES * self.epoch.seconds_per_sample)
+        read: Contents = self.vary("contents", lambda _: orders.run_contents(self.build(), order), lambda _, same: same)
+        return read
+
     def first_seeds(self, libraries: tuple[str, ...] = ()) -> tuple[Seedings, ...]:
         """The seeds that workers give to generators until their first batch is there; see `inits.run_first_seeds`."""
         return self.vary(
@@ -224,6 +243,10 @@ class Lab:
         self._memory.afford(caches.READS * self.epoch.seconds_per_sample)
         return caches.observe(self.facts, self.build, self.vary)
 
+    def resumes(self, workers: int) -> Resumes:
+        """What the loader goes on with when it is interrupted and restored, with so many workers."""
+        return resumes.observe(self.build, self.vary, workers)
+
     @property
     def carryover(self) -> carryover.Carryover:
         """What reading leaves behind for later reads, and the user's own workers lose."""
@@ -236,14 +259,7 @@ class Lab:
         self.need_map("a stream's samples cannot be put together at will")
         if not self.facts.batched:
             raise NotApplicable("automatic batching is off (batch_size=None): nothing is collated")
-        trials = batches.choose_trials(self.epoch)
-        # However workers start, they collate alike, and a forked one is there at once.
-        build = functools.partial(self.build, multiprocessing_context="fork") if self.facts.spawns else self.build
-        return self.vary(
-            "collating",
-            lambda folder: batches.run_trials(build, folder, trials, min(self.facts.num_workers, 1)),
-            lambda folder, answer: batches.read_trials(folder, trials),
-        )
+        return batches.observe(self.facts, self.build, self.vary, self.epoch)
 
     def stream(self, num_workers: int, *, pin: bool, **asked: Any) -> streams.StreamTrace:
         """What a stream yields under so many workers; the arguments are those of `streams.Request`."""
@@ -257,30 +273,15 @@ class Lab:
             streams.read_stream,
         )
 
-    def build(self, place: Mapping[str, int] | None = None, **overrides: Any) -> Loader:
+    def build(self, place: Mapping[str, int] | None = None, *, alike: bool = False, **overrides: Any) -> Loader:
         """Build the loader afresh in this process, with what the settings ask for and these overrides.
 
-        `place` tells the factory its `rank` and `world_size`.
+        `place` tells the factory its `rank` and `world_size`; with `alike`, the global generators of all ranks begin
+        with one seed.
         """
         wanted = {**requested(self.settings), **overrides}
-        return passes.gated_build(self.target, self.facts.name, self.settings.seed, wanted, place)
-
-    def repro(self, expression: str) -> str:
-        """A line that builds the loader again and evaluates an expression of it, such as `.dataset[17]`."""
-        return f'python -c "from dataguard.target import load; print({self._build_line}{expression})"'
-
-    def repro_of(self, incident: Incident) -> str | None:
-        """A line that reads the sample at which the user's code failed, where it was one with an index."""
-        return self.repro(f".dataset[{incident.index}]") if incident.stage == "sample" and incident.index else None
-
-    def repro_batch(self, indices: Sequence[object]) -> str:
-        """A line that builds the loader again and collates these samples."""
-        work = f"loader = {self._build_line}; loader.collate_fn([loader.dataset[i] for i in {list(indices)!r}])"
-        return f'python -c "from dataguard.target import load; {work}"'
-
-    @property
-    def _build_line(self) -> str:
-        return f"load({self.target.spelling!r}).build({self.facts.name!r})"
+        stride = 0 if alike else passes.RANK_STRIDE
+        return passes.gated_build(self.target, self.facts.name, self.settings.seed, wanted, place, stride)
 
     def need_map(self, reason: str) -> None:
         """Raise NotApplicable, for this reason, when the dataset is a stream."""

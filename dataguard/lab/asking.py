@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from dataguard.incident import is_library
 from dataguard.lab.drive import drive
-from dataguard.lab.spy import Plan
+from dataguard.lab.plan import Plan
 from dataguard.model import Location
 from dataguard.variants import Loader
 

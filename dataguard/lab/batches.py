@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 
 from dataguard.lab.drive import drive
+from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.passes import EpochTrace
+from dataguard.lab.plan import Plan
 from dataguard.lab.records import BatchRecord, Index, read_spools
 from dataguard.lab.schedules import Trials
-from dataguard.lab.spy import Plan
+from dataguard.lab.trials import Vary
 from dataguard.model import NotApplicable
 from dataguard.variants import Loader
 
@@ -25,6 +28,18 @@ class CollateTrials:
 
     pairs: tuple[BatchRecord, ...]
     kinds: int
+
+
+def observe(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary, epoch: EpochTrace) -> CollateTrials:
+    """Try collate_fn. However workers start, they collate alike, and a forked one is there at once."""
+    trials = choose_trials(epoch)
+    forked = partial(build, multiprocessing_context="fork") if facts.spawns else build
+    found: CollateTrials = vary(
+        "collating",
+        lambda folder: run_trials(forked, folder, trials, min(facts.num_workers, 1)),
+        lambda folder, _: read_trials(folder, trials),
+    )
+    return found
 
 
 def run_trials(

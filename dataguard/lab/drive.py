@@ -18,8 +18,9 @@ from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.isolation import tail
+from dataguard.lab.plan import Plan
 from dataguard.lab.records import Failure, read_spools
-from dataguard.lab.spy import Plan, SpyInit, Watcher
+from dataguard.lab.spy import SpyInit, Watcher
 from dataguard.processes import how_it_ended, signal_name
 from dataguard.variants import Loader
 
@@ -47,12 +48,7 @@ def drive(
     Raises LoaderFailed with the incident when the user's code does not get through.
     """
     plan = replace(plan, carry=_overrides_iter(loader))
-    watcher = Watcher(plan, None)
-    spy = SpyInit(plan, loader.worker_init_fn)
-    if loader.num_workers:
-        loader.worker_init_fn = spy
-    else:
-        watcher.install(loader.dataset)
+    watcher, spy = watch(loader, plan)
     rides = []
     iterator: Any = None
     try:
@@ -64,12 +60,23 @@ def drive(
             iterator = iter(loader)
             rides.append(_ride(iterator, watcher, most, seconds))
             if not loader.persistent_workers:
-                _shut(iterator)
+                shut(iterator)
     # Whatever escapes from the user's loader, SystemExit included, ends here as an incident.
     except BaseException as error:
         raise _failure(error, iterator, plan) from error
-    _shut(iterator)
+    shut(iterator)
     return rides
+
+
+def watch(loader: Loader, plan: Plan) -> tuple[Watcher, SpyInit]:
+    """Let the spy watch the workers of a loader, or this process where it has none."""
+    watcher = Watcher(plan, None)
+    spy = SpyInit(plan, loader.worker_init_fn)
+    if loader.num_workers:
+        loader.worker_init_fn = spy
+    else:
+        watcher.install(loader.dataset)
+    return watcher, spy
 
 
 def _ride(iterator: Iterator[Any], watcher: Watcher, batches: int | None, seconds: float) -> Ride:
@@ -105,7 +112,7 @@ def _overrides_iter(loader: Loader) -> bool:
     return not type(loader).__iter__.__module__.startswith(("torch.", "torchdata."))
 
 
-def _shut(iterator: Any) -> None:
+def shut(iterator: Any) -> None:
     """Shut workers down now: an abandoned iterator does it at some later time, noisily."""
     with contextlib.suppress(Exception):  # a loader that cannot be shut down is killed by the isolation
         if hasattr(iterator, "close"):

@@ -28,7 +28,8 @@ _RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 class LoaderFacts:
     """One loader's settings, as plain data.
 
-    `kind` is "map" or "stream"; `length` is `len(dataset)` or None; `batched` tells whether torch collates batches;
+    `kind` is "map" or "stream"; `length` is `len(dataset)` or None, and `batches` what `len(loader)` says, as the user
+    sees it; `batched` tells whether torch collates batches;
     `prefetch` is None without workers; `role` is train, val, test or None when nothing tells;
     `epoch_hooks` are the `set_epoch` methods that the loader and its parts have, the dataset's first;
     `mixes_samples` that any two may meet in a batch, because torch's own samplers shuffle and cut them.
@@ -39,6 +40,7 @@ class LoaderFacts:
     kind: str
     dataset: str
     length: int | None
+    batches: int | None
     batch_size: int | None
     batched: bool
     drop_last: bool
@@ -62,7 +64,7 @@ class LoaderFacts:
 
 
 def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) -> LoaderFacts:
-    """Read one loader; calls nothing of the user's but `len(dataset)`."""
+    """Read one loader; calls nothing of the user's but `len` of the dataset and the loader."""
     index_sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     order = getattr(index_sampler, "sampler", index_sampler)
     shuffled = _is_shuffler(order) or getattr(order, "shuffle", False) is True
@@ -75,7 +77,8 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         role=roles.get(name) or _role(name) or _role(factory) or ("train" if shuffled else None),
         kind="stream" if stream else "map",
         dataset=type(loader.dataset).__qualname__,
-        length=_length(loader.dataset),
+        length=length_of(loader.dataset),
+        batches=length_of(loader),
         batch_size=batch_size,
         batched=loader.batch_sampler is not None,
         drop_last=loader.drop_last,
@@ -116,8 +119,9 @@ def _role(name: str) -> str | None:
     return roles[0] if len(set(roles)) == 1 else None
 
 
-def _length(dataset: Any) -> int | None:
+def length_of(sized: Any) -> int | None:
+    """What `len` says of a dataset or loader, or None where it says nothing."""
     try:
-        return len(dataset)
+        return len(sized)
     except Exception:  # noqa: BLE001 - a stream has no length, or one that its own code cannot tell; either is fine
         return None

@@ -23,9 +23,9 @@ from dataguard.lab.leaves import leaves_of
 from dataguard.lab.locks import LockWatch
 from dataguard.lab.openfiles import OpenFile, open_files, with_holders
 from dataguard.lab.pins import PIN, pinned
+from dataguard.lab.plan import Plan
 from dataguard.lab.records import Index, SampleRecord, plain_index, read_spools
 from dataguard.lab.schedules import Dealt
-from dataguard.lab.spy import Plan
 from dataguard.model import Undecided
 from dataguard.variants import Loader
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.facts import LoaderFacts
+from dataguard.lab.plan import Plan
 from dataguard.lab.records import Seedings, read_spools
 from dataguard.lab.schedules import SameItems
-from dataguard.lab.spy import Plan
 from dataguard.lab.workers import EPOCHS, MOST_WORKERS
 from dataguard.variants import Loader
 

@@ -19,6 +19,8 @@ from dataguard.lab.records import Leaf
 MAX_DEPTH = 12
 MAX_LEAVES = 4096
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
+SHORT = 60
+"""Characters of a text that is shown to a reader at most."""
 LONG = 16
 """A list of more plain scalars than this is one leaf (token ids, not a tuple of fields)."""
 
@@ -128,7 +130,9 @@ def _describe(path: str, value: Any) -> Leaf:
         return Leaf(path, kind, None, (len(value),), _digest(kind, (), repr(sorted(map(repr, value))).encode()))
     plain = value is None or isinstance(value, str | bytes | bytearray | numbers.Number)
     # An opaque object's repr may hold its address, which would look random: only its type counts.
-    return Leaf(path, kind, None, None, _digest(kind, (), repr(value).encode() if plain else b""))
+    short = len(value) <= SHORT if isinstance(value, str) else isinstance(value, int) and value.bit_length() <= 64
+    shown = repr(value) if short else None
+    return Leaf(path, kind, None, None, _digest(kind, (), repr(value).encode() if plain else b""), shown=shown)
 
 
 def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor) -> Leaf:

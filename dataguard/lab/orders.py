@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from dataguard.lab.drive import announce_epoch
+from dataguard.lab.leaves import leaves_of
 from dataguard.lab.passes import gate
+from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.records import Index, Seeding, plain_index
-from dataguard.lab.schedules import Recorded
+from dataguard.lab.schedules import Recorded, evenly
 from dataguard.lab.seeds import SeedWatch
 from dataguard.variants import Loader
 
 EPOCHS = 3
 MOST = 100_000
 """How many indices of an epoch are compared."""
+PROBES = 6
+"""How many samples are read to see whether an index means the same in every epoch."""
 BURN = 5
 """How many numbers a generator skips after it was seeded with a constant, in the last epoch."""
 
@@ -25,12 +29,15 @@ BURN = 5
 class Orders:
     """The indices of three epochs, the seeds that were given while they were drawn, and an epoch drawn differently.
 
-    In `moved`, generators skipped some numbers after being seeded with the constant that they always get.
+    In `moved`, generators skipped some numbers after being seeded with the constant that they always get. `batches`
+    were planned in each epoch; `whole` tells that all epochs came to their end.
     """
 
     epochs: tuple[tuple[Index, ...], ...]
     seeds: tuple[Seeding, ...]
     moved: tuple[Index, ...]
+    batches: tuple[int, ...]
+    whole: bool
 
     @property
     def replayed(self) -> bool:
@@ -39,8 +46,18 @@ class Orders:
 
     @property
     def ascending(self) -> bool:
-        """Whether the first epoch goes through the dataset in its own order."""
-        return self.epochs[0] == tuple(range(len(self.epochs[0])))
+        """Whether the first epoch goes through the dataset in its own order, but for a last index, which may pad."""
+        order = [index for index in self.epochs[0] if isinstance(index, int)]
+        rising = all(one < two for one, two in pairwise(order[:-1]))
+        return rising and len(order) == len(self.epochs[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a few indices mean: whether it is all the same which one is asked for, and whether it changes by epoch."""
+
+    alike: bool
+    moving: bool
 
 
 def run_orders(build: Callable[..., Loader]) -> Orders:
@@ -53,14 +70,32 @@ def run_orders(build: Callable[..., Loader]) -> Orders:
 
     loader = build(num_workers=0, schedule=schedule)
     watch = SeedWatch()
-    epochs, seeds = [], []
+    epochs, seeds, batches, whole = [], [], [], True
     for epoch in range(EPOCHS):
         drawn, given = _draw(loader, recorded, watch, epoch, 0)
         epochs.append(drawn)
         seeds.append(given)
+        batches.append(sum(schedule.batches for schedule in recorded))
+        whole = whole and all(schedule.whole for schedule in recorded)
     moved, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
     constant = (seed for seed in seeds[0] if all(seed in given for given in seeds))
-    return Orders(tuple(epochs), tuple(constant), moved)
+    return Orders(tuple(epochs), tuple(constant), moved, tuple(batches), whole)
+
+
+def run_contents(loader: Loader, order: Sequence[Index]) -> Contents:
+    """Read a few samples of the order under pinned generators, twice as of the first epoch and as of the second."""
+    chosen = evenly(order, PROBES)
+    readings = []
+    for epoch in (0, 1):
+        announce_epoch(loader, epoch)
+        readings += [[_content(loader.dataset, index) for index in chosen] for _ in range(2)]
+    first, again, second, _ = readings
+    return Contents(alike=len(set(first)) == 1, moving=first == again and first != second)
+
+
+def _content(dataset: Any, index: Any) -> tuple[bytes, ...]:
+    with gate("sample"), pinned(PIN):
+        return tuple(leaf.digest for leaf in leaves_of(dataset[index]))
 
 
 def _draw(

@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dataguard.incident import Incident, LoaderDied, LoaderRaised
+from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.pins import seed_global_generators
-from dataguard.lab.records import BatchRecord, SampleRecord, read_spools
+from dataguard.lab.plan import Plan
+from dataguard.lab.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.schedules import Spread
-from dataguard.lab.spy import Plan
 from dataguard.model import DataguardError, Undecided
 from dataguard.target import Target
 from dataguard.variants import Loader
 
+MOST_SECONDS = 8.0
+"""Seconds after which the traced pass ends, so that slow data leave time for the other observations."""
 SECOND_EPOCH = 2
 """How many batches of a second epoch are read."""
 RANK_STRIDE = 1_000_003
@@ -32,7 +34,8 @@ class EpochTrace:
 
     `sizes` counts the samples of every batch of the whole epoch as the sampler plans it, None where it does not
     plan batches; `whole` tells that every batch was really read; `ride` is None when the budget cut the pass short;
-    indices of `limit` and above were left out because they do not exist.
+    indices of `limit` and above were left out because they do not exist. `stops` are those at which a StopIteration
+    ended the epoch before its time.
     """
 
     samples: tuple[SampleRecord, ...]
@@ -41,6 +44,7 @@ class EpochTrace:
     whole: bool
     ride: Ride | None
     limit: int | None = None
+    stops: tuple[Incident, ...] = ()
 
     @property
     def seconds_per_sample(self) -> float:
@@ -88,23 +92,25 @@ def run_epoch(
 def _why_nothing(ride: Ride | None) -> str:
     if ride is None:
         return "the budget ran out before the first batch was complete: raise --budget, or lower the batch size"
-    if ride.batches:
-        return f"{ride.batches} batches came out unobserved: the loader does not fetch them as torch does"
-    return "no batch came out, so that there was nothing to judge"
+    return f"{ride.batches} batches came out unobserved: the loader does not fetch them as torch does"
 
 
 def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] | None, limit: int | None) -> EpochTrace:
     """Put the trace together from the spools and what the main process answered (None: it was cut short).
 
-    Raises Undecided when nothing could be watched: a trace of nothing must not let any check pass.
+    Raises Undecided when nothing could be watched, and EmptyEpoch when there was nothing: a trace of nothing must not
+    let any check pass.
     """
     records = list(read_spools(folder))
     samples = tuple(record for record in records if isinstance(record, SampleRecord) and not record.epoch)
     batches = tuple(record for record in records if isinstance(record, BatchRecord) and not record.epoch)
+    stops = tuple(record.incident for record in records if isinstance(record, Stop) and not record.epoch)
     ride, sizes, whole = answer or (None, None, False)
+    if not samples and ride and ride.ended and not ride.batches:
+        raise EmptyEpoch(stops)
     if not samples:
         raise Undecided(_why_nothing(ride))
-    return EpochTrace(samples, batches, sizes, whole, ride, limit)
+    return EpochTrace(samples, batches, sizes, whole, ride, limit, stops)
 
 
 @contextlib.contextmanager
@@ -128,14 +134,20 @@ def gated_build_all(target: Target, seed: int, overrides: Mapping[str, Any]) -> 
 
 
 def gated_build(
-    target: Target, loader: str, seed: int, overrides: Mapping[str, Any], place: Mapping[str, int] | None = None
+    target: Target,
+    loader: str,
+    seed: int,
+    overrides: Mapping[str, Any],
+    place: Mapping[str, int] | None = None,
+    stride: int = RANK_STRIDE,
 ) -> Loader:
     """Like `gated_build_all`, for one loader.
 
     `place` holds `rank` and `world_size`. Processes that seed nothing draw each its own numbers, and so do ranks here,
-    while a factory that asks for a `seed` is given the same on each, as a training script is by its launcher.
+    whose seeds lie `stride` apart, while a factory that asks for a `seed` is given the same on each, as a training
+    script is by its launcher.
     """
     place = place or {}
-    seed_global_generators(seed + RANK_STRIDE * place.get("rank", 0))
+    seed_global_generators(seed + stride * place.get("rank", 0))
     with gate("factory"):
         return target.build(loader, {"seed": seed, **place}, **overrides)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dataguard.lab import asking, rank_items, shards, streams, workers
-from dataguard.lab.shards import Shards, Share
+from dataguard.lab.shards import Shards, share_of
 from dataguard.lab.streams import StreamTrace
 from dataguard.model import Location, NotApplicable, Undecided
 
@@ -72,46 +72,48 @@ class Ranks:
         told = lab.settings.ranks or lab.target.takes("rank", "world_size")
         return bool(told or (lab.facts.kind == "stream" and self.asking))
 
-    def shards(self) -> Shards:
-        """What each rank reads in one epoch. A stream's samples are recognised under pinned generators."""
+    def shards(self, *, alike: bool = False) -> Shards:
+        """What each rank reads in one epoch. With `alike`, the global generators of all ranks begin with one seed."""
         world = self.world
         if not self.declared:
             raise NotApplicable("the factory takes no rank: a trainer may deal its samples out (--ranks 2 tries it)")
-        return self._dealt(world) if self._lab.facts.kind == "map" else self._streamed(world)
+        return self._dealt(world, alike) if self._lab.facts.kind == "map" else self._streamed(world)
 
-    def stream(self, *, pin: bool) -> StreamTrace:
-        """What each rank of a stream yields, as if ranks were workers."""
-        shares = self._shares(self.world, pin=pin)
-        flat: list[Any] = [tuple(chain.from_iterable(share.by_worker)) for share in shares]
-        return StreamTrace(tuple(flat), all(share.ended for share in shares))
+    def stream(self, *, alike: bool = False, **asked: Any) -> StreamTrace:
+        """What each rank of a stream yields, as if ranks were workers; other arguments are those of `Lab.stream`."""
+        return shards.side_by_side(self._streams(self.world, alike, **asked))
 
-    def _dealt(self, world: int) -> Shards:
+    def _dealt(self, world: int, alike: bool) -> Shards:
         lab = self._lab
+        build = partial(lab.build, alike=alike)
         alone = lab.vary("dealt", lambda _: shards.run_dealing(lab.build()), _as_it_is)
         ranks = lab.vary(
-            ("dealt on ranks", world), lambda folder: shards.run_dealing_on_ranks(lab.build, folder, world), _as_it_is
+            ("dealt on ranks", world, alike),
+            lambda folder: shards.run_dealing_on_ranks(build, folder, world),
+            _as_it_is,
         )
         return shards.shards_of(alone, ranks)
 
     def _streamed(self, world: int) -> Shards:
-        trace = self._lab.stream(self.seats, pin=True)
-        return Shards(self._shares(world, pin=True), Share(trace.by_worker, 0, trace.ended))
+        ranks = self._streams(world, pin=False)
+        alone = self._lab.stream(self.seats, pin=False)
+        return Shards(tuple(share_of(trace, self.seats) for trace in ranks), share_of(alone, self.seats))
 
-    def _shares(self, world: int, *, pin: bool) -> tuple[Share, ...]:
-        lab, request = self._lab, streams.Request(self.seats, pin)
+    def _streams(self, world: int, alike: bool = False, **asked: Any) -> tuple[StreamTrace, ...]:
+        lab, request = self._lab, streams.Request(self.seats, **asked)
         samples, seconds = lab.settings.samples, 0.1 * lab.settings.budget
-        found: tuple[Share, ...] = lab.vary(
-            ("streamed on ranks", request, world),
-            lambda folder: shards.run_streams_on_ranks(lab.build, folder, request, world, samples, seconds),
-            lambda folder, rides: shards.read_streams_on_ranks(folder, rides, request.num_workers),
+        build = partial(lab.build, alike=alike)
+        return lab.vary(
+            ("streamed on ranks", request, world, alike),
+            lambda folder: shards.run_streams_on_ranks(build, folder, request, world, samples, seconds),
+            shards.read_streams_on_ranks,
         )
-        return found
 
     @property
     def seats(self) -> int:
-        """The workers of each rank."""
+        """The workers of each rank; where they are spawned, which takes seconds for each, one has to do."""
         facts = self._lab.facts
-        return min(facts.num_workers, workers.MOST_WORKERS.get(facts.start_method, 2))
+        return min(facts.num_workers, 1 if facts.spawns else workers.MOST_WORKERS.get(facts.start_method, 2))
 
 
 def _as_it_is(_: Path, answer: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import pickle
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,12 +32,16 @@ def plain_index(index: Any) -> Index:
         return None
 
 
+_KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """One value at the bottom of a sample or batch.
 
     `kind` is the type's name, `shape` is None for what has none, `digest` is 8 bytes of BLAKE2b over dtype, shape and
     content. `nan` and `inf` count non-finite elements; `mask` says that they are nothing but -inf in an additive mask.
+    `shown` is a short text or whole number as Python writes it.
     """
 
     path: str
@@ -47,6 +52,7 @@ class Leaf:
     nan: int = 0
     inf: int = 0
     mask: bool = False
+    shown: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,13 @@ class SampleRecord:
     def digest(self) -> tuple[tuple[str, bytes], ...]:
         """The identity of the whole content: every leaf's path and digest."""
         return tuple((leaf.path, leaf.digest) for leaf in self.leaves)
+
+    @property
+    def name(self) -> str | None:
+        """The leaf by which a reader knows the sample: a key or path, else another text, with its value."""
+        texts = [leaf for leaf in self.leaves if leaf.shown]
+        keys = [leaf for leaf in texts if _KEY.search(leaf.path)] or [leaf for leaf in texts if leaf.kind == "str"]
+        return f"{keys[0].path.lstrip('.') or 'sample'} = {keys[0].shown}" if keys else None
 
     @property
     def structure(self) -> tuple[tuple[object, ...], ...]:
@@ -164,7 +177,16 @@ class Failure:
     incident: Incident
 
 
-Record = SampleRecord | BatchRecord | Census | Seedings | Failure
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A StopIteration from a map-style dataset, which torch takes for the end of the epoch."""
+
+    worker: int | None
+    epoch: int
+    incident: Incident
+
+
+Record = SampleRecord | BatchRecord | Census | Seedings | Failure | Stop
 
 
 class Spool:

@@ -139,15 +139,27 @@ class Scripted(_Schedule):
 
 
 class Recorded(_Schedule):
-    """Notes what `inner` yields in an epoch, as `drawn`, and yields nothing itself."""
+    """Notes what `inner` yields in an epoch, as `drawn` in so many `batches`, and yields nothing itself.
+
+    `whole` tells that it came to its end.
+    """
 
     def __init__(self, inner: Any, *, batched: bool) -> None:
         super().__init__(inner)
         self.batched = batched
         self.drawn: list[Any] = []
+        self.batches = 0
+        self.whole = False
 
     def __iter__(self) -> Iterator[Any]:
-        self.drawn = list(_flat(self.inner, batched=self.batched))
+        self.drawn, self.batches, self.whole = [], 0, False
+        for entry in self.inner:
+            self.drawn += entry if self.batched else [entry]
+            self.batches += 1
+            if len(self.drawn) >= MOST_BATCHES:
+                break
+        else:
+            self.whole = True
         return iter(())
 
     def __len__(self) -> int:

@@ -16,9 +16,9 @@ from pathlib import Path
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.pins import PIN
+from dataguard.lab.plan import Plan
 from dataguard.lab.records import BatchRecord, SampleRecord, Seeding, Seedings, read_spools
 from dataguard.lab.schedules import SameItems
-from dataguard.lab.spy import Plan
 from dataguard.lab.trials import FORKED, Vary
 from dataguard.lab.workers import batch_size
 from dataguard.model import Undecided

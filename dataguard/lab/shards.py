@@ -6,17 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from dataguard.lab.drive import Ride, announce_epoch
+from dataguard.lab.drive import announce_epoch
+from dataguard.lab.facts import length_of
 from dataguard.lab.leaves import leaves_of
 from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.ranks import Rank, rank_folder, run_ranks
-from dataguard.lab.records import SampleRecord, plain_index, read_spools
+from dataguard.lab.records import plain_index
 from dataguard.lab.schedules import MOST_BATCHES, evenly
-from dataguard.lab.streams import Request, run_stream
+from dataguard.lab.streams import Drive, Request, StreamTrace, read_stream, run_stream
 from dataguard.model import Undecided
 from dataguard.variants import Loader
 
@@ -29,12 +30,14 @@ class Share:
     """What one rank reads in one epoch.
 
     `by_worker` holds, worker by worker and in order, the identity of each sample: the index where the dataset is
-    map-style, paths and digests of its leaves where it is a stream. `batches` came out; `ended` says that this was all.
+    map-style, paths and digests of its leaves where it is a stream. `batches` came out, `planned` is what `len(loader)`
+    says there, if anything; `ended` says that this was all.
     """
 
     by_worker: tuple[tuple[Hashable, ...], ...]
     batches: int
     ended: bool
+    planned: int | None = None
 
     @property
     def total(self) -> int:
@@ -77,11 +80,15 @@ class Shards:
 
     @property
     def table(self) -> dict[str, str]:
-        """Rank by rank, how many samples each worker read: what a reader of a report sees first."""
-        return {
-            f"rank {number}": " + ".join(str(len(ids)) for ids in share.by_worker) or "0"
-            for number, share in enumerate(self.ranks)
-        }
+        """Rank by rank, how many samples each worker read, and how many of them another rank read as well."""
+        return {f"rank {number}": self._row(number) for number in range(len(self.ranks))}
+
+    def _row(self, number: int) -> str:
+        share = self.ranks[number]
+        elsewhere = {identity for other in self.ranks if other is not share for identity in other.counts}
+        twice = sum(count for identity, count in share.counts.items() if identity in elsewhere)
+        workers = " + ".join(str(len(ids)) for ids in share.by_worker)
+        return f"{workers} ({twice} of them also elsewhere)" if twice else workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,7 @@ class Dealt:
     batches: tuple[tuple[Hashable, ...], ...]
     workers: int
     length: int | None
+    planned: int | None
     probes: tuple[tuple[int, tuple[bytes, ...]], ...]
 
     @property
@@ -99,7 +107,7 @@ class Dealt:
         seats = max(self.workers, 1)
         dealt = (self.batches[worker::seats] for worker in range(seats))
         by_worker = tuple(tuple(index for batch in batches for index in batch) for batches in dealt)
-        return Share(by_worker, len(self.batches), len(self.batches) < MOST_BATCHES)
+        return Share(by_worker, len(self.batches), len(self.batches) < MOST_BATCHES, self.planned)
 
 
 def run_dealing(loader: Loader) -> Dealt:
@@ -108,13 +116,12 @@ def run_dealing(loader: Loader) -> Dealt:
     order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     drawn = islice(iter(order), MOST_BATCHES)
     batches = tuple(map(tuple, drawn)) if loader.batch_sampler is not None else tuple((index,) for index in drawn)
-    dataset: Any = loader.dataset
-    length = len(dataset) if hasattr(dataset, "__len__") else None
+    length = length_of(loader.dataset)
     plain = tuple(tuple(map(plain_index, batch)) for batch in batches)
     if any(index is None for batch in plain for index in batch):
         raise Undecided("the sampler's indices are objects of its own, which cannot be compared between ranks")
     chosen = [] if length is None or not _numbers(plain) else evenly(range(length), PROBES)
-    return Dealt(plain, loader.num_workers, length, tuple(_probed(dataset, chosen)))
+    return Dealt(plain, loader.num_workers, length, length_of(loader), tuple(_probed(loader.dataset, chosen)))
 
 
 def _numbers(batches: Sequence[Sequence[Hashable]]) -> bool:
@@ -143,26 +150,35 @@ def shards_of(alone: Dealt, ranks: Sequence[Dealt]) -> Shards:
 
 def run_streams_on_ranks(
     build: Callable[..., Loader], folder: Path, request: Request, world: int, samples: int, seconds: float
-) -> list[Ride]:
-    """Let every rank stream one epoch at once."""
+) -> list[Drive]:
+    """Let every rank stream an epoch, all of them at once."""
 
-    def ride(rank: Rank) -> Ride:
+    def ride(rank: Rank) -> Drive:
         build_here = partial(build, rank.given)
-        return run_stream(build_here, rank.folder, request, samples, seconds, again=False)
+        return run_stream(build_here, rank.folder, request, samples, seconds, again=request.twice)
 
     return run_ranks(world, folder, ride)
 
 
-def read_streams_on_ranks(folder: Path, rides: Sequence[Ride] | None, workers: int) -> tuple[Share, ...]:
-    """The share of every rank. Raises Undecided when the budget cut the pass short."""
-    if rides is None:
+def read_streams_on_ranks(folder: Path, drives: Sequence[Drive] | None) -> tuple[StreamTrace, ...]:
+    """What every rank yielded. Raises Undecided when the budget cut the pass short."""
+    if drives is None:
         raise Undecided("the budget ran out while the ranks streamed: raise --budget")
-    return tuple(_share(rank_folder(folder, number), ride, workers) for number, ride in enumerate(rides))
+    return tuple(read_stream(rank_folder(folder, number), drive) for number, drive in enumerate(drives))
 
 
-def _share(folder: Path, ride: Ride, workers: int) -> Share:
-    by_worker: list[list[Hashable]] = [[] for _ in range(max(workers, 1))]
-    for record in read_spools(folder):
-        if isinstance(record, SampleRecord) and not record.epoch:
-            by_worker[record.worker or 0].append(record.digest)
-    return Share(tuple(map(tuple, by_worker)), ride.batches, ride.ended)
+def share_of(trace: StreamTrace, workers: int) -> Share:
+    """What one rank streamed, with a place for each of its workers."""
+    yielded = iter(trace.by_worker)
+    by_worker = tuple(() if number in trace.idle else next(yielded, ()) for number in range(max(workers, 1)))
+    return Share(by_worker, trace.batches[0] if trace.batches else 0, trace.ended, trace.planned)
+
+
+def side_by_side(ranks: Sequence[StreamTrace]) -> StreamTrace:
+    """What all ranks streamed, as if ranks were workers."""
+    return StreamTrace(
+        by_worker=tuple(tuple(chain.from_iterable(trace.by_worker)) for trace in ranks),
+        ended=all(trace.ended for trace in ranks),
+        again=tuple(tuple(chain.from_iterable(trace.again)) for trace in ranks),
+        names={identity: name for trace in ranks for identity, name in trace.names.items()},
+    )

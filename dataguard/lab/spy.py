@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch.utils.data import _DatasetKind, get_worker_info
@@ -23,54 +21,14 @@ from dataguard.lab.generators import generator_states, move_on, reseed, unreadab
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of, shared_bytes
 from dataguard.lab.pins import pinned
+from dataguard.lab.plan import Plan
 from dataguard.lab.proxies import WatchedBatches, WatchedItems, WatchedIterator
-from dataguard.lab.records import BatchRecord, Census, Failure, SampleRecord, Spool, plain_index
+from dataguard.lab.records import BatchRecord, Census, Failure, SampleRecord, Spool, Stop, plain_index
 from dataguard.lab.seeds import FirstSeeds, SeedNotes
 from dataguard.lab.stillness import Stillness
 from dataguard.lab.transfer import try_to_send
 
 _NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What the spy does in one observation.
-
-    `pins` gives, for each fetch of an epoch, the seed to which the global generators are set before it, or None to
-    leave them alone; past its end nothing is pinned. `pin_each` is a seed for every single sample. `carry` lets the
-    real batches travel to the main process; otherwise None travels in their place. `keep_going` swallows what
-    collate_fn raises, because the next batch is a trial of its own. `census` lists the numbers of fetches after which
-    the generators in the worker are looked for. `reseed` names libraries whose generator gets a seed of its own in each
-    worker. `length` is the number of fetches of a worker in an epoch, for loaders that never end theirs. `perturb` is
-    the path of a generator that is moved on after the first fetch, at the seat (worker, epoch) `perturb_at` or at all.
-    `burns` makes the spy take note of seeds that are given in a fetch: for each fetch of an epoch, how many numbers a
-    generator skips right after it was seeded. `first_seeds` does so from `worker_init_fn` to the end of a first fetch.
-    `announce` tells sampler and dataset which epoch begins. `still` gives, for each epoch, the seeds that every
-    generator gets before its fetches, held ones included: see `Stillness`.
-    """
-
-    folder: Path
-    pins: Sequence[int | None] = ()
-    pin_each: int | None = None
-    carry: bool = False
-    keep_going: bool = False
-    census: Sequence[int] = ()
-    length: int | None = None
-    perturb: str | None = None
-    reseed: Sequence[str] = ()
-    burns: Sequence[int] = ()
-    announce: bool = True
-    still: Sequence[Sequence[int]] = ()
-    perturb_at: tuple[int, int] | None = None
-    first_seeds: bool = False
-
-    def pin(self, fetch: int) -> int | None:
-        """The seed for this fetch (counted from 0 in each epoch and worker), if any."""
-        return self.pins[fetch] if fetch < len(self.pins) else None
-
-    def moves(self, worker: int | None, epoch: int, fetch: int) -> bool:
-        """Whether a generator is moved on before this fetch."""
-        return bool(self.perturb) and fetch == 1 and self.perturb_at in (None, (worker, epoch))
 
 
 class SpyInit:
@@ -149,7 +107,7 @@ class Watcher:
     def _watch(self, fetcher: Any, *, iterable: bool) -> None:
         self.epoch += 1
         self.fetches = 0
-        watch = _Fetch(self, fetcher)
+        watch = _Fetch(self, fetcher, iterable=iterable)
         if iterable:
             fetcher.dataset_iter = WatchedIterator(fetcher.dataset_iter, watch.read)
         else:
@@ -177,8 +135,9 @@ class Watcher:
 class _Fetch:
     """One fetcher's work: fetch a batch's samples, record them, collate, record the batch."""
 
-    def __init__(self, watcher: Watcher, fetcher: Any) -> None:
+    def __init__(self, watcher: Watcher, fetcher: Any, *, iterable: bool) -> None:
         self.watcher = watcher
+        self.iterable = iterable
         self.roots = {
             "dataset": fetcher.dataset,
             "collate_fn": fetcher.collate_fn,
@@ -216,9 +175,20 @@ class _Fetch:
         pin = pinned(seed) if seed is not None else contextlib.nullcontext()
         with self.watcher.catching("sample", index, self.batch), pin:
             started = time.perf_counter()
-            sample = get()
+            try:
+                sample = get()
+            except StopIteration as error:
+                self._stopped(error, index)
+                raise
             self.seconds.append(time.perf_counter() - started)
         return sample
+
+    def _stopped(self, error: StopIteration, index: Any) -> None:
+        """Take note of what ends a stream rightly, and of a map-style dataset cuts the epoch short."""
+        if not self.iterable:
+            watcher = self.watcher
+            incident = incident_of(error, "sample", index, self.batch, watcher.worker)
+            watcher.spool.write(Stop(watcher.worker, watcher.epoch, incident))
 
     def collate(self, data: Any) -> Any:
         """Stand in for the user's collate_fn: look at the samples, call it, look at the batch."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dataguard.lab.drive import Ride, drive
+from dataguard.lab.facts import length_of
 from dataguard.lab.pins import PIN
+from dataguard.lab.plan import Plan
 from dataguard.lab.records import Census, SampleRecord, read_spools
-from dataguard.lab.spy import Plan
 from dataguard.model import Undecided
 from dataguard.variants import Loader
 
@@ -34,7 +35,8 @@ class Request:
     Pinned, so that random augmentation does not hide an identity: before each sample the global generators are set to
     one state; or, with `still`, before each fetch every generator that can be found. `perturb` is the path of a
     generator that is moved on after the first batch. `persistent` and the start `method` are the user's own where they
-    are None; `announce` tells the dataset which epoch begins. Requests that differ in `run` alone look twice.
+    are None; `announce` tells the dataset which epoch begins; `twice` reads the second epoch as far as the first.
+    Requests that differ in `run` alone look twice.
     """
 
     num_workers: int
@@ -44,6 +46,7 @@ class Request:
     persistent: bool | None = None
     method: str | None = None
     announce: bool = True
+    twice: bool = False
     run: int = 0
 
     def plan(self, folder: Path) -> Plan:
@@ -66,17 +69,35 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Drive:
+    """The epochs of a stream as the main process saw them.
+
+    `workers` is how many were asked for, and `planned` what `len(loader)` says, if anything.
+    """
+
+    rides: tuple[Ride, ...]
+    workers: int
+    planned: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class StreamTrace:
     """The identities of the samples that each process yielded, in order; `ended` tells whether that was all of them.
 
     `censuses` tell the generators that were found in each worker after some fetches of two epochs; `again` is how each
-    process began the second one.
+    process began the second one. `batches` came out of each epoch; `idle` are the numbers of workers that yielded
+    nothing in the first one; `planned` is what `len(loader)` says there, if anything; `names` tells by which of its
+    leaves a reader knows a sample.
     """
 
     by_worker: tuple[tuple[Identity, ...], ...]
     ended: bool
     censuses: tuple[Census, ...] = ()
     again: tuple[tuple[Identity, ...], ...] = ()
+    batches: tuple[int, ...] = ()
+    idle: tuple[int, ...] = ()
+    planned: int | None = None
+    names: Mapping[Identity, str] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -84,9 +105,31 @@ class StreamTrace:
         return sum(map(len, self.by_worker))
 
     @property
+    def counts(self) -> Counter[Identity]:
+        """How often each sample came out."""
+        return Counter(identity for ids in self.by_worker for identity in ids)
+
+    @property
+    def table(self) -> dict[str, int]:
+        """How many samples each worker yielded: what a reader of a report sees first."""
+        numbers = [number for number in range(len(self.by_worker) + len(self.idle)) if number not in self.idle]
+        yielded = {f"worker {number}": len(ids) for number, ids in zip(numbers, self.by_worker, strict=True)}
+        return yielded | {f"worker {number}": 0 for number in self.idle}
+
+    def shown(self, place: int, identity: Identity) -> str:
+        """How a report names the sample at this place of one process."""
+        name = self.names.get(identity)
+        return f"sample {place} of one process{f' ({name})' if name else ''}"
+
+    @property
+    def second(self) -> StreamTrace:
+        """The second epoch alone; it tells nothing of a third."""
+        return replace(self, by_worker=self.again, again=(), batches=self.batches[1:])
+
+    @property
     def distinct(self) -> float:
         """The share of samples that differ from all others."""
-        return len({identity for ids in self.by_worker for identity in ids}) / max(self.total, 1)
+        return len(self.counts) / max(self.total, 1)
 
     @property
     def paths(self) -> list[str]:
@@ -114,8 +157,7 @@ class StreamTrace:
 
     def same_samples(self, other: StreamTrace) -> bool:
         """Whether both yielded the very same samples, to the end and equally often, in whatever order."""
-        one, two = (Counter(identity for ids in trace.by_worker for identity in ids) for trace in (self, other))
-        return self.ended and other.ended and one == two
+        return self.ended and other.ended and self.counts == other.counts
 
     def differing(self, other: StreamTrace) -> list[str]:
         """The leaves that two runs give otherwise, in whatever order their samples come.
@@ -139,27 +181,37 @@ class StreamTrace:
 
 def run_stream(
     build: Callable[..., Loader], folder: Path, request: Request, samples: int, seconds: float, *, again: bool = True
-) -> Ride:
+) -> Drive:
     """Iterate one epoch, of about `samples` samples from each worker at most; and `again`, to begin a second one."""
     loader = build(**request.overrides)
     processes = max(request.num_workers, 1)
     most = max(len(MOMENTS) + 1, -(-samples // (loader.batch_size or 1))) * processes
     plan = request.plan(folder)
-    second = ((len(MOMENTS) + 1) * processes,) if again else ()
-    return drive(loader, plan, batches=(most, *second), seconds=seconds)[0]
+    second = (most if request.twice else (len(MOMENTS) + 1) * processes,) if again else ()
+    rides = drive(loader, plan, batches=(most, *second), seconds=seconds)
+    return Drive(tuple(rides), request.num_workers, length_of(loader))
 
 
-def read_stream(folder: Path, ride: Ride | None) -> StreamTrace:
+def read_stream(folder: Path, answer: Drive | None) -> StreamTrace:
     """Group the samples by worker."""
     records = list(read_spools(folder))
     samples = [record for record in records if isinstance(record, SampleRecord)]
     first, second = (_by_worker([record for record in samples if record.epoch == epoch]) for epoch in (0, 1))
-    censuses = tuple(record for record in records if isinstance(record, Census))
-    return StreamTrace(first, ride is not None and ride.ended, censuses, second)
+    rides = answer.rides if answer else ()
+    return StreamTrace(
+        by_worker=tuple(first.values()),
+        ended=bool(rides) and rides[0].ended,
+        censuses=tuple(record for record in records if isinstance(record, Census)),
+        again=tuple(second.values()),
+        batches=tuple(ride.batches for ride in rides),
+        idle=tuple(number for number in range(answer.workers if answer else 0) if number not in first),
+        planned=answer.planned if answer else None,
+        names={record.digest: record.name for record in samples if record.name},
+    )
 
 
-def _by_worker(samples: Sequence[SampleRecord]) -> tuple[tuple[Identity, ...], ...]:
+def _by_worker(samples: Sequence[SampleRecord]) -> dict[int, tuple[Identity, ...]]:
     by_worker: dict[int, list[Identity]] = {}
     for record in samples:
         by_worker.setdefault(-1 if record.worker is None else record.worker, []).append(record.digest)
-    return tuple(tuple(ids) for _, ids in sorted(by_worker.items()))
+    return {worker: tuple(ids) for worker, ids in sorted(by_worker.items())}

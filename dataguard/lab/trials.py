@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from dataguard.lab.drive import announce_epoch, drive
+from dataguard.lab.plan import Plan
 from dataguard.lab.records import BatchRecord, SampleRecord, read_spools
 from dataguard.lab.schedules import Scripted
-from dataguard.lab.spy import Plan
 from dataguard.model import Undecided
 from dataguard.variants import Loader
 

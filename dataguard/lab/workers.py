@@ -16,9 +16,9 @@ from typing import Any
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.pins import PIN
+from dataguard.lab.plan import Plan
 from dataguard.lab.records import BatchRecord, Census, SampleRecord, read_spools
 from dataguard.lab.schedules import SameItems as Schedule
-from dataguard.lab.spy import Plan
 from dataguard.model import Undecided
 from dataguard.odds import Groups
 from dataguard.variants import Loader

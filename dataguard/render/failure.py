@@ -16,6 +16,8 @@ MARKS = {
 }
 _STACK_LINES = 14
 _FINDINGS = 5
+_ROW = 60
+"""Characters of a mapping from which on each of its keys has a row of its own."""
 
 
 def write_failure(page: Page, result: Result, doc: Doc | None, verbosity: int, *, told_for: str | None = None) -> None:
@@ -62,11 +64,21 @@ def write_table(page: Page, values: Mapping[str, object], verbosity: int, indent
     for key, value in values.items():
         lead = page.text(f"{indent}  {str(key).replace('_', ' '):<{column}}  ", "dim")
         lines = page.short(fold(value, full=verbosity > 0)).strip("\n").split("\n")
+        if isinstance(value, Mapping) and len(lines[0]) > _ROW:
+            _rows(page, value, lead, verbosity)
+            continue
         if len(lines) == 1:
             page.put(lines[0], lead=lead)
             continue
         page.put(lead)
         write_lines(page, lines, verbosity, f"{indent}    ")
+
+
+def _rows(page: Page, values: Mapping[str, object], lead: Text, verbosity: int) -> None:
+    """Write a table within the table, a row for each key."""
+    for key, value in values.items():
+        page.put(page.short(f"{key}: {fold(value, full=verbosity > 0)}"), lead=lead)
+        lead = Text(" " * len(lead))
 
 
 def write_lines(page: Page, lines: list[str], verbosity: int, indent: str) -> None:

@@ -1,0 +1,129 @@
+"""Whether samples that one process yields are missing from what several yield together. Standard library only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from dataguard.model import Undecided
+
+if TYPE_CHECKING:
+    from dataguard.lab.facts import LoaderFacts
+    from dataguard.lab.shards import Shards
+    from dataguard.lab.streams import Identity, StreamTrace
+
+FEWEST = 16
+"""Samples of a stream without end that have to be passed by every worker, before one of them counts as missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Samples of one process that several do not yield together, in the fewer of two epochs.
+
+    `same` tells that it is always the same ones, and `first` names the first of them.
+    """
+
+    samples: int
+    of: int
+    same: bool = False
+    first: str | None = None
+
+
+def excused(loss: Loss, facts: LoaderFacts, ranks: int) -> bool:
+    """Whether no more are lost than it takes to end with whole batches, or with as many on each of `ranks` ranks.
+
+    Where nothing at all comes out, DG404 has more to say.
+    """
+    if loss.samples == loss.of:
+        return True
+    if 2 * loss.samples >= loss.of:
+        return False
+    size = facts.batch_size or 1
+    ends = 1 if loss.same else max(facts.num_workers, 1)  # each worker of a stream has a last batch to drop
+    dropped = ranks * ends * (size - 1) if facts.drop_last else 0
+    return loss.samples <= max(dropped, ranks * size - 1 if ranks > 1 else 0)
+
+
+def dealt_loss(shards: Shards) -> Loss:
+    """What the samplers of all ranks leave out of what one process reads."""
+    alone, together = shards.alone.counts, shards.together
+    if shards.alike and max(alone.values(), default=0) == 1:
+        missing = sorted(alone - together, key=str)
+        return Loss(len(missing), shards.alone.total, first=f"index {missing[0]}" if missing else None)
+    return Loss(max(0, alone.total() - together.total()), alone.total())
+
+
+def need_loss(seeded: Loss) -> None:
+    """Raise Undecided when ranks lose nothing under one seed for all of them: a training script may well set it."""
+    if not seeded.samples:
+        raise Undecided("ranks share all samples out only if their global generators are seeded alike: pass a seed")
+
+
+def find_loss(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Loss:
+    """What several processes lose of what one yields; both are called with `pin` and `twice`.
+
+    A loss has to show in two epochs. Raises Undecided when the streams go on after what was read, and nothing tells
+    which of their samples are the same.
+    """
+    shared, alone = several(pin=False), one(pin=False)
+    if not (shared.ended and alone.ended):
+        return _loss_before_the_end(several, one)
+    if shared.total >= alone.total and not _missing(shared, alone):
+        return Loss(0, alone.total)
+    epochs = list(_epochs(several, one))
+    if not all(first.ended and second.ended for first, second in epochs):
+        raise Undecided("two epochs differ in whether they come to an end")
+    lost = [_missing(first, second) for first, second in epochs]
+    if all(recognised(first, second) for first, second in epochs):
+        return _named(lost, epochs[0][1])
+    return Loss(max(0, min(second.total - first.total for first, second in epochs)), alone.total)
+
+
+def _epochs(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Iterator[Any]:
+    """What several processes and one yield in two epochs, pinned where samples are not recognised as they are."""
+    for pin in (False, True):
+        shared, alone = several(pin=pin, twice=True), one(pin=pin, twice=True)
+        if pin or recognised(shared, alone):
+            yield from ((shared, alone), (shared.second, alone.second))
+            return
+
+
+def recognised(shared: StreamTrace, alone: StreamTrace) -> bool:
+    """Whether all that several processes yield are samples that one process yields."""
+    return shared.counts.keys() <= alone.counts.keys()
+
+
+def _missing(shared: StreamTrace, alone: StreamTrace) -> Counter[Identity]:
+    return alone.counts - shared.counts if recognised(shared, alone) else Counter()
+
+
+def _named(lost: list[Counter[Identity]], alone: StreamTrace) -> Loss:
+    """The loss with the first sample that is lost in every epoch."""
+    always = lost[0] & lost[1]
+    order = list(chain.from_iterable(alone.by_worker))
+    first = next((alone.shown(place, one) for place, one in enumerate(order) if one in always), None)
+    samples = min(missing.total() for missing in lost)
+    return Loss(samples, alone.total, always.total() == samples, first)
+
+
+def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Loss:
+    """The same for streams that go on: what every worker has passed by, none of them may have left out.
+
+    Their samples have to come in one order, without shuffling.
+    """
+    for pin in (False, True):
+        shared, alone = several(pin=pin), one(pin=pin)
+        order = list(chain.from_iterable(alone.by_worker))
+        places = {identity: place for place, identity in reversed(list(enumerate(order)))}
+        passed = [[places[identity] for identity in ids if identity in places] for ids in shared.by_worker]
+        found = {place for worker in passed for place in worker}
+        ordered = all(worker == sorted(worker) for worker in passed)
+        horizon = min((worker[-1] for worker in passed if worker), default=0)
+        if len(places) == len(order) and ordered and horizon >= FEWEST:
+            lost = [place for place in range(horizon) if place not in found]
+            first = alone.shown(lost[0], order[lost[0]]) if lost else None
+            return Loss(len(lost), horizon, bool(lost), first)
+    raise Undecided(f"the stream goes on after {shared.total} samples: raise --samples to read it to its end")

@@ -1,0 +1,87 @@
+"""Whether a restored loader goes on with what would have come. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dataguard.model import Undecided
+
+if TYPE_CHECKING:
+    from dataguard.lab.resumes import Batches, Point, Resumes, Run
+
+TELLING = 0.5
+"""The share of batches that differ from all others in a leaf by which batches are recognised."""
+KNOWN = 0.9
+"""The share of samples that were read before, from which on other batches mean another order."""
+
+
+def faults(resumes: Resumes) -> dict[str, str]:
+    """What is wrong after restoring, in words, by where the run was interrupted.
+
+    Raises Undecided when two runs without interruption differ, or when nothing tells random batches from wrong ones.
+    """
+    reference, asked = resumes.reference, resumes.asked
+    if asked.refused:
+        return {"": f"its state cannot be pickled: {asked.refused}"}
+    stable = [path for path in _paths(reference) if _leaf(reference, path) == _leaf(asked, path)]
+    if not stable:
+        raise Undecided("two runs without any interruption yield different batches")
+    found = {}
+    for where, runs in (("", resumes.restored), (" from JSON", resumes.by_json)):
+        for point, run in runs.items():
+            words = _fault(resumes, point, run, stable)
+            if words and (not where or str(point) not in found):
+                found[f"{point}{where}"] = words
+    return found
+
+
+def _paths(run: Run) -> list[str]:
+    """The leaves that batches have."""
+    return list(dict.fromkeys(path for epoch in run.epochs for batch in epoch for path, _ in batch))
+
+
+def _leaf(run: Run, path: str) -> list[Batches]:
+    """One leaf of every batch, epoch by epoch."""
+    return [_only(epoch, path) for epoch in run.epochs]
+
+
+def _only(batches: Batches, path: str) -> Batches:
+    return tuple(tuple(part for part in batch if part[0] == path) for batch in batches)
+
+
+def _fault(resumes: Resumes, point: Point, run: Run, stable: Sequence[str]) -> str | None:
+    """What is wrong with the batches that come after restoring at a point, in words."""
+    if run.refused:
+        return f"load_state_dict raises {run.refused}"
+    came, expected = run.epochs[0], resumes.reference.rest(point)
+    if point.end and (not came or len(came) == len(expected)):
+        return None  # either the end once more, or a new epoch, in whatever order
+    wrong = [path for path in stable if _only(came, path) != _only(expected, path)]
+    right = [path for path in stable if path not in wrong]
+    if not wrong or any(_tells(resumes.reference, path) for path in right):
+        return None
+    words = _words(resumes.reference.epochs[point.epoch], point, came, stable)
+    known = len(run.samples & resumes.reference.samples) > KNOWN * len(run.samples)
+    if words is None and not known:
+        raise Undecided("restored, the loader draws its samples anew: nothing tells whether they are the right ones")
+    return words or "other batches come than would have"
+
+
+def _tells(run: Run, path: str) -> bool:
+    """Whether a leaf tells most batches of an epoch apart."""
+    leaf = _only(run.epochs[0], path)
+    return len(set(leaf)) > TELLING * len(leaf) and len(set(leaf)) > 1
+
+
+def _words(epoch: Batches, point: Point, came: Batches, stable: Sequence[str]) -> str | None:
+    """Where in the epoch the restored loader goes on, where it does so at one of its batches."""
+    if not came:
+        return f"nothing comes, in place of {len(epoch) - point.after} batches"
+    first, *rest = (tuple(part for part in batch if part[0] in stable) for batch in (came[0], *epoch))
+    if rest.count(first) != 1:
+        return None
+    ahead = rest.index(first) - point.after
+    if ahead == 0:
+        return f"{len(came)} batches come, in place of {len(epoch) - point.after}"
+    return f"{-ahead} batches come again" if ahead < 0 else f"{ahead} batches are left out"

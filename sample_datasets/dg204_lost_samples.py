@@ -1,0 +1,225 @@
+"""DG204 lost-samples: some samples come out of no worker and no rank."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
+from typing import Any
+
+from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, IterableDataset, Sampler, get_worker_info
+
+from sample_datasets._parts import Pictures, brighten, picture, share
+
+Sample = tuple[Tensor, int]
+
+
+class Stream(IterableDataset[Sample]):
+    """Pictures of which each worker reads every n-th."""
+
+    def __init__(self, total: int = 48) -> None:
+        self.total = total
+
+    def numbers(self) -> Iterator[int]:
+        """The numbers of the pictures of this process."""
+        return share(range(self.total))
+
+    def __iter__(self) -> Iterator[Sample]:
+        return ((picture(number), number) for number in self.numbers())
+
+
+def loader(stream: Stream, **settings: Any) -> DataLoader[Any]:
+    """A loader of batches of four from two workers."""
+    return DataLoader(stream, **{"batch_size": 4, "num_workers": 2, **settings})
+
+
+class TwiceShared(Stream):
+    """The file list is shared out, and then the samples of these files again."""
+
+    def numbers(self) -> Iterator[int]:
+        return share(list(share(range(self.total))))
+
+
+def bad() -> DataLoader[Any]:
+    """Samples are shared out among workers twice, so that half of them is lost."""
+    return loader(TwiceShared())
+
+
+class RoundedDown(Stream):
+    """Each worker reads a stretch of equal length."""
+
+    def numbers(self) -> Iterator[int]:
+        worker = get_worker_info()
+        if worker is None:
+            return iter(range(self.total))
+        length = self.total // worker.num_workers
+        return iter(range(worker.id * length, (worker.id + 1) * length))
+
+
+def bad_rounded_down() -> DataLoader[Any]:
+    """Fifty samples make three stretches of sixteen, and two are left."""
+    return loader(RoundedDown(50), num_workers=3)
+
+
+class BrightTwiceShared(TwiceShared):
+    """The same, of random brightness."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        return ((brighten(picture(number)), number) for number in self.numbers())
+
+
+def bad_augmented() -> DataLoader[Any]:
+    """Augmentation makes it hard to tell which samples are missing."""
+    return loader(BrightTwiceShared())
+
+
+def bad_drop_last() -> DataLoader[Any]:
+    """Each of three workers drops a last batch of its own."""
+    return loader(Stream(45), batch_size=8, num_workers=3, drop_last=True)
+
+
+class EndlessTwiceShared(TwiceShared):
+    """New pictures without end, shared out twice."""
+
+    def numbers(self) -> Iterator[int]:
+        return share(share(count()))
+
+
+def bad_endless() -> DataLoader[Any]:
+    """There is no end at which missing samples could be counted."""
+    return loader(EndlessTwiceShared())
+
+
+class RankTwiceShared(Stream):
+    """Pictures that are shared out among ranks when the stream is made, and again when it is read."""
+
+    def __init__(self, rank: int, world_size: int) -> None:
+        super().__init__()
+        self.own = list(range(self.total))[rank::world_size]
+        self.rank = rank
+        self.world_size = world_size
+
+    def numbers(self) -> Iterator[int]:
+        return share(self.own[self.rank :: self.world_size])
+
+
+def bad_ranks(rank: int, world_size: int) -> DataLoader[Any]:
+    """Half of each rank's share is lost."""
+    return loader(RankTwiceShared(rank, world_size))
+
+
+class Batches(Sampler[list[int]]):
+    """Every n-th batch for each rank, rounded down twice."""
+
+    def __init__(self, total: int, rank: int, world_size: int) -> None:
+        self.batches = [list(range(start, start + 4)) for start in range(0, total, 4)]
+        self.own = self.batches[rank::world_size][: len(self.batches) // world_size // 2]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.own)
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+
+def bad_dealt(rank: int, world_size: int) -> DataLoader[Any]:
+    """A batch sampler that leaves half of its batches to nobody."""
+    if world_size == 1:
+        return DataLoader(Pictures(48), batch_size=4, num_workers=2)
+    return DataLoader(Pictures(48), batch_sampler=Batches(48, rank, world_size), num_workers=2)
+
+
+class Stopping(Pictures):
+    """Pictures that are taken from an iterator, which is exhausted before its time."""
+
+    def __init__(self) -> None:
+        super().__init__(32)
+        self.notes = {number: [f"note {number}"] for number in range(32)}
+        self.notes[17] = []
+
+    def __getitem__(self, index: int) -> Any:
+        return (*super().__getitem__(index), next(iter(self.notes[index])))
+
+
+def bad_stopping() -> DataLoader[Any]:
+    """torch takes the StopIteration of a bare `next()` for the end of the epoch."""
+    return DataLoader(Stopping(), batch_size=4, num_workers=2)
+
+
+def good() -> DataLoader[Any]:
+    """Samples are shared out once."""
+    return loader(Stream())
+
+
+def good_uneven() -> DataLoader[Any]:
+    """Fifty samples for three workers."""
+    return loader(Stream(50), num_workers=3)
+
+
+def good_drop_last() -> DataLoader[Any]:
+    """No more is dropped than one process would drop."""
+    return loader(Stream(50), drop_last=True)
+
+
+class Shuffled(Stream):
+    """Pictures in an order of its own for every epoch, through a buffer."""
+
+    epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Tell the epoch."""
+        self.epoch = epoch
+
+    def numbers(self) -> Iterator[int]:
+        order = list(range(self.total))
+        random.Random(self.epoch).shuffle(order)
+        return share(order)
+
+
+def good_shuffled() -> DataLoader[Any]:
+    """Other samples are dropped in every epoch."""
+    return loader(Shuffled(50), batch_size=8, num_workers=3, drop_last=True)
+
+
+class Even(Stream):
+    """Pictures shared out among ranks, each of which reads as many."""
+
+    def __init__(self, rank: int, world_size: int) -> None:
+        super().__init__(49)
+        self.rank = rank
+        self.world_size = world_size
+
+    def numbers(self) -> Iterator[int]:
+        own = islice(range(self.total), self.rank, self.total // self.world_size * self.world_size, self.world_size)
+        return share(own)
+
+
+def good_even(rank: int, world_size: int) -> DataLoader[Any]:
+    """A sample is left out so that all ranks take as many steps."""
+    return loader(Even(rank, world_size))
+
+
+def good_distributed(rank: int, world_size: int) -> DataLoader[Any]:
+    """A DistributedSampler that drops what does not divide."""
+    pictures = Pictures(33)
+    sampler: Any = DistributedSampler(pictures, num_replicas=world_size, rank=rank, drop_last=True)
+    return DataLoader(pictures, batch_sampler=BatchSampler(sampler, 4, drop_last=True), num_workers=2)
+
+
+class Subset(Sampler[int]):
+    """Every other index, on purpose."""
+
+    def __init__(self, indices: Iterable[int]) -> None:
+        self.indices = list(indices)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.indices)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def good_subset() -> DataLoader[Any]:
+    """A sampler that is meant to leave samples out."""
+    return DataLoader(Pictures(32), sampler=Subset(range(0, 32, 2)), batch_size=4, num_workers=2)

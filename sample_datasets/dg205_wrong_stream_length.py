@@ -1,0 +1,117 @@
+"""DG205 wrong-stream-length: len(loader) is not the number of batches that come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, Sampler
+
+from sample_datasets._parts import Pictures, picture, share
+
+Sample = tuple[Tensor, int]
+
+
+class Stream(IterableDataset[Sample]):
+    """Pictures, of which only some come through a filter; `__len__` says how many there are."""
+
+    def __init__(self, total: int, length: int) -> None:
+        self.total = total
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __iter__(self) -> Iterator[Sample]:
+        return ((picture(number), number) for number in share(range(self.total)))
+
+
+def loader(total: int, length: int, **settings: Any) -> DataLoader[Any]:
+    """A loader of batches of four from two workers."""
+    return DataLoader(Stream(total, length), **{"batch_size": 4, "num_workers": 2, **settings})
+
+
+def bad() -> DataLoader[Any]:
+    """The length is that before a filter."""
+    return loader(48, length=96)
+
+
+def bad_short() -> DataLoader[Any]:
+    """The length is that of one worker's share."""
+    return loader(48, length=24)
+
+
+def bad_batches() -> DataLoader[Any]:
+    """The stream yields batches of its own, and counts samples."""
+    return loader(48, length=192, batch_size=None)
+
+
+class RankStream(Stream):
+    """Pictures shared out among ranks; the length is that of all of them."""
+
+    def __init__(self, rank: int, world_size: int) -> None:
+        super().__init__(48, 48)
+        self.rank = rank
+        self.world_size = world_size
+
+    def __iter__(self) -> Iterator[Sample]:
+        own = range(self.rank, self.total, self.world_size)
+        return ((picture(number), number) for number in share(own))
+
+
+def bad_ranks(rank: int, world_size: int) -> DataLoader[Any]:
+    """Each rank counts the samples of all."""
+    return DataLoader(RankStream(rank, world_size), batch_size=4, num_workers=2)
+
+
+class Sixteen(Sampler[int]):
+    """Sixteen indices, of which `__len__` counts twice as many."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(16))
+
+    def __len__(self) -> int:
+        return 32
+
+
+def bad_sampler() -> DataLoader[Any]:
+    """A sampler that yields half of what it says."""
+    return DataLoader(Pictures(32), sampler=Sixteen(), batch_size=4, num_workers=2)
+
+
+def good() -> DataLoader[Any]:
+    """The length is the number of samples that come out."""
+    return loader(48, length=48)
+
+
+def good_tails() -> DataLoader[Any]:
+    """Each of three workers ends with a batch that is not full, of which torch's own count knows nothing."""
+    return loader(49, length=49, num_workers=3)
+
+
+def good_drop_last() -> DataLoader[Any]:
+    """Each of two workers drops such a batch."""
+    return loader(50, length=50, drop_last=True)
+
+
+def good_own_batches() -> DataLoader[Any]:
+    """A stream of what is used as it comes."""
+    return loader(48, length=48, batch_size=None)
+
+
+class Unsized(IterableDataset[Sample]):
+    """Pictures whose number nobody knows beforehand."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        return ((picture(number), number) for number in share(range(48)))
+
+
+def good_unsized() -> DataLoader[Any]:
+    """A stream without a length has none that could be wrong."""
+    return DataLoader(Unsized(), batch_size=4, num_workers=2)
+
+
+def good_map() -> DataLoader[Any]:
+    """torch counts the batches of a dataset, the last one included or left out."""
+    return DataLoader(Pictures(33), batch_size=4, shuffle=True, drop_last=True, num_workers=2)

@@ -1,0 +1,120 @@
+"""DG207 unshuffled-train: training goes through the data in their own order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    Sampler,
+    SequentialSampler,
+    WeightedRandomSampler,
+)
+
+from sample_datasets._parts import Pictures, picture
+
+Loaders = dict[str, DataLoader[Any]]
+
+
+def train(dataset: Any = None, **settings: Any) -> Loaders:
+    """A loader for training of two workers."""
+    own = {"batch_size": 1 if "batch_sampler" in settings else 4, "num_workers": 2, **settings}
+    return {"train": DataLoader(Pictures(32) if dataset is None else dataset, **own)}
+
+
+def bad() -> Loaders:
+    """`shuffle=True` is missing."""
+    return train()
+
+
+def bad_batches() -> Loaders:
+    """A batch sampler over a sequential one."""
+    return train(batch_sampler=BatchSampler(SequentialSampler(range(32)), 4, drop_last=False))
+
+
+def bad_distributed() -> Loaders:
+    """A DistributedSampler that is told not to shuffle."""
+    return train(sampler=DistributedSampler(range(32), num_replicas=1, rank=0, shuffle=False))  # type: ignore[arg-type]
+
+
+def good() -> Loaders:
+    """Shuffled by torch."""
+    return train(shuffle=True)
+
+
+def good_weighted() -> Loaders:
+    """Drawn by weight."""
+    return train(sampler=WeightedRandomSampler([1.0] * 32, 32))
+
+
+def good_evaluation() -> Loaders:
+    """Evaluation goes through the data in order."""
+    return {"val": DataLoader(Pictures(32), batch_size=4, num_workers=2)}
+
+
+def good_whole() -> Loaders:
+    """One batch holds everything."""
+    return {"train": DataLoader(Pictures(32), batch_size=32, num_workers=2)}
+
+
+class Windows(Dataset[Tensor]):
+    """Windows at random places of one long signal, whatever the index."""
+
+    def __init__(self) -> None:
+        self.signal = torch.linspace(0.0, 1.0, 1000)
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> Tensor:
+        start = int(torch.randint(0, 900, ()))
+        return self.signal[start : start + 100]
+
+
+def good_windows() -> Loaders:
+    """The dataset draws its samples itself."""
+    return train(Windows())
+
+
+class Reordered(Dataset[tuple[Tensor, int]]):
+    """Pictures that are put into another order in each epoch."""
+
+    epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Tell the epoch."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        order = random.Random(self.epoch).sample(range(32), 32)
+        return picture(order[index]), order[index] % 4
+
+
+def good_reordered() -> Loaders:
+    """The dataset shuffles itself."""
+    return train(Reordered())
+
+
+class ByLength(Sampler[int]):
+    """Indices sorted by something else than their number."""
+
+    def __len__(self) -> int:
+        return 32
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(range(32), key=lambda index: (index * 7 % 32, index)))
+
+
+def good_sorted() -> Loaders:
+    """A curriculum."""
+    return train(sampler=ByLength())

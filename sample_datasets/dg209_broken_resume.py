@@ -1,0 +1,172 @@
+"""DG209 broken-resume: a restored loader does not go on where it was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
+
+from sample_datasets._parts import Pictures, brighten, picture, share
+
+State = dict[str, Any]
+
+
+class Resumable(DataLoader[Any]):
+    """A loader of pictures that skips the batches of its epoch which were seen before it was interrupted."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.seen = 0
+        self.start = 0
+        self.epoch = 0
+        super().__init__(Pictures(40), batch_size=4, generator=torch.Generator(), **settings)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Tell the epoch, from which its order follows."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Any:
+        assert self.generator is not None
+        self.generator.manual_seed(self.epoch)
+        skipped, self.start = self.start, 0
+        self.seen = skipped
+        for batch in islice(super().__iter__(), skipped, None):
+            self.seen += 1
+            yield batch
+        self.seen = 0
+
+    def state_dict(self) -> State:
+        """What it takes to go on."""
+        return {"epoch": self.epoch, "seen": self.seen}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from there."""
+        self.epoch = state["epoch"]
+        self.start = state["seen"]
+
+
+class Forgetful(Resumable):
+    """One that does not use its state."""
+
+    def load_state_dict(self, state: State) -> None:
+        self.epoch = state["epoch"]
+
+
+def bad() -> DataLoader[Any]:
+    """The epoch starts over."""
+    return Forgetful(shuffle=True, num_workers=2)
+
+
+class Ahead(Resumable):
+    """One that counts a batch too many."""
+
+    def state_dict(self) -> State:
+        return {"epoch": self.epoch, "seen": self.seen + (self.seen > 0)}
+
+
+def bad_ahead() -> DataLoader[Any]:
+    """A batch is left out at each restart."""
+    return Ahead(shuffle=True, num_workers=2)
+
+
+class Unordered(Resumable):
+    """One whose order comes from a generator that runs on, of which its state tells nothing."""
+
+    def __iter__(self) -> Any:
+        skipped, self.start = self.start, 0
+        self.seen = skipped
+        for batch in islice(DataLoader.__iter__(self), skipped, None):
+            self.seen += 1
+            yield batch
+        self.seen = 0
+
+
+def bad_order() -> DataLoader[Any]:
+    """In the second epoch, the order after a restart is that of a first one."""
+    return Unordered(shuffle=True)
+
+
+class ByNumber(Resumable):
+    """One whose state holds a table by whole numbers, which JSON turns into texts."""
+
+    def state_dict(self) -> State:
+        return {"epoch": self.epoch, "seen": {0: self.seen}}
+
+    def load_state_dict(self, state: State) -> None:
+        self.epoch = state["epoch"]
+        self.start = state["seen"].get(0, 0)
+
+
+def bad_json() -> DataLoader[Any]:
+    """The state is taken by JSON, and comes back as another one."""
+    return ByNumber(shuffle=True)
+
+
+class Stream(IterableDataset[tuple[Tensor, int]]):
+    """Forty pictures, of which each worker reads every n-th."""
+
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
+        return ((picture(number), number) for number in share(range(40)))
+
+
+def stateful(dataset: Any, **settings: Any) -> DataLoader[Any]:
+    """torchdata's loader, which keeps count in its workers."""
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    loader: DataLoader[Any] = StatefulDataLoader(dataset, batch_size=4, **settings)
+    return loader
+
+
+class Started(Stream):
+    """A stream that counts the samples of its whole life, and not of one pass."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
+        start = self.done
+        for number in share(range(start, 40)):
+            self.done += 1
+            yield picture(number), number
+        self.done = 0
+
+    def state_dict(self) -> State:
+        """Where each worker is, in samples of its own."""
+        return {"done": self.done}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take the samples of a worker for those of all."""
+        self.done = state["done"]
+
+
+def bad_stream() -> DataLoader[Any]:
+    """Each of two workers counts its own samples, and skips as many of all."""
+    return stateful(Started(), num_workers=2)
+
+
+def good() -> DataLoader[Any]:
+    """The epoch and the place in it are all that the order follows from."""
+    return Resumable(shuffle=True, num_workers=2)
+
+
+def good_stateful() -> DataLoader[Any]:
+    """torchdata's loader over a shuffled dataset."""
+    return stateful(Pictures(40), shuffle=True, num_workers=2)
+
+
+def good_stateful_stream() -> DataLoader[Any]:
+    """torchdata's loader over a stream without a state, which it reads up to the place."""
+    return stateful(Stream(), num_workers=2)
+
+
+def good_augmented() -> DataLoader[Any]:
+    """Samples come in the same order, augmented by other numbers."""
+    return stateful(Pictures(40, brighten), shuffle=True, num_workers=2)
+
+
+def good_plain() -> DataLoader[Any]:
+    """torch's own loader has no state."""
+    return DataLoader(Pictures(40), batch_size=4, shuffle=True)
