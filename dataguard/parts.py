@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
@@ -27,6 +28,9 @@ class _Attribute(str):
     __slots__ = ()
 
 
+_HOLDERS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""Loaders that were found inside an object that is iterated in their place, with its class."""
+
 Path = tuple[Any, ...]
 """The steps from a product to one of its loaders: an int for a position, an `_Attribute`, or the text of a key."""
 
@@ -34,6 +38,18 @@ Path = tuple[Any, ...]
 def is_loader(value: Any) -> bool:
     """Whether it is a DataLoader itself, and does not just pass for one, as accelerate's loaders do."""
     return issubclass(type(value), DataLoader)
+
+
+def holder_of(loader: Any) -> str | None:
+    """The class of what is iterated in place of this loader, which it holds; None for a loader that stands alone."""
+    return _HOLDERS.get(loader)
+
+
+def held_as(loader: Any, variant: Any) -> Any:
+    """The variant of a loader, which is held as the loader is."""
+    if loader in _HOLDERS:
+        _HOLDERS[variant] = _HOLDERS[loader]
+    return variant
 
 
 def is_product(value: Any) -> bool:
@@ -65,7 +81,9 @@ def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     if is_loader(product):
         yield path, product
     elif _is_wrapper(product):
-        yield from ((path + steps, loader) for steps, loader in _held(product))
+        for steps, loader in _held(product):
+            _HOLDERS[loader] = type(product).__name__
+            yield path + steps, loader
     elif isinstance(product, Dataset):
         yield path, product
     elif hooks := _hooks(product):

@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader
 
 from dataguard.incident import Frame
 from dataguard.model import UsageError
-from dataguard.parts import is_loader, is_product, parts_of
+from dataguard.parts import held_as, is_loader, is_product, parts_of
 from dataguard.variants import Loader, overridden
 
 FACTORY_PARAMETERS = ("rank", "world_size", "seed", "epoch", "num_workers", "root")
@@ -71,7 +71,7 @@ class Target:
             product = _produce(self, {**(given or {}), **_also_given(overrides)})
             parts = _parts(self, product)
             loaders = {name: part if is_loader(part) else _loader_of_dataset(part) for name, part in parts.items()}
-        variants = {id(loader): construction.variant(loader) for loader in loaders.values()}
+        variants = {id(loader): held_as(loader, construction.variant(loader)) for loader in loaders.values()}
         return {name: variants[id(loader)] for name, loader in loaders.items()}
 
     def build(self, loader: str | None = None, given: Mapping[str, Any] | None = None, **overrides: Any) -> Loader:

@@ -26,6 +26,8 @@ def dg209_broken_resume(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/data/main/stateful_dataloader_tutorial.html
     """
     facts = lab.facts
+    if facts.holder:
+        raise NotApplicable(f"a {facts.holder} is iterated in its place, and keeps a state of its own")
     resumes = lab.resumes(facts.num_workers)
     found = faults(resumes)
     if found:

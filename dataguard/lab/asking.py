@@ -1,4 +1,4 @@
-"""Whether the user's code asks which rank it is: of torch.distributed, or of the variables that a launcher sets."""
+"""Whether the user's code, or a library's stream, asks for its rank: of torch.distributed, or of the environment."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
+from torch.utils.data import IterableDataset
 
 from dataguard.incident import is_library
 from dataguard.lab.drive import drive
@@ -21,7 +22,7 @@ VARIABLES = frozenset(
 )
 _FUNCTIONS = ("get_rank", "get_world_size", "is_initialized")
 _BATCHES = 2
-_DEEP = 12
+_DEEP = 40
 """How many frames above a question are looked at: those of the standard library lie between it and the user's."""
 
 
@@ -30,7 +31,7 @@ def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | N
     asked: list[Location] = []
 
     def note(what: str) -> None:
-        place = _own_place()
+        place = _place()
         if place:
             asked.append(Location(*place, what))
 
@@ -65,17 +66,25 @@ def _watch_function(name: str, note: Callable[[str], None]) -> None:
             setattr(module, name, asking)
 
 
-def _own_place() -> tuple[str, int] | None:
-    """The line of the user's own code that asked, directly or through `os`; torch asks for purposes of its own."""
+def _place() -> tuple[str, int] | None:
+    """The line that asked, directly or through `os`: of the user's own code, or of a library's stream while it is read.
+
+    torch asks for purposes of its own, and other libraries for what they log.
+    """
+    asked: tuple[str, int] | None = None
     frame: Any = sys._getframe(2)
     for _ in range(_DEEP):
         if frame is None:
             return None
-        file, module = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
-        if not is_library(file):
-            return file, frame.f_lineno
-        if module.partition(".")[0] not in _BETWEEN:
-            return None
+        file, package = frame.f_code.co_filename, frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in _BETWEEN:
+            if not is_library(file):
+                return None if asked else (file, frame.f_lineno)
+            if package == "torch" and not asked:
+                return None
+            asked = asked or (file, frame.f_lineno)
+            if isinstance(frame.f_locals.get("self"), IterableDataset):
+                return asked
         frame = frame.f_back
     return None
 

@@ -14,6 +14,7 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.sources import made_at
 from dataguard.model import Location
+from dataguard.parts import holder_of
 from dataguard.variants import Loader
 
 _ROLE_WORDS = (
@@ -32,7 +33,8 @@ class LoaderFacts:
     sees it; `batched` tells whether torch collates batches;
     `prefetch` is None without workers; `role` is train, val, test or None when nothing tells;
     `epoch_hooks` are the `set_epoch` methods that the loader and its parts have, the dataset's first;
-    `mixes_samples` that any two may meet in a batch, because torch's own samplers shuffle and cut them.
+    `mixes_samples` that any two may meet in a batch, because torch's own samplers shuffle and cut them; `holder` is the
+    class of what the user iterates in its place, if anything.
     """
 
     name: str
@@ -56,6 +58,7 @@ class LoaderFacts:
     mixes_samples: bool
     sharing: str
     epoch_hooks: tuple[Location, ...]
+    holder: str | None
 
     @property
     def spawns(self) -> bool:
@@ -94,6 +97,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         mixes_samples=type(index_sampler).__name__ == "BatchSampler" and _is_shuffler(order) and batch_size != 1,
         sharing=torch.multiprocessing.get_sharing_strategy(),
         epoch_hooks=tuple(_epoch_hooks(loader)),
+        holder=holder_of(loader),
     )
 
 

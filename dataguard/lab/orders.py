@@ -75,7 +75,7 @@ def run_orders(build: Callable[..., Loader]) -> Orders:
         drawn, given = _draw(loader, recorded, watch, epoch, 0)
         epochs.append(drawn)
         seeds.append(given)
-        batches.append(sum(schedule.batches for schedule in recorded))
+        batches.append(sum(len(schedule.batches) for schedule in recorded))
         whole = whole and all(schedule.whole for schedule in recorded)
     moved, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
     constant = (seed for seed in seeds[0] if all(seed in given for given in seeds))
@@ -105,5 +105,5 @@ def _draw(
         announce_epoch(loader, epoch)
         for _ in loader:
             pass
-    flat = chain.from_iterable(schedule.drawn for schedule in recorded)
+    flat = chain.from_iterable(batch for schedule in recorded for batch in schedule.batches)
     return tuple(plain_index(index) for index in islice(flat, MOST)), [seeding for _, seeding in seeds]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dataguard.incident import LoaderFailed
 from dataguard.lab import asking, rank_items, shards, streams, workers
 from dataguard.lab.shards import Shards, share_of
 from dataguard.lab.streams import StreamTrace
@@ -72,6 +74,17 @@ class Ranks:
         told = lab.settings.ranks or lab.target.takes("rank", "world_size")
         return bool(told or (lab.facts.kind == "stream" and self.asking))
 
+    def _look(self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], Any]) -> Any:
+        """Observe ranks. A loader that only asks for its rank, and fails on several, is made for one process."""
+        lab = self._lab
+        try:
+            return lab.vary(key, run, read)
+        except Undecided as why:
+            told = lab.settings.ranks or lab.target.takes("rank", "world_size")
+            if told or not isinstance(why.__cause__, LoaderFailed):
+                raise
+            raise NotApplicable(f"made for one process: on ranks it raises {why.__cause__.incident.headline}") from why
+
     def shards(self, *, alike: bool = False) -> Shards:
         """What each rank reads in one epoch. With `alike`, the global generators of all ranks begin with one seed."""
         world = self.world
@@ -86,10 +99,11 @@ class Ranks:
     def _dealt(self, world: int, alike: bool) -> Shards:
         lab = self._lab
         build = partial(lab.build, alike=alike)
-        alone = lab.vary("dealt", lambda _: shards.run_dealing(lab.build()), _as_it_is)
-        ranks = lab.vary(
+        seats = lab.facts.num_workers
+        alone = lab.vary("dealt", lambda _: shards.run_dealing(lab.build, seats), _as_it_is)
+        ranks = self._look(
             ("dealt on ranks", world, alike),
-            lambda folder: shards.run_dealing_on_ranks(build, folder, world),
+            lambda folder: shards.run_dealing_on_ranks(build, folder, world, seats),
             _as_it_is,
         )
         return shards.shards_of(alone, ranks)
@@ -103,11 +117,12 @@ class Ranks:
         lab, request = self._lab, streams.Request(self.seats, **asked)
         samples, seconds = lab.settings.samples, 0.1 * lab.settings.budget
         build = partial(lab.build, alike=alike)
-        return lab.vary(
+        found: tuple[StreamTrace, ...] = self._look(
             ("streamed on ranks", request, world, alike),
             lambda folder: shards.run_streams_on_ranks(build, folder, request, world, samples, seconds),
             shards.read_streams_on_ranks,
         )
+        return found
 
     @property
     def seats(self) -> int:

@@ -139,7 +139,7 @@ class Scripted(_Schedule):
 
 
 class Recorded(_Schedule):
-    """Notes what `inner` yields in an epoch, as `drawn` in so many `batches`, and yields nothing itself.
+    """Notes the `batches` of indices that `inner` yields in an epoch, and yields nothing itself.
 
     `whole` tells that it came to its end.
     """
@@ -147,16 +147,15 @@ class Recorded(_Schedule):
     def __init__(self, inner: Any, *, batched: bool) -> None:
         super().__init__(inner)
         self.batched = batched
-        self.drawn: list[Any] = []
-        self.batches = 0
+        self.batches: list[tuple[Any, ...]] = []
         self.whole = False
 
     def __iter__(self) -> Iterator[Any]:
-        self.drawn, self.batches, self.whole = [], 0, False
+        self.batches, self.whole, drawn = [], False, 0
         for entry in self.inner:
-            self.drawn += entry if self.batched else [entry]
-            self.batches += 1
-            if len(self.drawn) >= MOST_BATCHES:
+            self.batches.append(tuple(entry) if self.batched else (entry,))
+            drawn += len(self.batches[-1])
+            if drawn >= MOST_BATCHES:
                 break
         else:
             self.whole = True

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from dataguard.lab.leaves import leaves_of
 from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.ranks import Rank, rank_folder, run_ranks
 from dataguard.lab.records import plain_index
-from dataguard.lab.schedules import MOST_BATCHES, evenly
+from dataguard.lab.schedules import Recorded, evenly
 from dataguard.lab.streams import Drive, Request, StreamTrace, read_stream, run_stream
 from dataguard.model import Undecided
 from dataguard.variants import Loader
@@ -93,10 +93,14 @@ class Shards:
 
 @dataclass(frozen=True, slots=True)
 class Dealt:
-    """What the sampler of one process deals out in an epoch: batches of plain indices, and some samples' digests."""
+    """What the sampler of one process deals out in an epoch: batches of plain indices, and some samples' digests.
+
+    `whole` tells that it came to its end; `planned` is how many batches it says that there are.
+    """
 
     batches: tuple[tuple[Hashable, ...], ...]
     workers: int
+    whole: bool
     length: int | None
     planned: int | None
     probes: tuple[tuple[int, tuple[bytes, ...]], ...]
@@ -107,21 +111,31 @@ class Dealt:
         seats = max(self.workers, 1)
         dealt = (self.batches[worker::seats] for worker in range(seats))
         by_worker = tuple(tuple(index for batch in batches for index in batch) for batches in dealt)
-        return Share(by_worker, len(self.batches), len(self.batches) < MOST_BATCHES, self.planned)
+        return Share(by_worker, len(self.batches), self.whole, self.planned)
 
 
-def run_dealing(loader: Loader) -> Dealt:
-    """Draw one epoch of indices without reading the samples, but for a few under pinned generators."""
+def run_dealing(build: Callable[..., Loader], workers: int) -> Dealt:
+    """Draw one epoch of indices without reading the samples, but for a few under pinned generators.
+
+    The loader itself is iterated, as its own `__iter__` may have a say: some agree on a seed there.
+    """
+    recorded: list[Recorded] = []
+
+    def schedule(inner: Any, batched: bool) -> Recorded:
+        recorded.append(Recorded(inner, batched=batched))
+        return recorded[-1]
+
+    loader = build(num_workers=0, schedule=schedule)
     announce_epoch(loader, 0)
-    order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
-    drawn = islice(iter(order), MOST_BATCHES)
-    batches = tuple(map(tuple, drawn)) if loader.batch_sampler is not None else tuple((index,) for index in drawn)
-    length = length_of(loader.dataset)
-    plain = tuple(tuple(map(plain_index, batch)) for batch in batches)
-    if any(index is None for batch in plain for index in batch):
+    for _ in loader:
+        pass
+    batches = tuple(tuple(map(plain_index, batch)) for order in recorded for batch in order.batches)
+    if any(index is None for batch in batches for index in batch):
         raise Undecided("the sampler's indices are objects of its own, which cannot be compared between ranks")
-    chosen = [] if length is None or not _numbers(plain) else evenly(range(length), PROBES)
-    return Dealt(plain, loader.num_workers, length, length_of(loader), tuple(_probed(loader.dataset, chosen)))
+    length, planned = length_of(loader.dataset), sum(length_of(order.inner) or 0 for order in recorded)
+    chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
+    whole = all(order.whole for order in recorded)
+    return Dealt(batches, workers, whole, length, planned or None, tuple(_probed(loader.dataset, chosen)))
 
 
 def _numbers(batches: Sequence[Sequence[Hashable]]) -> bool:
@@ -134,9 +148,9 @@ def _probed(dataset: Any, indices: Sequence[int]) -> Iterator[tuple[int, tuple[b
             yield index, tuple(leaf.digest for leaf in leaves_of(dataset[index]))
 
 
-def run_dealing_on_ranks(build: Callable[..., Loader], folder: Path, world: int) -> list[Dealt]:
+def run_dealing_on_ranks(build: Callable[..., Loader], folder: Path, world: int, workers: int) -> list[Dealt]:
     """Let the sampler of every rank deal out one epoch."""
-    return run_ranks(world, folder, lambda rank: run_dealing(build(rank.given)))
+    return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.given), workers))
 
 
 def shards_of(alone: Dealt, ranks: Sequence[Dealt]) -> Shards:
