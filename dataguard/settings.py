@@ -39,8 +39,8 @@ CONTRACT_KEYS = (
     "deterministic",
     "key",
 )
-RESERVED = ("checks", "contract")
-"""Keys that are accepted and validated for shape, and that no check of this version reads."""
+READ = ("key",)
+"""The keys of the contract that checks of this version read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,13 @@ class Settings:
     @property
     def unread(self) -> tuple[str, ...]:
         """The keys the user set that no check of this version reads."""
-        return tuple(name for name in RESERVED if getattr(self, name))
+        contract = (f"contract.{key}" for key in self.contract if key not in READ)
+        return (*(("checks",) if self.checks else ()), *contract)
+
+    @property
+    def key(self) -> str | None:
+        """Where the function is that gives the identity of a sample: `pkg.mod:function`."""
+        return self.contract.get("key")
 
 
 def resolve(config: str | Path | None = None, start: Path | None = None, **options: Any) -> Settings:
@@ -259,6 +265,8 @@ def _contract(value: Any, where: str) -> Mapping[str, Any]:
     for key in _table(value, where):
         if key not in CONTRACT_KEYS:
             raise UsageError(f"{where}: unknown key {key!r}{_suggest(key, CONTRACT_KEYS)}")
+    if "key" in value:
+        _text(value["key"], f"{where}.key")
     return dict(value)
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from dataguard.checks import CATALOGUE
 from dataguard.cli import dataguard as command_line
 from dataguard.pytest_plugin import OPTIONS
-from dataguard.settings import RESERVED, Settings
+from dataguard.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def test_links_and_checks_named_in_a_document_exist(document: Path) -> None:
 def test_every_setting_stands_in_the_table_with_its_default_and_options(field: Field[object]) -> None:
     rows = [line for line in SETTINGS.splitlines() if line.startswith("|")]
     (row,) = [row for row in rows if f"`{field.name}`" in row.split("|")[1]]
-    if field.name in RESERVED:
+    if field.name in ("checks", "contract"):
         return
     if isinstance(field.default, int | float | str):
         assert f"`{json.dumps(field.default)}`" in row

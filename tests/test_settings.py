@@ -12,7 +12,7 @@ import pytest
 from dataguard import cli
 from dataguard.model import Report, Severity, UsageError
 from dataguard.pytest_plugin import OPTIONS
-from dataguard.settings import CONTRACT_KEYS, RESERVED, Settings, chosen, expectation, resolve
+from dataguard.settings import CONTRACT_KEYS, READ, Settings, chosen, expectation, resolve
 from tests.sample_reports import CATALOGUE, empty, stub_engine
 
 GOOD: dict[str, tuple[Any, Any]] = {
@@ -129,9 +129,18 @@ def test_every_key_of_the_contract_is_known(key: str, tmp_path: Path) -> None:
     assert resolve(start=tmp_path, contract={key: "x"}).contract == {key: "x"}
 
 
-@pytest.mark.parametrize("name", RESERVED)
-def test_a_key_that_no_check_reads_is_told(name: str, tmp_path: Path) -> None:
-    assert resolve(start=tmp_path, **{name: GOOD[name][0]}).unread == (name,)
+def test_a_key_that_no_check_reads_is_told(tmp_path: Path) -> None:
+    assert resolve(start=tmp_path, checks="2026.1").unread == ("checks",)
+    contract = dict.fromkeys(CONTRACT_KEYS, "pkg.mod:name")
+    assert resolve(start=tmp_path, contract=contract).unread == tuple(
+        f"contract.{key}" for key in CONTRACT_KEYS if key not in READ
+    )
+
+
+def test_a_key_of_samples_is_a_spelling(tmp_path: Path) -> None:
+    assert resolve(start=tmp_path, contract={"key": "pkg.mod:name"}).key == "pkg.mod:name"
+    with pytest.raises(UsageError, match=r"contract\.key: expected text, got 3"):
+        resolve(start=tmp_path, contract={"key": 3})
 
 
 class TestFiles:

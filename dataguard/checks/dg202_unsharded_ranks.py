@@ -52,7 +52,7 @@ def _streamed(lab: Lab, shards: Shards) -> tuple[int, str | None]:
 
     Ranks that yield only some of them alike may have shuffled apart, which a seed in the training script prevents.
     """
-    one = partial(lab.stream, lab.ranks.seats)
+    one = partial(lab.shares, lab.ranks.seats)
     shared, doubled = find_doubles(lab.ranks.stream, one)
     if not doubled:
         return 0, None

@@ -44,15 +44,15 @@ def _streamed(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
     if not workers and not ranks:
         raise NotApplicable("one process reads everything")
     if workers:
-        loss = find_loss(partial(lab.stream, workers), partial(lab.stream, 0))
+        loss = find_loss(partial(lab.shares, workers), partial(lab.shares, 0))
         looked |= {"samples": loss.of, "workers": workers}
         yield loss, "worker"
     if ranks:
         looked |= {"ranks": lab.ranks.world}
-        loss = find_loss(lab.ranks.stream, partial(lab.stream, 0))
+        loss = find_loss(lab.ranks.stream, partial(lab.shares, 0))
         looked |= {"samples": loss.of}
         if loss.samples:
-            need_loss(find_loss(partial(lab.ranks.stream, alike=True), partial(lab.stream, 0)))
+            need_loss(find_loss(partial(lab.ranks.stream, alike=True), partial(lab.shares, 0)))
         yield loss, "rank"
 
 

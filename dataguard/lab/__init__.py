@@ -119,17 +119,20 @@ class Lab(Repros):
         """Whether an epoch gets past this incident when the workers of a spawning loader are forked."""
         if not self.facts.spawns or incident.out_of_shared_memory or incident.stage in ("import", "factory"):
             return False
-        try:
-            return self._readable_epoch(multiprocessing_context="fork").gets_past(incident)
-        except (LoaderFailed, NotApplicable, Undecided):
-            return False
+        return self._gets_past(incident, multiprocessing_context="fork")
 
     def _works_with_one_worker(self, incident: Incident) -> bool:
         """Whether workers share a file offset, and an epoch with only one of them gets past this incident."""
         if incident.stage != "sample" or self.facts.num_workers < 2 or self.facts.spawns:
             return False
         try:
-            return self.handles.at_risk and self._readable_epoch(num_workers=1).gets_past(incident)
+            return self.handles.at_risk and self._gets_past(incident, num_workers=1)
+        except (LoaderFailed, NotApplicable, Undecided):
+            return False
+
+    def _gets_past(self, incident: Incident, **overrides: Any) -> bool:
+        try:
+            return self._readable_epoch(**overrides).gets_past(incident)
         except (LoaderFailed, NotApplicable, Undecided):
             return False
 
@@ -137,17 +140,7 @@ class Lab(Repros):
     def handles(self) -> handles.Handles:
         """Which files several forked workers read through one offset, and what comes of it (map-style only)."""
         self.need_map("the samples of a stream cannot be read again one by one")
-        workers = min(max(self.facts.num_workers, 2), handles.MOST_WORKERS)
-        alone: handles.Alone = self._observe(
-            "alone", lambda folder: handles.read_alone(self.build(num_workers=0), folder, workers)
-        )
-        if not alone.shared or self.facts.num_workers < 2:
-            return handles.Handles(alone.shared)
-        return self._observe(
-            "handles",
-            lambda folder: handles.run_together(self.build, folder, alone),
-            lambda folder, answer: handles.read_together(folder, answer, alone),
-        )
+        return handles.observe(self.facts, self.build, self._observe)
 
     @property
     def pickling(self) -> pickling.Pickling:
@@ -272,6 +265,10 @@ class Lab(Repros):
             lambda folder: streams.run_stream(self.build, folder, request, samples, seconds),
             streams.read_stream,
         )
+
+    def shares(self, num_workers: int, **asked: Any) -> streams.StreamTrace:
+        """Like `stream`, with samples recognised by the user's own key, where the settings name one."""
+        return self.stream(num_workers, key=self.settings.key, **asked)
 
     def build(self, place: Mapping[str, int] | None = None, *, alike: bool = False, **overrides: Any) -> Loader:
         """Build the loader afresh in this process, with what the settings ask for and these overrides.

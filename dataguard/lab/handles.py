@@ -19,6 +19,7 @@ from typing import Any
 from dataguard.incident import Incident, LoaderFailed
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.drive import drive
+from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.leaves import leaves_of
 from dataguard.lab.locks import LockWatch
 from dataguard.lab.openfiles import OpenFile, open_files, with_holders
@@ -90,6 +91,20 @@ class Handles:
         if self.wrong or self.raised is not None:
             return bool(self.moved or self.later)
         return bool(self.moved) and not self.locked
+
+
+def observe(facts: LoaderFacts, build: Callable[..., Loader], look: Callable[..., Any]) -> Handles:
+    """Read in one process, and where descriptions are shared, in the user's own workers; `look` is `Memory.observe`."""
+    workers = min(max(facts.num_workers, 2), MOST_WORKERS)
+    alone: Alone = look("alone", lambda folder: read_alone(build(num_workers=0), folder, workers))
+    if not alone.shared or facts.num_workers < 2:
+        return Handles(alone.shared)
+    found: Handles = look(
+        "handles",
+        lambda folder: run_together(build, folder, alone),
+        lambda folder, answer: read_together(folder, answer, alone),
+    )
+    return found
 
 
 def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:

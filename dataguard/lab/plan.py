@@ -21,7 +21,8 @@ class Plan:
     `burns` makes the spy take note of seeds that are given in a fetch: for each fetch of an epoch, how many numbers a
     generator skips right after it was seeded. `first_seeds` does so from `worker_init_fn` to the end of a first fetch.
     `announce` tells sampler and dataset which epoch begins. `still` gives, for each epoch, the seeds that every
-    generator gets before its fetches, held ones included: see `Stillness`.
+    generator gets before its fetches, held ones included: see `Stillness`. `key` spells a function of a sample by whose
+    result alone it is recognised.
     """
 
     folder: Path
@@ -38,6 +39,7 @@ class Plan:
     still: Sequence[Sequence[int]] = ()
     perturb_at: tuple[int, int] | None = None
     first_seeds: bool = False
+    key: str | None = None
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""

@@ -110,11 +110,11 @@ class Ranks:
 
     def _streamed(self, world: int) -> Shards:
         ranks = self._streams(world, pin=False)
-        alone = self._lab.stream(self.seats, pin=False)
+        alone = self._lab.shares(self.seats, pin=False)
         return Shards(tuple(share_of(trace, self.seats) for trace in ranks), share_of(alone, self.seats))
 
     def _streams(self, world: int, alike: bool = False, **asked: Any) -> tuple[StreamTrace, ...]:
-        lab, request = self._lab, streams.Request(self.seats, **asked)
+        lab, request = self._lab, streams.Request(self.seats, key=self._lab.settings.key, **asked)
         samples, seconds = lab.settings.samples, 0.1 * lab.settings.budget
         build = partial(lab.build, alike=alike)
         found: tuple[StreamTrace, ...] = self._look(

@@ -23,10 +23,11 @@ from dataguard.lab.leaves import leaves_of, shared_bytes
 from dataguard.lab.pins import pinned
 from dataguard.lab.plan import Plan
 from dataguard.lab.proxies import WatchedBatches, WatchedItems, WatchedIterator
-from dataguard.lab.records import BatchRecord, Census, Failure, SampleRecord, Spool, Stop, plain_index
+from dataguard.lab.records import BatchRecord, Census, Failure, Leaf, SampleRecord, Spool, Stop, plain_index
 from dataguard.lab.seeds import FirstSeeds, SeedNotes
 from dataguard.lab.stillness import Stillness
 from dataguard.lab.transfer import try_to_send
+from dataguard.target import load
 
 _NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 
@@ -67,6 +68,11 @@ class Watcher:
         self.user_init = user_init
         self.notes: SeedNotes | FirstSeeds | None = None
         self.stillness = Stillness(plan.still) if plan.still else None
+        self.key: Callable[[Any], Any] | None = load(plan.key).source if plan.key else None
+
+    def leaves(self, sample: Any) -> tuple[Leaf, ...]:
+        """What a sample is described by: its leaves, or the user's own key."""
+        return leaves_of({"key": self.key(sample)} if self.key else sample)
 
     def holding(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
         """What the plan does to random generators during a fetch."""
@@ -208,7 +214,7 @@ class _Fetch:
                     if position >= len(indices) or self.batch[position] is None
                     else repr(self.batch[position])[:80],
                     self.seconds[position] if position < len(self.seconds) else 0.0,
-                    leaves_of(sample),
+                    watcher.leaves(sample),
                 )
                 for position, sample in enumerate(samples)
             )

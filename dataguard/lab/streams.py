@@ -35,7 +35,8 @@ class Request:
     Pinned, so that random augmentation does not hide an identity: before each sample the global generators are set to
     one state; or, with `still`, before each fetch every generator that can be found. `perturb` is the path of a
     generator that is moved on after the first batch. `persistent` and the start `method` are the user's own where they
-    are None; `announce` tells the dataset which epoch begins; `twice` reads the second epoch as far as the first.
+    are None; `announce` tells the dataset which epoch begins; `twice` reads the second epoch as far as the first;
+    `key` spells the user's function that recognises samples.
     Requests that differ in `run` alone look twice.
     """
 
@@ -47,6 +48,7 @@ class Request:
     method: str | None = None
     announce: bool = True
     twice: bool = False
+    key: str | None = None
     run: int = 0
 
     def plan(self, folder: Path) -> Plan:
@@ -59,6 +61,7 @@ class Request:
             perturb=self.perturb,
             announce=self.announce,
             still=((PIN,),) if self.still else (),
+            key=self.key,
         )
 
     @property

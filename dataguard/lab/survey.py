@@ -10,8 +10,9 @@ from typing import Any
 
 from dataguard.lab import facts, isolation, passes
 from dataguard.lab.facts import LoaderFacts
+from dataguard.model import UsageError
 from dataguard.settings import Settings
-from dataguard.target import Target
+from dataguard.target import Target, load
 
 
 def requested(settings: Settings) -> Mapping[str, Any]:
@@ -34,6 +35,8 @@ def describe(target: Target, settings: Settings, folder: Path) -> tuple[dict[str
 
     def look() -> tuple[dict[str, LoaderFacts], list[str]]:
         before = set(sys.modules)
+        if settings.key and not callable(load(settings.key).source):
+            raise UsageError(f"contract.key: {settings.key} is no function that could be called with a sample")
         loaders = passes.gated_build_all(target, settings.seed, requested(settings))
         known = {name: facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()}
         return known, [module for module in sys.modules if module not in before]
