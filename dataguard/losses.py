@@ -23,19 +23,22 @@ FEWEST = 16
 class Loss:
     """Samples of one process that several do not yield together, in the fewer of two epochs.
 
-    `same` tells that it is always the same ones, and `first` names the first of them.
+    `same` tells that it is always the same ones, and `first` names the first of them. Where samples could not be
+    recognised, they are `counted`.
     """
 
     samples: int
     of: int
     same: bool = False
     first: str | None = None
+    counted: bool = False
 
 
 def excused(loss: Loss, facts: LoaderFacts, ranks: int) -> bool:
     """Whether no more are lost than it takes to end with whole batches, or with as many on each of `ranks` ranks.
 
-    Where nothing at all comes out, DG404 has more to say.
+    Samples that can only be counted may be made of others, such as packed sequences, of which each worker drops a last
+    one. Where nothing at all comes out, DG404 has more to say.
     """
     if loss.samples == loss.of:
         return True
@@ -44,7 +47,8 @@ def excused(loss: Loss, facts: LoaderFacts, ranks: int) -> bool:
     size = facts.batch_size or 1
     ends = 1 if loss.same else max(facts.num_workers, 1)  # each worker of a stream has a last batch to drop
     dropped = ranks * ends * (size - 1) if facts.drop_last else 0
-    return loss.samples <= max(dropped, ranks * size - 1 if ranks > 1 else 0)
+    packed = ranks * facts.num_workers if loss.counted else 0
+    return loss.samples <= max(dropped, packed, ranks * size - 1 if ranks > 1 else 0)
 
 
 def dealt_loss(shards: Shards) -> Loss:
@@ -79,7 +83,7 @@ def find_loss(several: Callable[..., StreamTrace], one: Callable[..., StreamTrac
     lost = [_missing(first, second) for first, second in epochs]
     if all(recognised(first, second) for first, second in epochs):
         return _named(lost, epochs[0][1])
-    return Loss(max(0, min(second.total - first.total for first, second in epochs)), alone.total)
+    return Loss(max(0, min(two.total - one.total for one, two in epochs)), alone.total, counted=True)
 
 
 def _epochs(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Iterator[Any]:

@@ -59,7 +59,7 @@ def test_augmented_samples_are_recognised_under_pinned_generators() -> None:
 
 def test_random_samples_are_counted() -> None:
     shared = runs(trace([[0, 2], [1]], salt="a"))
-    assert find_loss(shared, runs(trace([range(5)], salt="b"))) == Loss(2, 5)
+    assert find_loss(shared, runs(trace([range(5)], salt="b"))) == Loss(2, 5, counted=True)
 
 
 def test_other_samples_in_every_epoch_are_no_certain_loss() -> None:
@@ -100,6 +100,8 @@ FACTS = SimpleNamespace(batch_size=8, drop_last=False, num_workers=3)
         (Loss(22, 50, same=False), True, 1, False),
         (Loss(15, 50, same=True), False, 2, True),
         (Loss(16, 50, same=True), False, 2, False),
+        (Loss(3, 50, counted=True), False, 1, True),
+        (Loss(4, 50, counted=True), False, 1, False),
         (Loss(4, 8, same=True), True, 2, False),
         (Loss(8, 8, same=True), True, 2, True),
     ],

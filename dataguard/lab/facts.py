@@ -72,9 +72,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
     order = getattr(index_sampler, "sampler", index_sampler)
     shuffled = _is_shuffler(order) or getattr(order, "shuffle", False) is True
     stream = isinstance(loader.dataset, IterableDataset)
-    context = loader.multiprocessing_context
     batch_size = getattr(index_sampler, "batch_size", None) if loader.batch_size is None else loader.batch_size
-    method = context.get_start_method() if context is not None else multiprocessing.get_start_method()
     return LoaderFacts(
         name=name,
         role=roles.get(name) or _role(name) or _role(factory) or ("train" if shuffled else None),
@@ -86,7 +84,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         batched=loader.batch_sampler is not None,
         drop_last=loader.drop_last,
         num_workers=loader.num_workers,
-        start_method=method or "fork",
+        start_method=start_method(loader),
         persistent=loader.persistent_workers,
         prefetch=loader.prefetch_factor if loader.num_workers else None,
         pin_memory=loader.pin_memory,
@@ -99,6 +97,13 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         epoch_hooks=tuple(_epoch_hooks(loader)),
         holder=holder_of(loader),
     )
+
+
+def start_method(loader: Loader) -> str:
+    """How the loader's workers start: as it says, or as the platform does by default."""
+    context = loader.multiprocessing_context
+    method = context.get_start_method() if context is not None else multiprocessing.get_start_method()
+    return method or "fork"
 
 
 def _epoch_hooks(loader: Loader) -> Iterator[Location]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
 from dataguard.lab.drive import Ride, drive
+from dataguard.lab.facts import start_method
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.pins import seed_global_generators
 from dataguard.lab.plan import Plan
@@ -73,7 +74,8 @@ def run_epoch(
 ) -> tuple[Ride, tuple[int, ...] | None, bool]:
     """Iterate one epoch, thinned out to about `samples` samples and without indices of `limit` and above.
 
-    A few batches of a second epoch follow, for loaders that work only once.
+    A few batches of a second epoch follow, for loaders that work only once; not where workers are spawned, which takes
+    seconds.
     """
     spreads: list[Spread] = []
 
@@ -84,7 +86,8 @@ def run_epoch(
     loader = build(schedule=schedule)
     own = next((spread for spread in spreads if spread in (loader.batch_sampler, loader.sampler)), None)
     most = max(2, -(-samples // (loader.batch_size or 1))) if own is None else None
-    ride = drive(loader, Plan(folder, keep_going=True), batches=(most, SECOND_EPOCH), seconds=seconds)[0]
+    second = () if loader.num_workers and start_method(loader) != "fork" else (SECOND_EPOCH,)
+    ride = drive(loader, Plan(folder, keep_going=True), batches=(most, *second), seconds=seconds)[0]
     sizes = tuple(own.sizes) if own is not None and own.sizes is not None else None
     return ride, sizes, ride.ended and (own is None or own.whole)
 

@@ -78,8 +78,8 @@ def read_trials(scripts: Scripts, folder: Path, complete: bool | None) -> Readin
     indices: dict[int, set[str | None]] = defaultdict(set)
     fetches = 0
     for record in read_spools(folder):
-        if not isinstance(record, SampleRecord | BatchRecord):
-            continue
+        if not isinstance(record, SampleRecord | BatchRecord) or record.epoch >= len(scripts):
+            continue  # a loader that never ends its epochs has fetched ahead
         root, worker = "batch", record.worker or 0
         if isinstance(record, SampleRecord):
             if record.position:
