@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataguard.engine import scan
 from dataguard.lab.shards import Shards, Share
 from dataguard.lab.streams import StreamTrace
 from dataguard.losses import Loss, dealt_loss, excused, find_loss
-from dataguard.model import Undecided
+from dataguard.model import Status, Undecided
+from dataguard.settings import Settings
 
 Shares = Sequence[Sequence[int]]
 
@@ -138,3 +140,10 @@ def test_draws_with_replacement_are_counted() -> None:
 def test_a_trace_tells_of_its_second_epoch() -> None:
     both = trace([[0]], again=[[1, 2]])
     assert both.second == replace(trace([[1, 2]]), again=())
+
+
+@pytest.mark.parametrize(("name", "failing"), [("even", []), ("uneven", ["DG203"]), ("too_long", ["DG205"])])
+def test_batches_are_counted_beyond_the_samples_that_are_looked_at(name: str, failing: list[str]) -> None:
+    report = scan(f"tests.loaders.long:{name}", Settings(select=("DG203", "DG205")))
+    assert [result.code for result in report.results if result.status is Status.FAILED] == failing
+    assert not report.count(Status.INCONCLUSIVE)

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, check, known
 from dataguard.repeats import Pairs, Seat, find_repeat
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ def dg108_cloned_rank_rng(lab: Lab) -> Judgement:
             ),
             evidence=known({**repeat.evidence, "fix here": None}),
             at=repeat.at,
+        )
+    elif draws.varied and lab.ranks.declared and not lab.ranks.shards().alike:
+        raise Undecided(
+            "ranks hold datasets of their own: no item can be drawn on several, to compare what it is made of"
         )
     return Looked({"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": world})
 

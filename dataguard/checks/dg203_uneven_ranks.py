@@ -22,7 +22,7 @@ def dg203_uneven_ranks(lab: Lab) -> Judgement:
     """
     shards = lab.ranks.shards()
     batches = [share.batches for share in shards.ranks]
-    if not all(share.ended for share in shards.ranks):
+    if not all(share.finished for share in shards.ranks):
         raise Undecided(f"the ranks go on after {max(batches)} batches: raise --samples to read them to their end")
     least, most = min(batches), max(batches)
     if least < most:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
@@ -39,7 +40,7 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
             evidence=known(
                 {
                     "len(dataset)": facts.length,
-                    "samples": samples if ended else f"{samples} and more",
+                    "samples": samples,
                     "batch_size": facts.batch_size,
                     "drop_last": "yes" if facts.drop_last else None,
                     "workers": facts.num_workers,
@@ -50,12 +51,17 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
     return Looked({"batches": sum(epochs)})
 
 
-def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int]]:
-    """Of the loader, and of each rank: where, how many batches were planned and came, whether all came, and samples."""
+def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]:
+    """Of the loader, and of each rank: where, how many batches were planned and came, whether all came, and samples.
+
+    The number of samples is None where not all were looked at.
+    """
     facts = lab.facts
     if facts.kind == "stream":
-        trace = lab.stream(facts.num_workers, pin=False)
-        yield "", facts.batches, trace.batches[0] if trace.batches else 0, trace.ended, trace.total
+        look = partial(lab.stream, facts.num_workers, pin=False)
+        trace = look() if look().ended else look(count=True)
+        samples = trace.total if trace.ended else None
+        yield "", facts.batches, trace.batches[0] if trace.batches else 0, trace.finished, samples
     else:
         orders = lab.orders
         if not orders.whole:
@@ -63,12 +69,13 @@ def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int]]:
         yield "", facts.batches, orders.batches[0], True, len(orders.epochs[0])
     if lab.ranks.declared:
         for number, share in enumerate(lab.ranks.shards().ranks):
-            yield f" on rank {number}", share.planned, share.batches, share.ended, share.total
+            samples = share.total if share.ended else None
+            yield f" on rank {number}", share.planned, share.batches, share.finished, samples
 
 
-def _worker_tails(facts: LoaderFacts, planned: int, came: int, samples: int, ended: bool) -> bool:
+def _worker_tails(facts: LoaderFacts, planned: int, came: int, samples: int | None, ended: bool) -> bool:
     """Whether each worker of a stream has a last batch of its own, which torch's `len` takes no account of."""
     tails = max(facts.num_workers - 1, 0)
     if facts.kind == "map" or not ended or abs(planned - came) > tails:
         return False
-    return facts.drop_last or planned == -(-samples // (facts.batch_size or 1))
+    return facts.drop_last or samples is None or planned == -(-samples // (facts.batch_size or 1))

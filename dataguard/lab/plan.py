@@ -22,7 +22,7 @@ class Plan:
     generator skips right after it was seeded. `first_seeds` does so from `worker_init_fn` to the end of a first fetch.
     `announce` tells sampler and dataset which epoch begins. `still` gives, for each epoch, the seeds that every
     generator gets before its fetches, held ones included: see `Stillness`. `key` spells a function of a sample by whose
-    result alone it is recognised.
+    result alone it is recognised. After `most` samples in an epoch, a process only passes batches on.
     """
 
     folder: Path
@@ -40,6 +40,7 @@ class Plan:
     perturb_at: tuple[int, int] | None = None
     first_seeds: bool = False
     key: str | None = None
+    most: int | None = None
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""

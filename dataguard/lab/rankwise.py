@@ -94,7 +94,7 @@ class Ranks:
 
     def stream(self, *, alike: bool = False, **asked: Any) -> StreamTrace:
         """What each rank of a stream yields, as if ranks were workers; other arguments are those of `Lab.stream`."""
-        return shards.side_by_side(self._streams(self.world, alike, **asked))
+        return shards.side_by_side(self._streams(self.world, alike, **{"count": not asked["pin"], **asked}))
 
     def _dealt(self, world: int, alike: bool) -> Shards:
         lab = self._lab
@@ -109,7 +109,7 @@ class Ranks:
         return shards.shards_of(alone, ranks)
 
     def _streamed(self, world: int) -> Shards:
-        ranks = self._streams(world, pin=False)
+        ranks = self._streams(world, pin=False, count=True)
         alone = self._lab.shares(self.seats, pin=False)
         return Shards(tuple(share_of(trace, self.seats) for trace in ranks), share_of(alone, self.seats))
 

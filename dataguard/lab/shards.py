@@ -31,13 +31,14 @@ class Share:
 
     `by_worker` holds, worker by worker and in order, the identity of each sample: the index where the dataset is
     map-style, paths and digests of its leaves where it is a stream. `batches` came out, `planned` is what `len(loader)`
-    says there, if anything; `ended` says that this was all.
+    says there, if anything; `ended` says that all was looked at, and `finished` that all batches were counted.
     """
 
     by_worker: tuple[tuple[Hashable, ...], ...]
     batches: int
     ended: bool
     planned: int | None = None
+    finished: bool = True
 
     @property
     def total(self) -> int:
@@ -185,7 +186,7 @@ def share_of(trace: StreamTrace, workers: int) -> Share:
     """What one rank streamed, with a place for each of its workers."""
     yielded = iter(trace.by_worker)
     by_worker = tuple(() if number in trace.idle else next(yielded, ()) for number in range(max(workers, 1)))
-    return Share(by_worker, trace.batches[0] if trace.batches else 0, trace.ended, trace.planned)
+    return Share(by_worker, trace.batches[0] if trace.batches else 0, trace.ended, trace.planned, trace.finished)
 
 
 def side_by_side(ranks: Sequence[StreamTrace]) -> StreamTrace:

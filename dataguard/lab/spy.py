@@ -156,6 +156,7 @@ class _Fetch:
         self.batch: list[Any] = []
         self.seconds: list[float] = []
         self.started = 0.0
+        self.recorded = 0
 
     def fetch(self, batch: Any) -> Any:
         watcher = self.watcher
@@ -199,8 +200,11 @@ class _Fetch:
     def collate(self, data: Any) -> Any:
         """Stand in for the user's collate_fn: look at the samples, call it, look at the batch."""
         watcher, number = self.watcher, self.watcher.fetches - 1
+        if watcher.plan.most is not None and self.recorded >= watcher.plan.most:
+            return self.user_collate(data) if watcher.plan.carry else None
         fetch_seconds = time.perf_counter() - self.started
         samples = list(data) if self.auto_collation and isinstance(data, list | tuple) else [data]
+        self.recorded += len(samples)
         indices = [plain_index(index) for index in self.batch[: len(samples)]]
         watcher.spool.write(
             *(

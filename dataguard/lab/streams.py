@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,8 @@ MOMENTS = (1, 2, 3)
 """Fetches of an epoch after which generators are looked at."""
 
 
+COUNTED = 20
+"""How many times as many batches are counted as are looked at."""
 RECOGNISED = 0.5
 """The share of samples that differ from all others in a leaf by which they are recognised."""
 
@@ -36,7 +39,7 @@ class Request:
     one state; or, with `still`, before each fetch every generator that can be found. `perturb` is the path of a
     generator that is moved on after the first batch. `persistent` and the start `method` are the user's own where they
     are None; `announce` tells the dataset which epoch begins; `twice` reads the second epoch as far as the first;
-    `key` spells the user's function that recognises samples.
+    `key` spells the user's function that recognises samples; `count` goes on to count batches beyond what is looked at.
     Requests that differ in `run` alone look twice.
     """
 
@@ -49,10 +52,11 @@ class Request:
     announce: bool = True
     twice: bool = False
     key: str | None = None
+    count: bool = False
     run: int = 0
 
-    def plan(self, folder: Path) -> Plan:
-        """What the spy does."""
+    def plan(self, folder: Path, most: int) -> Plan:
+        """What the spy does, where at most so many samples of each process are looked at."""
         return Plan(
             folder,
             pin_each=PIN if self.pin and not self.still else None,
@@ -62,6 +66,7 @@ class Request:
             announce=self.announce,
             still=((PIN,),) if self.still else (),
             key=self.key,
+            most=most if self.count else None,
         )
 
     @property
@@ -75,12 +80,18 @@ class Request:
 class Drive:
     """The epochs of a stream as the main process saw them.
 
-    `workers` is how many were asked for, and `planned` what `len(loader)` says, if anything.
+    `workers` is how many were asked for, and `planned` what `len(loader)` says, if anything; `most` samples of each
+    process were looked at.
     """
 
     rides: tuple[Ride, ...]
     workers: int
     planned: int | None
+    most: int
+
+    def beyond(self, recorded: Mapping[int, Sequence[object]]) -> bool:
+        """Whether any process went on after all that was looked at."""
+        return any(len(ids) >= self.most for ids in recorded.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +99,9 @@ class StreamTrace:
     """The identities of the samples that each process yielded, in order; `ended` tells whether that was all of them.
 
     `censuses` tell the generators that were found in each worker after some fetches of two epochs; `again` is how each
-    process began the second one. `batches` came out of each epoch; `idle` are the numbers of workers that yielded
-    nothing in the first one; `planned` is what `len(loader)` says there, if anything; `names` tells by which of its
-    leaves a reader knows a sample.
+    process began the second one. `batches` came out of each epoch, and of the first one `finished` says that its end
+    was seen, though not all may have been looked at. `idle` are the numbers of workers that yielded nothing in it;
+    `planned` is what `len(loader)` says there, if anything; `names` tells by which leaf a reader knows a sample.
     """
 
     by_worker: tuple[tuple[Identity, ...], ...]
@@ -100,6 +111,7 @@ class StreamTrace:
     batches: tuple[int, ...] = ()
     idle: tuple[int, ...] = ()
     planned: int | None = None
+    finished: bool = False
     names: Mapping[Identity, str] = field(default_factory=dict)
 
     @property
@@ -189,10 +201,11 @@ def run_stream(
     loader = build(**request.overrides)
     processes = max(request.num_workers, 1)
     most = max(len(MOMENTS) + 1, -(-samples // (loader.batch_size or 1))) * processes
-    plan = request.plan(folder)
+    plan = request.plan(folder, most * (loader.batch_size or 1) // processes)
     second = (most if request.twice else (len(MOMENTS) + 1) * processes,) if again else ()
-    rides = drive(loader, plan, batches=(most, *second), seconds=seconds)
-    return Drive(tuple(rides), request.num_workers, length_of(loader))
+    first = most * COUNTED if request.count else most
+    rides = drive(loader, plan, batches=(first, *second), seconds=seconds)
+    return Drive(tuple(rides), request.num_workers, length_of(loader), plan.most or sys.maxsize)
 
 
 def read_stream(folder: Path, answer: Drive | None) -> StreamTrace:
@@ -203,10 +216,11 @@ def read_stream(folder: Path, answer: Drive | None) -> StreamTrace:
     rides = answer.rides if answer else ()
     return StreamTrace(
         by_worker=tuple(first.values()),
-        ended=bool(rides) and rides[0].ended,
+        ended=bool(rides) and rides[0].ended and not (answer and answer.beyond(first)),
         censuses=tuple(record for record in records if isinstance(record, Census)),
         again=tuple(second.values()),
         batches=tuple(ride.batches for ride in rides),
+        finished=bool(rides) and rides[0].ended,
         idle=tuple(number for number in range(answer.workers if answer else 0) if number not in first),
         planned=answer.planned if answer else None,
         names={record.digest: record.name for record in samples if record.name},

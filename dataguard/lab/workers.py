@@ -134,6 +134,12 @@ class SameItems:
     censuses: tuple[Census, ...]
     seconds: float = 0.0
 
+    @property
+    def varied(self) -> bool:
+        """Whether any two draws of one item differed, in one worker and epoch."""
+        seats = (groups for leaf in self.as_is.values() for groups in leaf.values())
+        return any(len(set(group)) > 1 for groups in seats for group in groups)
+
 
 def shape_of(facts: LoaderFacts, request: Request, seconds_per_sample: float, left: float) -> Shape:
     """Choose how much to draw so that it fits into a third of the seconds that are left.
