@@ -122,7 +122,8 @@ def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[...,
         shared, alone = several(pin=pin), one(pin=pin)
         order = list(chain.from_iterable(alone.by_worker))
         places = {identity: place for place, identity in reversed(list(enumerate(order)))}
-        passed = [[places[identity] for identity in ids if identity in places] for ids in shared.by_worker]
+        seats = shared.seats or shared.by_worker
+        passed = [[places[identity] for identity in ids if identity in places] for ids in seats]
         found = {place for worker in passed for place in worker}
         ordered = all(worker == sorted(worker) for worker in passed)
         horizon = min((worker[-1] for worker in passed if worker), default=0)

@@ -259,12 +259,17 @@ class Lab(Repros):
         if self.facts.kind != "stream":
             raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
         request = streams.Request(num_workers, pin, **asked)
-        samples, seconds = self.settings.samples, 0.1 * self.settings.budget
+        samples = self.stretch * (self.ranks.world if self.ranks.declared else 1)
         return self.vary(
             request,
-            lambda folder: streams.run_stream(self.build, folder, request, samples, seconds),
+            lambda folder: streams.run_stream(self.build, folder, request, samples, 0.1 * self.settings.budget),
             streams.read_stream,
         )
+
+    @property
+    def stretch(self) -> int:
+        """How many samples of a stream are looked at: as many for each of its own workers, whoever reads them."""
+        return self.settings.samples * max(self.facts.num_workers, 1)
 
     def shares(self, num_workers: int, **asked: Any) -> streams.StreamTrace:
         """Like `stream`, with samples recognised by the user's own key, where the settings name one."""

@@ -71,6 +71,8 @@ class Ranks:
         Code that asks for its rank tells this of a stream only: a trainer may put a sampler for ranks into any other.
         """
         lab = self._lab
+        if lab.settings.ranks == 1:
+            return False
         told = lab.settings.ranks or lab.target.takes("rank", "world_size")
         return bool(told or (lab.facts.kind == "stream" and self.asking))
 
@@ -115,7 +117,7 @@ class Ranks:
 
     def _streams(self, world: int, alike: bool = False, **asked: Any) -> tuple[StreamTrace, ...]:
         lab, request = self._lab, streams.Request(self.seats, key=self._lab.settings.key, **asked)
-        samples, seconds = lab.settings.samples, 0.1 * lab.settings.budget
+        samples, seconds = lab.stretch, 0.1 * lab.settings.budget
         build = partial(lab.build, alike=alike)
         found: tuple[StreamTrace, ...] = self._look(
             ("streamed on ranks", request, world, alike),

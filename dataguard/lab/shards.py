@@ -196,4 +196,5 @@ def side_by_side(ranks: Sequence[StreamTrace]) -> StreamTrace:
         ended=all(trace.ended for trace in ranks),
         again=tuple(tuple(chain.from_iterable(trace.again)) for trace in ranks),
         names={identity: name for trace in ranks for identity, name in trace.names.items()},
+        seats=tuple(chain.from_iterable(trace.by_worker for trace in ranks)),
     )

@@ -101,7 +101,8 @@ class StreamTrace:
     `censuses` tell the generators that were found in each worker after some fetches of two epochs; `again` is how each
     process began the second one. `batches` came out of each epoch, and of the first one `finished` says that its end
     was seen, though not all may have been looked at. `idle` are the numbers of workers that yielded nothing in it;
-    `planned` is what `len(loader)` says there, if anything; `names` tells by which leaf a reader knows a sample.
+    `planned` is what `len(loader)` says there, if anything; `names` tells by which leaf a reader knows a sample. Where
+    ranks stand in for workers, `seats` holds what each of their workers yielded.
     """
 
     by_worker: tuple[tuple[Identity, ...], ...]
@@ -113,6 +114,7 @@ class StreamTrace:
     planned: int | None = None
     finished: bool = False
     names: Mapping[Identity, str] = field(default_factory=dict)
+    seats: tuple[tuple[Identity, ...], ...] = ()
 
     @property
     def total(self) -> int:
@@ -197,11 +199,11 @@ class StreamTrace:
 def run_stream(
     build: Callable[..., Loader], folder: Path, request: Request, samples: int, seconds: float, *, again: bool = True
 ) -> Drive:
-    """Iterate one epoch, of about `samples` samples from each worker at most; and `again`, to begin a second one."""
+    """Iterate one epoch, of about `samples` samples from all workers at most; and `again`, to begin a second one."""
     loader = build(**request.overrides)
     processes = max(request.num_workers, 1)
-    most = max(len(MOMENTS) + 1, -(-samples // (loader.batch_size or 1))) * processes
-    plan = request.plan(folder, most * (loader.batch_size or 1) // processes)
+    each = max(len(MOMENTS) + 1, -(-samples // (processes * (loader.batch_size or 1))))
+    most, plan = each * processes, request.plan(folder, each * (loader.batch_size or 1))
     second = (most if request.twice else (len(MOMENTS) + 1) * processes,) if again else ()
     first = most * COUNTED if request.count else most
     rides = drive(loader, plan, batches=(first, *second), seconds=seconds)

@@ -73,6 +73,23 @@ def default_scan(folder: Path) -> list[str]:
     ]
 
 
+FAMILIES = {
+    "family 1, a cheap dataset, workers forked": ("sample_datasets.dg101_cloned_worker_rng:good --select DG1", 3),
+    "the same, workers spawned": ("sample_datasets.dg101_cloned_worker_rng:good --select DG1 --start-method spawn", 8),
+    "family 2, a stream on 2 ranks of 2 workers": ("tests.bench.loaders:stream_on_ranks --select DG2 --ranks 2", 8),
+    "the same on 4 ranks": ("tests.bench.loaders:stream_on_ranks --select DG2 --ranks 4", 15),
+}
+"""What to scan, and the bar in seconds."""
+
+
+def families(folder: Path) -> list[str]:
+    """One family of checks alone, beyond `import torch`."""
+    scan = [sys.executable, "-m", "dataguard", "scan", "-q"]
+    commands = {name: [*scan, *words.split()] for name, (words, _) in FAMILIES.items()}
+    times = in_turns(3, folder, torch=[sys.executable, "-c", "import torch"], **commands)
+    return [f"| {name} | {times[name] - times['torch']:.1f} s | {bar} s |" for name, (_, bar) in FAMILIES.items()]
+
+
 def held_data(folder: Path) -> list[str]:
     """What a scan takes longer when the dataset holds a lot, beside one that made as much and holds nothing of it."""
     scan = [sys.executable, "-m", "dataguard", "scan", "-q", "tests.bench.walk:make_loader"]
@@ -104,7 +121,7 @@ def main() -> None:
     """Print the table."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = [start_up(folder), *default_scan(folder), *held_data(folder), memory(folder)]
+        rows = [start_up(folder), *default_scan(folder), *families(folder), *held_data(folder), memory(folder)]
     versions = f"Python {platform.python_version()}, {os.cpu_count()} cores"
     print(f"Measured {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {versions}.\n")  # noqa: T201 - the product
     print("\n".join(["| what | measured | bar |", "|---|---|---|", *rows]))  # noqa: T201

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from torch.utils.data import DataLoader
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 
 def folder_of_jpegs(copies: int = 1) -> DataLoader[Any]:
@@ -29,6 +31,23 @@ def folder_of_jpegs(copies: int = 1) -> DataLoader[Any]:
 def folder_of_many_jpegs() -> DataLoader[Any]:
     """The same with a hundred times as many indices."""
     return folder_of_jpegs(copies=100)
+
+
+class Dealt(IterableDataset[torch.Tensor]):
+    """Four hundred numbers, dealt out among ranks and workers."""
+
+    def __init__(self, rank: int, world_size: int) -> None:
+        self.numbers = range(400)[rank::world_size]
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        info = get_worker_info()
+        start, step = (info.id, info.num_workers) if info else (0, 1)
+        return (torch.full((8,), float(number)) for number in self.numbers[start::step])
+
+
+def stream_on_ranks(rank: int, world_size: int) -> DataLoader[Any]:
+    """A stream that knows of ranks."""
+    return DataLoader(Dealt(rank, world_size), batch_size=4, num_workers=2)
 
 
 def write_jpegs(folder: Path, count: int = 1000, size: tuple[int, int] = (500, 375)) -> None:
