@@ -162,6 +162,33 @@ def good_stateful_stream() -> DataLoader[Any]:
     return stateful(Stream(), num_workers=2)
 
 
+class Counted(Stream):
+    """A stream that counts the samples of each worker, and goes on after them."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.start = 0
+
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
+        self.done, self.start = self.start, 0
+        for number in islice(share(range(40)), self.done, None):
+            self.done += 1
+            yield picture(number), number
+
+    def state_dict(self) -> State:
+        """Where each worker is, in samples of its own."""
+        return {"done": self.done}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from there in the next pass."""
+        self.start = state["done"]
+
+
+def good_counted() -> DataLoader[Any]:
+    """Each worker goes on after its own samples."""
+    return stateful(Counted(), num_workers=2)
+
+
 def good_augmented() -> DataLoader[Any]:
     """Samples come in the same order, augmented by other numbers."""
     return stateful(Pictures(40, brighten), shuffle=True, num_workers=2)

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from sample_datasets._parts import PHOTOGRAPHS
+from sample_datasets.images import make_cv2, make_folder
 
 
 def image_folder() -> DataLoader[Any]:
@@ -128,6 +129,17 @@ def stateful_cloned() -> DataLoader[Any]:
     dataset = AugmentedPictures(np.random.default_rng(0))
     loader: DataLoader[Any] = StatefulDataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
     return loader
+
+
+clean = {"image_folder": image_folder, "fake_data": fake_data, "make_cv2": make_cv2, "make_folder": make_folder}
+clean_streams = {
+    "numbers": numbers_stream,
+    "rows": hugging_face,
+    "rows_stream": hugging_face_stream,
+    "stateful": stateful,
+    "stateful_stream": stateful_stream,
+}
+cloned = {"image_folder": image_folder_cloned, "rows": hugging_face_cloned, "stateful": stateful_cloned}
 
 
 class SharedState(Dataset[Tensor]):
