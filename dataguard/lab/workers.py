@@ -95,8 +95,13 @@ class Shape:
 
     @property
     def pins(self) -> tuple[int | None, ...]:
-        """The seed for each fetch of an epoch."""
-        states = [PIN + state for state in range(PINNED_STATES * self.scale) for _ in range(self.items * REPEATS)]
+        """The seed for each fetch of an epoch; those of the items differ, as what they decide may be kept."""
+        states = [
+            PIN + state * self.items + item
+            for state in range(PINNED_STATES * self.scale)
+            for _ in range(REPEATS)
+            for item in range(self.items)
+        ]
         return (None, *([None] * self.free_fetches if self.settled else []), *states)
 
     def pinned_groups(self, digests: Mapping[int, bytes]) -> Groups:
