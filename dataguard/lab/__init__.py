@@ -28,6 +28,7 @@ from dataguard.lab import (
     workers,
 )
 from dataguard.lab.facts import LoaderFacts
+from dataguard.lab.hangings import Hangings
 from dataguard.lab.memory import Memory
 from dataguard.lab.rankwise import Ranks
 from dataguard.lab.records import Seedings
@@ -60,7 +61,9 @@ class Lab:
         self._facts = facts
         self._memory = Memory(settings, folder)
         self._observe = self._memory.observe
+        self.afford = self._memory.afford
         self.ranks = Ranks(self)
+        self.hangings = Hangings(self)
 
     @property
     def facts(self) -> LoaderFacts:
@@ -184,7 +187,7 @@ class Lab:
         self.need_map("workers of a stream get other samples, so that their draws cannot be compared item by item")
         request = workers.Request(effort, num_workers, **asked)
         if request.apart:  # it only makes sure of a generator, and must leave time for other verdicts
-            self._memory.afford(2 * self.same_items(effort, num_workers).seconds)
+            self.afford(2 * self.same_items(effort, num_workers).seconds)
         shape = self.shape(request)
         return self.vary(
             request,
@@ -214,20 +217,20 @@ class Lab:
     @property
     def seedings(self) -> seedings.SeedTrace:
         """Which generators are seeded with a constant for every sample, and what hangs on them."""
-        self._memory.afford(seedings.DRAWS * seedings.EPOCHS * self.epoch.seconds_per_sample)
+        self.afford(seedings.DRAWS * seedings.EPOCHS * self.epoch.seconds_per_sample)
         return seedings.observe(self.facts, self.build, self.vary)
 
     @property
     def caches(self) -> caches.Caches:
         """Which leaves hold what was drawn at the first read of their index (map-style only)."""
         self.need_map("the samples of a stream cannot be read again one by one")
-        self._memory.afford(caches.READS * self.epoch.seconds_per_sample)
+        self.afford(caches.READS * self.epoch.seconds_per_sample)
         return caches.observe(self.facts, self.build, self.vary)
 
     @property
     def carryover(self) -> carryover.Carryover:
         """What reading leaves behind for later reads, and the user's own workers lose."""
-        self._memory.afford(carryover.READS * workers.batch_size(self.facts) * self.epoch.seconds_per_sample)
+        self.afford(carryover.READS * workers.batch_size(self.facts) * self.epoch.seconds_per_sample)
         return carryover.observe(self.facts, self.build, self.vary, self.stream)
 
     @property

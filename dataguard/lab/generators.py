@@ -108,9 +108,13 @@ def generator_states(roots: Mapping[str, Any]) -> Iterator[GeneratorState]:
 
 def move_on(path: str, roots: Mapping[str, Any]) -> None:
     """Let the generator at a path skip some of its numbers."""
-    for source in find_generators(with_shared(roots)):
-        if source.path == path:
-            skip(source.generator, SKIPPED)
+    for generator in found_at(path, roots):
+        skip(generator, SKIPPED)
+
+
+def found_at(path: str, roots: Mapping[str, Any]) -> list[Any]:
+    """The generator at a path, if there is one."""
+    return [source.generator for source in find_generators(with_shared(roots)) if source.path == path]
 
 
 def skip(generator: Any, count: int) -> None:
@@ -129,6 +133,15 @@ def skip(generator: Any, count: int) -> None:
 def reseed(library: str, seed: int) -> None:
     """Seed the generator of an `unreadable` library in this process."""
     importlib.import_module(library).setRNGSeed(seed)
+
+
+def probed_states() -> Iterator[GeneratorState]:
+    """What stands for the states of generators that cannot be read: the numbers they give next, lost to the user."""
+    for library in unreadable():
+        drawn = sys.modules[library].randu(np.empty((1, 4), dtype=np.float32), 0.0, 1.0)
+        yield GeneratorState(
+            f"global {library}", library, hashlib.blake2b(drawn.tobytes(), digest_size=8).digest(), None
+        )
 
 
 def unreadable() -> tuple[str, ...]:

@@ -19,14 +19,14 @@ from torch.utils.data import _DatasetKind, get_worker_info
 from dataguard.incident import Incident
 from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
-from dataguard.lab.generators import generator_states, move_on, reseed, unreadable
+from dataguard.lab.generators import generator_states, move_on, probed_states, reseed, unreadable
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of, shared_bytes
 from dataguard.lab.pins import pinned
 from dataguard.lab.proxies import WatchedBatches, WatchedItems, WatchedIterator
 from dataguard.lab.records import BatchRecord, Census, Failure, SampleRecord, Spool, plain_index
 from dataguard.lab.seeds import FirstSeeds, SeedNotes
-from dataguard.lab.stillness import Stillness
+from dataguard.lab.stillness import Free, Stillness
 from dataguard.lab.transfer import try_to_send
 
 _NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
@@ -46,7 +46,7 @@ class Plan:
     `burns` makes the spy take note of seeds that are given in a fetch: for each fetch of an epoch, how many numbers a
     generator skips right after it was seeded. `first_seeds` does so from `worker_init_fn` to the end of a first fetch.
     `announce` tells sampler and dataset which epoch begins. `still` gives, for each epoch, the seeds that every
-    generator gets before its fetches, held ones included: see `Stillness`.
+    generator gets before its fetches, held ones included, but for the one that is `free`: see `Stillness`.
     """
 
     folder: Path
@@ -63,6 +63,7 @@ class Plan:
     still: Sequence[Sequence[int]] = ()
     perturb_at: tuple[int, int] | None = None
     first_seeds: bool = False
+    free: Free | None = None
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""
@@ -108,7 +109,7 @@ class Watcher:
         self.failed = False
         self.user_init = user_init
         self.notes: SeedNotes | FirstSeeds | None = None
-        self.stillness = Stillness(plan.still) if plan.still else None
+        self.stillness = Stillness(plan.still, plan.free) if plan.still else None
 
     def holding(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
         """What the plan does to random generators during a fetch."""
@@ -123,7 +124,8 @@ class Watcher:
 
     def take_census(self, roots: Mapping[str, Any]) -> None:
         """Spool the state of every random generator that can be found in this process."""
-        self.spool.write(Census(self.worker, self.epoch, self.fetches, tuple(generator_states(roots)), unreadable()))
+        found, probed = tuple(generator_states(roots)), tuple(probed_states())
+        self.spool.write(Census(self.worker, self.epoch, self.fetches, found, unreadable(), probed))
 
     def install(self, dataset: Any = None) -> None:
         """Wrap every fetcher that torch makes in this process for the loader's own dataset."""

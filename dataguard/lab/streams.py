@@ -19,7 +19,7 @@ Identity = tuple[tuple[str, bytes], ...]
 """What a sample is recognised by: paths and digests of its leaves."""
 
 
-MOMENTS = (1, 2, 3)
+MOMENTS = (0, 1, 2, 3)
 """Fetches of an epoch after which generators are looked at."""
 
 
@@ -143,9 +143,9 @@ def run_stream(
     """Iterate one epoch, of about `samples` samples from each worker at most; and `again`, to begin a second one."""
     loader = build(**request.overrides)
     processes = max(request.num_workers, 1)
-    most = max(len(MOMENTS) + 1, -(-samples // (loader.batch_size or 1))) * processes
+    most = max(len(MOMENTS), -(-samples // (loader.batch_size or 1))) * processes
     plan = request.plan(folder)
-    second = ((len(MOMENTS) + 1) * processes,) if again else ()
+    second = (len(MOMENTS) * processes,) if again else ()
     return drive(loader, plan, batches=(most, *second), seconds=seconds)[0]
 
 
