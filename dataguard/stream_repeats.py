@@ -1,7 +1,7 @@
 """The same question as in `repeats`, for streams: workers get other samples there, so that draws cannot be compared.
 
-Instead, generators whose states run alike at two seats are looked for, and each is tried: moved on in a single process,
-does it change the content of the samples, or only their order? Standard library only.
+Instead, generators that run alike at two seats are looked for, and each is tried: seeded otherwise in a single process,
+with all others held still, does it change the content of the samples, or only their order? Standard library only.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StreamRepeat:
 def find_stream_repeat(lab: Lab, one: Seat, two: Seat) -> StreamRepeat | None:
     """The first generator that runs alike at two seats and changes the content of samples.
 
-    Raises Undecided when no generator could be watched long enough.
+    Raises Undecided when no generator could be watched long enough, or when what hangs on one cannot be seen.
     """
     trace = lab.stream(lab.facts.num_workers, pin=False)
     if len({census.fetches for census in trace.censuses if census.fetches}) < 2:
@@ -94,8 +94,7 @@ def moved_on(lab: Lab, suspect: GeneratorState) -> StreamTrace:
 
 def _content_changed(lab: Lab, suspect: GeneratorState, hanging: StreamHanging) -> float:
     """The share of new values in a leaf that changes with this generator and is no matter of order, else 0."""
-    if not hanging.ordered:
-        return max(hanging.changed.values(), default=0.0)
-    still = lab.hangings.of_stream(suspect.path, varied=False)
+    still = lab.hangings.of_stream(suspect.path, varied=False) if hanging.ordered else hanging
     new = max(still.changed.values(), default=0.0)
-    return new if new > (CHANGED if still.ended else CHANGED_BEGINNING) else 0.0
+    enough = 0.0 if still.ended else CHANGED_BEGINNING  # what stays in order may be a mere count of samples
+    return new if new > (CHANGED if hanging.ordered and still.ended else enough) else 0.0

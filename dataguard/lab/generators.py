@@ -94,16 +94,19 @@ def with_shared(roots: Mapping[str, Any]) -> dict[str, Any]:
 
 def generator_states(roots: Mapping[str, Any]) -> Iterator[GeneratorState]:
     """The generators shared process-wide, and those that can be reached from the roots, with their present states."""
-    for source in find_generators(with_shared(roots)):
-        if source.node.holder:
-            owner, part = source.owner, source.part
-            place = made_at(owner.value) if owner else None
-            part_path = part.path if part else None
-            yield GeneratorState(source.path, source.kind, source.state(), place, source.reseed, part_path)
-        else:
-            init = roots.get("worker_init_fn")
-            place = None if init is None else made_at(init)
-            yield GeneratorState(source.path, source.kind, source.state(), place)
+    return (state_of(source, roots) for source in find_generators(with_shared(roots)))
+
+
+def state_of(source: Source, roots: Mapping[str, Any]) -> GeneratorState:
+    """The present state of a generator, and what is known of its place."""
+    if source.node.holder:
+        owner, part = source.owner, source.part
+        place = made_at(owner.value) if owner else None
+        part_path = part.path if part else None
+        return GeneratorState(source.path, source.kind, source.state(), place, source.reseed, part_path)
+    init = roots.get("worker_init_fn")
+    place = None if init is None else made_at(init)
+    return GeneratorState(source.path, source.kind, source.state(), place)
 
 
 def move_on(path: str, roots: Mapping[str, Any]) -> None:
