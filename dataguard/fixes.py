@@ -56,6 +56,8 @@ def fix_of_library(name: str) -> str | None:
 
 def fix_of_generator(suspect: GeneratorState) -> str:
     """What to write for a generator that is copied into each worker."""
+    if suspect.kind in _LIBRARIES:
+        return _LIBRARIES[suspect.kind]
     if suspect.path.startswith("global "):
         return (
             f"something seeds {suspect.path.removeprefix('global ')} alike: leave that out, or seed from {SHORT_SEED}"

@@ -1,23 +1,24 @@
 """The same question as in `repeats`, for streams: workers get other samples there, so that draws cannot be compared.
 
-Instead, generators whose states run alike at two seats are looked for, and each is tried: moved on in a single process,
-does it change the content of the samples, or only their order? Standard library only.
+Instead, generators that run alike at two seats are looked for, and each is tried: seeded otherwise in a single process,
+with all others held still, does it change the content of the samples, or only their order? Standard library only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dataguard import fixes
-from dataguard.culprits import find_seeding
+from dataguard.culprits import MOST_SUSPECTS, find_seeding
+from dataguard.masked import running_alike
 from dataguard.model import Location, Undecided, known
 from dataguard.repeats import Seat
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
-    from dataguard.lab.records import Census, GeneratorState, Seeding
+    from dataguard.lab.hangings import StreamHanging
+    from dataguard.lab.records import GeneratorState, Seeding
     from dataguard.lab.streams import StreamTrace
 
 CHANGED, CHANGED_BEGINNING = 0.2, 0.98
@@ -61,35 +62,27 @@ class StreamRepeat:
 def find_stream_repeat(lab: Lab, one: Seat, two: Seat) -> StreamRepeat | None:
     """The first generator that runs alike at two seats and changes the content of samples.
 
-    Raises Undecided when no generator could be watched long enough.
+    Raises Undecided when no generator could be watched long enough, or when what hangs on one cannot be seen.
     """
     trace = lab.stream(lab.facts.num_workers, pin=False)
-    if len({census.fetches for census in trace.censuses}) < 2:
+    if len({census.fetches for census in trace.censuses if census.fetches}) < 2:
         raise Undecided("each worker yields too few batches to watch its generators: lower the batch size")
-    for suspect in _running_alike(trace.censuses, one, two):
-        changed = _content_changed(lab, suspect)
+    unclear = None
+    for suspect, early in list(running_alike(trace.censuses, one, two))[:MOST_SUSPECTS]:
+        if early and not lab.hangings.at_start(suspect.path)[0]:
+            continue
+        hanging = lab.hangings.of_stream(suspect.path, varied=True)
+        changed = _content_changed(lab, suspect, hanging)
         if changed:
             seeding = find_seeding(lab, suspect.path, one, two)
             replayer = one[0] if one[0] == two[0] else None
             fix = fixes.fix_of_seeding(seeding, replayer) if seeding else fixes.fix_of_generator(suspect)
             return StreamRepeat(suspect, changed, seeding, fix, lab.facts.persistent)
+        if hanging.wild and not hanging.ordered and lab.hangings.at_start(suspect.path)[1]:
+            unclear = unclear or f"{suspect.path} runs alike, and may decide {hanging.wild[0]}, as more numbers do"
+    if unclear:
+        raise Undecided(unclear)
     return None
-
-
-def _running_alike(censuses: Iterable[Census], one: Seat, two: Seat) -> list[GeneratorState]:
-    """The generators that move from batch to batch, through the same states at both seats."""
-    states: dict[Seat, dict[str, list[bytes]]] = {}
-    named: dict[str, GeneratorState] = {}
-    for census in sorted(censuses, key=lambda census: census.fetches):
-        for state in census.generators:
-            states.setdefault((census.worker or 0, census.epoch), {}).setdefault(state.path, []).append(state.state)
-            named[state.path] = state
-    first, second = states.get(one, {}), states.get(two, {})
-    return [
-        named[path]
-        for path, seen in first.items()
-        if len(seen) > 1 and len(set(seen)) == len(seen) and second.get(path, [])[: len(seen)] == seen
-    ]
 
 
 def moved_on(lab: Lab, suspect: GeneratorState) -> StreamTrace:
@@ -99,11 +92,9 @@ def moved_on(lab: Lab, suspect: GeneratorState) -> StreamTrace:
     return lab.stream(0, pin=True, perturb=suspect.path)
 
 
-def _content_changed(lab: Lab, suspect: GeneratorState) -> float:
-    """The share of samples that are new once this generator is moved on (or, for a global one, left unpinned)."""
-    still, moved = lab.stream(0, pin=True), moved_on(lab, suspect)
-    before = {identity for ids in still.by_worker for identity in ids}
-    late = [identity for ids in moved.by_worker for identity in ids[lab.facts.batch_size or 1 :]]
-    new = sum(identity not in before for identity in late) / max(len(late), 1)
-    enough = CHANGED if still.ended and moved.ended else CHANGED_BEGINNING
-    return new if new > enough else 0.0
+def _content_changed(lab: Lab, suspect: GeneratorState, hanging: StreamHanging) -> float:
+    """The share of new values in a leaf that changes with this generator and is no matter of order, else 0."""
+    still = lab.hangings.of_stream(suspect.path, varied=False) if hanging.ordered else hanging
+    new = max(still.changed.values(), default=0.0)
+    enough = 0.0 if still.ended else CHANGED_BEGINNING  # what stays in order may be a mere count of samples
+    return new if new > (CHANGED if hanging.ordered and still.ended else enough) else 0.0

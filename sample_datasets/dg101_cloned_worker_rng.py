@@ -269,6 +269,32 @@ def bad_branch() -> DataLoader[Any]:
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
+def bad_under_another() -> DataLoader[Any]:
+    """A cloned brightness on top of one from a generator that is made in the worker: no two samples are equal."""
+    dataset = AugmentedPictures(np.random.default_rng(0))
+    dataset.transform = LazyBrighten()
+    return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
+
+
+class SometimesAugmentedByItself(AugmentedPictures):
+    """Pictures, about half of which get a random brightness, as a generator made in the worker decides."""
+
+    coin: random.Random | None = None
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        if self.coin is None:
+            self.coin = random.Random(torch.initial_seed())
+        if self.coin.random() < 0.5:
+            return super().__getitem__(index)
+        return Pictures.__getitem__(self, index)
+
+
+def bad_branch_of_its_own() -> DataLoader[Any]:
+    """Workers ask the cloned generator at other times, and get the same numbers."""
+    dataset = SometimesAugmentedByItself(np.random.default_rng(0))
+    return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
+
+
 class FlippedPictures(AugmentedPictures):
     """Pictures that are mirrored by the toss of a coin from the dataset's generator."""
 
@@ -484,6 +510,22 @@ def good_held_for_setup() -> DataLoader[Any]:
     return DataLoader(StainedPictures(), batch_size=4, num_workers=2)
 
 
+class PicturesInTurn(AugmentedPictures):
+    """Pictures whose brightness is one of several numbers from the dataset's generator, one for each worker."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = Pictures.__getitem__(self, index)
+        worker = get_worker_info()
+        numbers = [self.rng.uniform(0.5, 1.0) for _ in range(8)]
+        return image * numbers[worker.id if worker else 0], label
+
+
+def good_in_turn() -> DataLoader[Any]:
+    """Workers hold equal generators, and each takes numbers that the others leave out."""
+    dataset = PicturesInTurn(np.random.default_rng(0))
+    return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
+
+
 class PictureStream(IterableDataset[Sample]):
     """Each worker streams its share of many pictures, brightened by a factor from a source that the stream holds."""
 
@@ -533,3 +575,15 @@ class BufferedStream(IterableDataset[Sample]):
 def good_stream_shuffled() -> DataLoader[Any]:
     """Equal generators decide the order alone, and every worker has pictures of its own."""
     return DataLoader(BufferedStream(), batch_size=4, num_workers=2, persistent_workers=True)
+
+
+class NoisyBufferedStream(BufferedStream):
+    """The same with noise from the operating system's entropy."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        return ((image + np.random.default_rng().random(), label) for image, label in super().__iter__())
+
+
+def good_stream_shuffled_noisy() -> DataLoader[Any]:
+    """Equal generators decide the order alone, and no two samples are equal."""
+    return DataLoader(NoisyBufferedStream(), batch_size=4, num_workers=2, persistent_workers=True)

@@ -14,7 +14,16 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, default_collate, get_worker_info
 
-from sample_datasets._parts import Brighten, EpochSeededPictures, LazyBrighten, Pictures, brighten, picture, share
+from sample_datasets._parts import (
+    Brighten,
+    EpochSeededPictures,
+    LazyBrighten,
+    Pictures,
+    UniformSource,
+    brighten,
+    picture,
+    share,
+)
 
 
 def seed_by_id(worker_id: int) -> None:
@@ -64,6 +73,23 @@ class BrightenUnderNoise(Brighten):
 def bad_beside_healthy() -> DataLoader[Any]:
     """No two epochs are equal, thanks to healthy noise, but their brightness is replayed."""
     dataset = Pictures(transform=BrightenUnderNoise(np.random.default_rng(0)))
+    return DataLoader(dataset, batch_size=4, num_workers=1)
+
+
+class BrightenTwice(Brighten):
+    """Scale by a factor from a generator that is made in the worker, then by one from a generator that is held."""
+
+    def __init__(self, source: UniformSource) -> None:
+        super().__init__(source)
+        self.before = LazyBrighten()
+
+    def __call__(self, image: Tensor) -> Tensor:
+        return super().__call__(self.before(image))
+
+
+def bad_under_another() -> DataLoader[Any]:
+    """A replayed brightness on top of a healthy one: no two epochs are equal."""
+    dataset = Pictures(transform=BrightenTwice(np.random.default_rng(0)))
     return DataLoader(dataset, batch_size=4, num_workers=1)
 
 

@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dataguard.culprits import find_culprit
+from dataguard.masked import find_masked
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
 from dataguard.repeats import Pairs, suspects
 from dataguard.stream_repeats import find_stream_repeat
@@ -48,6 +49,15 @@ def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
             ),
             evidence={**repeat.evidence, "start method": lab.facts.start_method},
             at=repeat.at,
+        )
+    elif masked := find_masked(lab, draws, _workers):
+        yield Finding(
+            message=(
+                f"workers {masked.one[0]} and {masked.two[0]} draw the same random numbers from {masked.suspect.path}, "
+                f"hidden in {masked.leaves[0]} under others"
+            ),
+            evidence=masked.evidence,
+            at=masked.at,
         )
     return Looked({"draws": draws.draws, "items": draws.items, "workers": draws.workers})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.culprits import find_culprit
+from dataguard.masked import find_masked
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
 from dataguard.repeats import Pairs
 from dataguard.stream_repeats import find_stream_repeat
@@ -45,6 +46,15 @@ def dg102_replayed_epoch(lab: Lab) -> Judgement:
             ),
             evidence={**repeat.evidence, "items": list(draws.shown)},
             at=repeat.at,
+        )
+    elif masked := find_masked(lab, draws, _epochs):
+        yield Finding(
+            message=(
+                f"worker {masked.one[0]} draws the same random numbers from {masked.suspect.path} in epoch 0 and in "
+                f"epoch 1, hidden in {masked.leaves[0]} under others"
+            ),
+            evidence=masked.evidence,
+            at=masked.at,
         )
     return Looked({"draws": 2 * draws.draws, "items": draws.items, "workers": draws.workers, "epochs": 2})
 

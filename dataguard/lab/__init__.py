@@ -29,6 +29,7 @@ from dataguard.lab import (
     workers,
 )
 from dataguard.lab.facts import LoaderFacts
+from dataguard.lab.hangings import Hangings
 from dataguard.lab.memory import Memory
 from dataguard.lab.orders import Contents
 from dataguard.lab.rankwise import Ranks
@@ -61,7 +62,9 @@ class Lab(Repros):
         self._facts = facts
         self._memory = Memory(settings, folder)
         self._observe = self._memory.observe
+        self.afford = self._memory.afford
         self.ranks = Ranks(self)
+        self.hangings = Hangings(self)
 
     @property
     def facts(self) -> LoaderFacts:
@@ -188,7 +191,7 @@ class Lab(Repros):
         self.need_map("workers of a stream get other samples, so that their draws cannot be compared item by item")
         request = workers.Request(effort, num_workers, **asked)
         if request.apart:  # it only makes sure of a generator, and must leave time for other verdicts
-            self._memory.afford(2 * self.same_items(effort, num_workers).seconds)
+            self.afford(2 * self.same_items(effort, num_workers).seconds)
         shape = self.shape(request)
         return self.vary(
             request,
@@ -211,7 +214,7 @@ class Lab(Repros):
     def contents(self) -> Contents:
         """What a few indices of the loader's own order mean, in two epochs (map-style only)."""
         order = self.orders.epochs[0]
-        self._memory.afford(4 * orders.PROBES * self.epoch.seconds_per_sample)
+        self.afford(4 * orders.PROBES * self.epoch.seconds_per_sample)
         read: Contents = self.vary("contents", lambda _: orders.run_contents(self.build(), order), lambda _, same: same)
         return read
 
@@ -226,14 +229,14 @@ class Lab(Repros):
     @property
     def seedings(self) -> seedings.SeedTrace:
         """Which generators are seeded with a constant for every sample, and what hangs on them."""
-        self._memory.afford(seedings.DRAWS * seedings.EPOCHS * self.epoch.seconds_per_sample)
+        self.afford(seedings.DRAWS * seedings.EPOCHS * self.epoch.seconds_per_sample)
         return seedings.observe(self.facts, self.build, self.vary)
 
     @property
     def caches(self) -> caches.Caches:
         """Which leaves hold what was drawn at the first read of their index (map-style only)."""
         self.need_map("the samples of a stream cannot be read again one by one")
-        self._memory.afford(caches.READS * self.epoch.seconds_per_sample)
+        self.afford(caches.READS * self.epoch.seconds_per_sample)
         return caches.observe(self.facts, self.build, self.vary)
 
     def resumes(self, workers: int) -> Resumes:
@@ -243,7 +246,7 @@ class Lab(Repros):
     @property
     def carryover(self) -> carryover.Carryover:
         """What reading leaves behind for later reads, and the user's own workers lose."""
-        self._memory.afford(carryover.READS * workers.batch_size(self.facts) * self.epoch.seconds_per_sample)
+        self.afford(carryover.READS * workers.batch_size(self.facts) * self.epoch.seconds_per_sample)
         return carryover.observe(self.facts, self.build, self.vary, self.stream)
 
     @property
@@ -259,17 +262,12 @@ class Lab(Repros):
         if self.facts.kind != "stream":
             raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
         request = streams.Request(num_workers, pin, **asked)
-        samples = self.stretch * (self.ranks.world if self.ranks.declared else 1)
+        samples = self.facts.stretch(self.settings.samples) * (self.ranks.world if self.ranks.declared else 1)
         return self.vary(
             request,
             lambda folder: streams.run_stream(self.build, folder, request, samples, 0.1 * self.settings.budget),
             streams.read_stream,
         )
-
-    @property
-    def stretch(self) -> int:
-        """How many samples of a stream are looked at: as many for each of its own workers, whoever reads them."""
-        return self.settings.samples * max(self.facts.num_workers, 1)
 
     def shares(self, num_workers: int, **asked: Any) -> streams.StreamTrace:
         """Like `stream`, with samples recognised by the user's own key, where the settings name one."""

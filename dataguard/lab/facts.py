@@ -65,6 +65,10 @@ class LoaderFacts:
         """Whether workers start without the main process's memory, so that they are sent the dataset by pickle."""
         return self.num_workers > 0 and self.start_method in ("spawn", "forkserver")
 
+    def stretch(self, samples: int) -> int:
+        """How many samples of a stream are looked at: so many for each of its own workers, whoever reads them."""
+        return samples * max(self.num_workers, 1)
+
 
 def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) -> LoaderFacts:
     """Read one loader; calls nothing of the user's but `len` of the dataset and the loader."""

@@ -94,23 +94,30 @@ def with_shared(roots: Mapping[str, Any]) -> dict[str, Any]:
 
 def generator_states(roots: Mapping[str, Any]) -> Iterator[GeneratorState]:
     """The generators shared process-wide, and those that can be reached from the roots, with their present states."""
-    for source in find_generators(with_shared(roots)):
-        if source.node.holder:
-            owner, part = source.owner, source.part
-            place = made_at(owner.value) if owner else None
-            part_path = part.path if part else None
-            yield GeneratorState(source.path, source.kind, source.state(), place, source.reseed, part_path)
-        else:
-            init = roots.get("worker_init_fn")
-            place = None if init is None else made_at(init)
-            yield GeneratorState(source.path, source.kind, source.state(), place)
+    return (state_of(source, roots) for source in find_generators(with_shared(roots)))
+
+
+def state_of(source: Source, roots: Mapping[str, Any]) -> GeneratorState:
+    """The present state of a generator, and what is known of its place."""
+    if source.node.holder:
+        owner, part = source.owner, source.part
+        place = made_at(owner.value) if owner else None
+        part_path = part.path if part else None
+        return GeneratorState(source.path, source.kind, source.state(), place, source.reseed, part_path)
+    init = roots.get("worker_init_fn")
+    place = None if init is None else made_at(init)
+    return GeneratorState(source.path, source.kind, source.state(), place)
 
 
 def move_on(path: str, roots: Mapping[str, Any]) -> None:
     """Let the generator at a path skip some of its numbers."""
-    for source in find_generators(with_shared(roots)):
-        if source.path == path:
-            skip(source.generator, SKIPPED)
+    for generator in found_at(path, roots):
+        skip(generator, SKIPPED)
+
+
+def found_at(path: str, roots: Mapping[str, Any]) -> list[Any]:
+    """The generator at a path, if there is one."""
+    return [source.generator for source in find_generators(with_shared(roots)) if source.path == path]
 
 
 def skip(generator: Any, count: int) -> None:
@@ -129,6 +136,15 @@ def skip(generator: Any, count: int) -> None:
 def reseed(library: str, seed: int) -> None:
     """Seed the generator of an `unreadable` library in this process."""
     importlib.import_module(library).setRNGSeed(seed)
+
+
+def probed_states() -> Iterator[GeneratorState]:
+    """What stands for the states of generators that cannot be read: the numbers they give next, lost to the user."""
+    for library in unreadable():
+        drawn = sys.modules[library].randu(np.empty((1, 4), dtype=np.float32), 0.0, 1.0)
+        yield GeneratorState(
+            f"global {library}", library, hashlib.blake2b(drawn.tobytes(), digest_size=8).digest(), None
+        )
 
 
 def unreadable() -> tuple[str, ...]:

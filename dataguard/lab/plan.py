@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dataguard.lab.stillness import Free
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -21,8 +23,9 @@ class Plan:
     `burns` makes the spy take note of seeds that are given in a fetch: for each fetch of an epoch, how many numbers a
     generator skips right after it was seeded. `first_seeds` does so from `worker_init_fn` to the end of a first fetch.
     `announce` tells sampler and dataset which epoch begins. `still` gives, for each epoch, the seeds that every
-    generator gets before its fetches, held ones included: see `Stillness`. `key` spells a function of a sample by whose
-    result alone it is recognised. After `most` samples in an epoch, a process only passes batches on.
+    generator gets before its fetches, held ones included, but for the one that is `free`: see `Stillness`. `key` spells
+    a function of a sample by whose result alone it is recognised. After `most` samples in an epoch, a process only
+    passes batches on.
     """
 
     folder: Path
@@ -39,6 +42,7 @@ class Plan:
     still: Sequence[Sequence[int]] = ()
     perturb_at: tuple[int, int] | None = None
     first_seeds: bool = False
+    free: Free | None = None
     key: str | None = None
     most: int | None = None
 

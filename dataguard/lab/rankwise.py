@@ -117,7 +117,7 @@ class Ranks:
 
     def _streams(self, world: int, alike: bool = False, **asked: Any) -> tuple[StreamTrace, ...]:
         lab, request = self._lab, streams.Request(self.seats, key=self._lab.settings.key, **asked)
-        samples, seconds = lab.stretch, 0.1 * lab.settings.budget
+        samples, seconds = lab.facts.stretch(lab.settings.samples), 0.1 * lab.settings.budget
         build = partial(lab.build, alike=alike)
         found: tuple[StreamTrace, ...] = self._look(
             ("streamed on ranks", request, world, alike),

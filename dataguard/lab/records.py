@@ -128,7 +128,8 @@ class GeneratorState:
 class Census:
     """Every generator that was found in a worker after so many fetches of an epoch.
 
-    `unreadable` names imported libraries with a generator whose state cannot be read.
+    `unreadable` names imported libraries with a generator whose state cannot be read; `probed` tells by its next
+    numbers what state it was in.
     """
 
     worker: int | None
@@ -136,6 +137,7 @@ class Census:
     fetches: int
     generators: tuple[GeneratorState, ...]
     unreadable: tuple[str, ...]
+    probed: tuple[GeneratorState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

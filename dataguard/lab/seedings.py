@@ -25,8 +25,11 @@ from dataguard.model import Undecided
 from dataguard.variants import Loader
 
 ITEMS = 6
-BURNS = (0, 0, 3, 8)
-"""For each round over the items, how many numbers a generator skips after it was seeded with a constant."""
+BURNS = (0, 0, 3, 9)
+"""For each round over the items, how many numbers a generator skips after it was seeded with a constant.
+
+One more for each item: a coin may well fall on one side a few times.
+"""
 EPOCHS = 2
 DRAWS = ITEMS * len(BURNS)
 """Fetches of an epoch."""
@@ -73,7 +76,7 @@ def run_seedings(build: Callable[..., Loader], folder: Path, size: int) -> list[
         pins=tuple(PIN + number for number in range(DRAWS)),
         keep_going=True,
         length=DRAWS,
-        burns=tuple(burn for burn in BURNS for _ in range(ITEMS)),
+        burns=tuple(burn and burn + item for burn in BURNS for item in range(ITEMS)),
     )
     return drive(build(schedule=schedule), plan, batches=(DRAWS,) * EPOCHS)
 
@@ -118,7 +121,7 @@ def _observe_stream(build: Callable[..., Loader], vary: Vary) -> SeedTrace:
 
     def look(pin: int, burn: int) -> _Streamed:
         def run(folder: Path) -> list[Ride]:
-            pins, burns = range(pin, pin + STREAMED), (burn,) * STREAMED
+            pins, burns = range(pin, pin + STREAMED), [burn and burn + fetch for fetch in range(STREAMED)]
             return drive(build(), Plan(folder, pins, keep_going=True, burns=burns), batches=(STREAMED,) * EPOCHS)
 
         return vary(("seedings", pin, burn), run, _read_stream)

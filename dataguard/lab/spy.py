@@ -17,13 +17,14 @@ from torch.utils.data import _DatasetKind, get_worker_info
 from dataguard.incident import Incident
 from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
-from dataguard.lab.generators import generator_states, move_on, reseed, unreadable
+from dataguard.lab.censuses import Censuses
+from dataguard.lab.generators import move_on, reseed
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of, shared_bytes
 from dataguard.lab.pins import pinned
 from dataguard.lab.plan import Plan
 from dataguard.lab.proxies import WatchedBatches, WatchedItems, WatchedIterator
-from dataguard.lab.records import BatchRecord, Census, Failure, Leaf, SampleRecord, Spool, Stop, plain_index
+from dataguard.lab.records import BatchRecord, Failure, Leaf, SampleRecord, Spool, Stop, plain_index
 from dataguard.lab.seeds import FirstSeeds, SeedNotes
 from dataguard.lab.stillness import Stillness
 from dataguard.lab.transfer import try_to_send
@@ -64,10 +65,11 @@ class Watcher:
         self.fetches = 0
         self.box = BlackBox(plan.folder / "blackbox")
         self.spool = Spool(plan.folder, worker)
+        self.censuses = Censuses(self.spool, worker, plan.census)
         self.failed = False
         self.user_init = user_init
         self.notes: SeedNotes | FirstSeeds | None = None
-        self.stillness = Stillness(plan.still) if plan.still else None
+        self.stillness = Stillness(plan.still, plan.free) if plan.still else None
         self.key: Callable[[Any], Any] | None = load(plan.key).source if plan.key else None
 
     def leaves(self, sample: Any) -> tuple[Leaf, ...]:
@@ -84,10 +86,6 @@ class Watcher:
     def noting(self, fetch: int, roots: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
         """What the plan wants to be noted during a fetch."""
         return self.notes.taken(self.epoch, fetch, roots) if self.notes else _NOTHING
-
-    def take_census(self, roots: Mapping[str, Any]) -> None:
-        """Spool the state of every random generator that can be found in this process."""
-        self.spool.write(Census(self.worker, self.epoch, self.fetches, tuple(generator_states(roots)), unreadable()))
 
     def install(self, dataset: Any = None) -> None:
         """Wrap every fetcher that torch makes in this process for the loader's own dataset."""
@@ -162,8 +160,8 @@ class _Fetch:
         watcher = self.watcher
         if watcher.fetches == watcher.plan.length:
             watcher.epoch, watcher.fetches = watcher.epoch + 1, 0
-        if watcher.fetches == 0 and 0 in watcher.plan.census:
-            watcher.take_census(self.roots)
+        if watcher.fetches == 0:
+            watcher.censuses.take(watcher.epoch, 0, self.roots)
         if watcher.plan.perturb and watcher.plan.moves(watcher.worker, watcher.epoch, watcher.fetches):
             move_on(watcher.plan.perturb, self.roots)
         number, watcher.fetches = watcher.fetches, watcher.fetches + 1
@@ -172,8 +170,7 @@ class _Fetch:
         self.started = time.perf_counter()
         with watcher.holding(watcher.epoch, number, self.roots), watcher.noting(number, self.roots):
             data = self.torch_fetch(batch)
-        if watcher.fetches in watcher.plan.census:
-            watcher.take_census(self.roots)
+        watcher.censuses.take(watcher.epoch, watcher.fetches, self.roots)
         return data
 
     def read(self, index: Any, get: Callable[[], Any]) -> Any:

@@ -21,7 +21,7 @@ Identity = tuple[tuple[str, bytes], ...]
 """What a sample is recognised by: paths and digests of its leaves."""
 
 
-MOMENTS = (1, 2, 3)
+MOMENTS = (0, 1, 2, 3)
 """Fetches of an epoch after which generators are looked at."""
 
 
@@ -202,9 +202,9 @@ def run_stream(
     """Iterate one epoch, of about `samples` samples from all workers at most; and `again`, to begin a second one."""
     loader = build(**request.overrides)
     processes = max(request.num_workers, 1)
-    each = max(len(MOMENTS) + 1, -(-samples // (processes * (loader.batch_size or 1))))
+    each = max(len(MOMENTS), -(-samples // (processes * (loader.batch_size or 1))))
     most, plan = each * processes, request.plan(folder, each * (loader.batch_size or 1))
-    second = (most if request.twice else (len(MOMENTS) + 1) * processes,) if again else ()
+    second = (most if request.twice else len(MOMENTS) * processes,) if again else ()
     first = most * COUNTED if request.count else most
     rides = drive(loader, plan, batches=(first, *second), seconds=seconds)
     return Drive(tuple(rides), request.num_workers, length_of(loader), plan.most or sys.maxsize)

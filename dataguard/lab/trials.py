@@ -11,6 +11,7 @@ from dataguard.lab.drive import announce_epoch, drive
 from dataguard.lab.plan import Plan
 from dataguard.lab.records import BatchRecord, SampleRecord, read_spools
 from dataguard.lab.schedules import Scripted
+from dataguard.lab.stillness import Free
 from dataguard.model import Undecided
 from dataguard.variants import Loader
 
@@ -48,10 +49,13 @@ def run_trials(
     size: int = 1,
     *,
     announce: bool = True,
+    free: Free | None = None,
+    census: Sequence[int] = (),
 ) -> bool:
     """Read what the scripts say, in batches of `size`; returns that everything was read.
 
-    Without `announce`, sampler and dataset are told of epoch 0 once, and of no other.
+    Without `announce`, sampler and dataset are told of epoch 0 once, and of no other. `free` and `census` are as in
+    `Plan`.
     """
 
     def schedule(inner: Any, batched: bool) -> Scripted:
@@ -61,7 +65,7 @@ def run_trials(
     if not announce:
         announce_epoch(loader, 0)
     length = len(scripts[0][0])
-    plan = Plan(folder, keep_going=True, length=length, announce=announce, still=seeds)
+    plan = Plan(folder, keep_going=True, length=length, announce=announce, still=seeds, free=free, census=census)
     drive(loader, plan, batches=tuple(length * len(epoch) for epoch in scripts))
     return True
 

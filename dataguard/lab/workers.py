@@ -30,8 +30,8 @@ PINNED_STATES = 2
 DRAWS_AS_IS = 4
 MOST_WORKERS = {"fork": 4, "spawn": 2, "forkserver": 2}
 """Workers that are compared; a worker that imports torch takes seconds to start."""
-
-
+WAKENED = 4
+"""The fetch after which generators are looked for once more, because some are made late."""
 MIXED = 4
 """How many samples a batch holds where collate_fn may draw random numbers that only a mixture shows."""
 
@@ -95,8 +95,13 @@ class Shape:
 
     @property
     def pins(self) -> tuple[int | None, ...]:
-        """The seed for each fetch of an epoch."""
-        states = [PIN + state for state in range(PINNED_STATES * self.scale) for _ in range(self.items * REPEATS)]
+        """The seed for each fetch of an epoch; those of the items differ, as what they decide may be kept."""
+        states = [
+            PIN + state * self.items + item
+            for state in range(PINNED_STATES * self.scale)
+            for _ in range(REPEATS)
+            for item in range(self.items)
+        ]
         return (None, *([None] * self.free_fetches if self.settled else []), *states)
 
     def pinned_groups(self, digests: Mapping[int, bytes]) -> Groups:
@@ -187,7 +192,7 @@ def run_same_items(
     other = {"persistent_workers": shape.persistent, "multiprocessing_context": shape.method}
     asked = {name: value for name, value in other.items() if value is not None}
     loader = build(num_workers=shape.workers, in_order=True, schedule=schedule, **asked)
-    census = (0, 1, shape.draws)
+    census = (0, 1, WAKENED, shape.draws)
     perturb, perturb_at = shape.apart or (None, None)
     plan = Plan(
         folder,

@@ -209,9 +209,14 @@ def build(description: Description) -> DataLoader[Any]:
     )
 
 
+def uses_cv2(description: Description) -> bool:
+    """Whether a source draws from cv2's generator."""
+    return any(source.generator == "cv2" for source in description.sources)
+
+
 def loaders() -> dict[str, DataLoader[Any]]:
     """The target: every loader that the file describes."""
     descriptions = pickle.loads(Path(os.environ[FILE]).read_bytes())
-    if any(source.generator == "cv2" for one in descriptions.values() for source in one.sources):
+    if any(map(uses_cv2, descriptions.values())):
         import cv2  # noqa: F401 - once here, and not again in each worker
     return {name: build(description) for name, description in descriptions.items()}
