@@ -61,11 +61,12 @@ def _fault(resumes: Resumes, point: Point, run: Run, stable: Sequence[str]) -> s
     right = [path for path in stable if path not in wrong]
     if not wrong or any(_tells(resumes.reference, path) for path in right):
         return None
-    words = _words(resumes.reference.epochs[point.epoch], point, came, stable)
+    whole = expected if point.end else resumes.reference.epochs[point.epoch]
+    words = _words(whole, len(whole) - len(expected), came, stable)
     known = len(run.samples & resumes.reference.samples) > KNOWN * len(run.samples)
     if words is None and not known:
         raise Undecided("restored, the loader draws its samples anew: nothing tells whether they are the right ones")
-    return words or "other batches come than would have"
+    return words or "other batches came than would have"
 
 
 def _tells(run: Run, path: str) -> bool:
@@ -74,14 +75,18 @@ def _tells(run: Run, path: str) -> bool:
     return len(set(leaf)) > TELLING * len(leaf) and len(set(leaf)) > 1
 
 
-def _words(epoch: Batches, point: Point, came: Batches, stable: Sequence[str]) -> str | None:
+def _words(epoch: Batches, after: int, came: Batches, stable: Sequence[str]) -> str | None:
     """Where in the epoch the restored loader goes on, where it does so at one of its batches."""
     if not came:
-        return f"nothing comes, in place of {len(epoch) - point.after} batches"
+        return f"nothing came, in place of {_batches(len(epoch) - after)}"
     first, *rest = (tuple(part for part in batch if part[0] in stable) for batch in (came[0], *epoch))
     if rest.count(first) != 1:
         return None
-    ahead = rest.index(first) - point.after
+    ahead = rest.index(first) - after
     if ahead == 0:
-        return f"{len(came)} batches come, in place of {len(epoch) - point.after}"
-    return f"{-ahead} batches come again" if ahead < 0 else f"{ahead} batches are left out"
+        return f"{_batches(len(came))} came, in place of {len(epoch) - after}"
+    return f"{_batches(-ahead)} came again" if ahead < 0 else f"{_batches(ahead)} left out"
+
+
+def _batches(count: int) -> str:
+    return f"{count} batch{'' if count == 1 else 'es'}"

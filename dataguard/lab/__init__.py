@@ -207,7 +207,9 @@ class Lab(Repros):
     def orders(self) -> orders.Orders:
         """In which order the loader asks for its samples in three epochs (map-style only)."""
         self.need_map("a stream has no sampler")
-        drawn: orders.Orders = self.vary("orders", lambda _: orders.run_orders(self.build), lambda _, answer: answer)
+        drawn: orders.Orders = self.vary(
+            "orders", lambda _: orders.run_orders(self.build, self.facts.length), lambda _, same: same
+        )
         return drawn
 
     @property

@@ -12,7 +12,7 @@ from dataguard.lab.leaves import leaves_of
 from dataguard.lab.passes import gate
 from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.records import Index, Seeding, plain_index
-from dataguard.lab.schedules import Recorded, evenly
+from dataguard.lab.schedules import Recorded, enough, evenly
 from dataguard.lab.seeds import SeedWatch
 from dataguard.variants import Loader
 
@@ -60,12 +60,15 @@ class Contents:
     moving: bool
 
 
-def run_orders(build: Callable[..., Loader]) -> Orders:
-    """Iterate the loader itself, as its own `__iter__` may have a say, without any batch coming out."""
+def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
+    """Iterate the loader itself, as its own `__iter__` may have a say, without any batch coming out.
+
+    `length` is that of the dataset.
+    """
     recorded: list[Recorded] = []
 
     def schedule(inner: Any, batched: bool) -> Recorded:
-        recorded.append(Recorded(inner, batched=batched))
+        recorded.append(Recorded(inner, enough(length), batched=batched))
         return recorded[-1]
 
     loader = build(num_workers=0, schedule=schedule)

@@ -101,11 +101,10 @@ class Ranks:
     def _dealt(self, world: int, alike: bool) -> Shards:
         lab = self._lab
         build = partial(lab.build, alike=alike)
-        seats = lab.facts.num_workers
-        alone = lab.vary("dealt", lambda _: shards.run_dealing(lab.build, seats), _as_it_is)
+        alone = lab.vary("dealt", lambda _: shards.run_dealing(lab.build, lab.facts), _as_it_is)
         ranks = self._look(
             ("dealt on ranks", world, alike),
-            lambda folder: shards.run_dealing_on_ranks(build, folder, world, seats),
+            lambda folder: shards.run_dealing_on_ranks(build, folder, world, lab.facts),
             _as_it_is,
         )
         return shards.shards_of(alone, ranks)

@@ -13,6 +13,9 @@ from typing import Any
 MOST_BATCHES = 1_000_000
 """An epoch of more batches is looked at only so far; drawing indices takes about a second by then."""
 
+MOST_RECORDED = 100_000
+"""Indices of an epoch that are drawn at most, unless there are as many in the dataset."""
+
 MOST_DEALT = 10_000
 """Batches for each worker that are read over and over; time ends it before."""
 
@@ -138,14 +141,20 @@ class Scripted(_Schedule):
         return sum(map(len, self.scripts[max(0, min(self._epoch, len(self.scripts) - 1))]))
 
 
+def enough(length: int | None) -> int:
+    """How many indices tell that a sampler of a dataset of this length never ends."""
+    return max(MOST_RECORDED, 2 * (length or 0))
+
+
 class Recorded(_Schedule):
     """Notes the `batches` of indices that `inner` yields in an epoch, and yields nothing itself.
 
-    `whole` tells that it came to its end.
+    `whole` tells that it came to its end before `most` indices.
     """
 
-    def __init__(self, inner: Any, *, batched: bool) -> None:
+    def __init__(self, inner: Any, most: int, *, batched: bool) -> None:
         super().__init__(inner)
+        self.most = most
         self.batched = batched
         self.batches: list[tuple[Any, ...]] = []
         self.whole = False
@@ -155,7 +164,7 @@ class Recorded(_Schedule):
         for entry in self.inner:
             self.batches.append(tuple(entry) if self.batched else (entry,))
             drawn += len(self.batches[-1])
-            if drawn >= MOST_BATCHES:
+            if drawn >= self.most:
                 break
         else:
             self.whole = True

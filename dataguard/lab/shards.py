@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.lab.drive import announce_epoch
-from dataguard.lab.facts import length_of
+from dataguard.lab.facts import LoaderFacts, length_of
 from dataguard.lab.leaves import leaves_of
 from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.ranks import Rank, rank_folder, run_ranks
 from dataguard.lab.records import plain_index
-from dataguard.lab.schedules import Recorded, evenly
+from dataguard.lab.schedules import Recorded, enough, evenly
 from dataguard.lab.streams import Drive, Request, StreamTrace, read_stream, run_stream
 from dataguard.model import Undecided
 from dataguard.variants import Loader
@@ -115,7 +115,7 @@ class Dealt:
         return Share(by_worker, len(self.batches), self.whole, self.planned)
 
 
-def run_dealing(build: Callable[..., Loader], workers: int) -> Dealt:
+def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> Dealt:
     """Draw one epoch of indices without reading the samples, but for a few under pinned generators.
 
     The loader itself is iterated, as its own `__iter__` may have a say: some agree on a seed there.
@@ -123,7 +123,7 @@ def run_dealing(build: Callable[..., Loader], workers: int) -> Dealt:
     recorded: list[Recorded] = []
 
     def schedule(inner: Any, batched: bool) -> Recorded:
-        recorded.append(Recorded(inner, batched=batched))
+        recorded.append(Recorded(inner, enough(facts.length), batched=batched))
         return recorded[-1]
 
     loader = build(num_workers=0, schedule=schedule)
@@ -136,7 +136,7 @@ def run_dealing(build: Callable[..., Loader], workers: int) -> Dealt:
     length, planned = length_of(loader.dataset), sum(length_of(order.inner) or 0 for order in recorded)
     chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
     whole = all(order.whole for order in recorded)
-    return Dealt(batches, workers, whole, length, planned or None, tuple(_probed(loader.dataset, chosen)))
+    return Dealt(batches, facts.num_workers, whole, length, planned or None, tuple(_probed(loader.dataset, chosen)))
 
 
 def _numbers(batches: Sequence[Sequence[Hashable]]) -> bool:
@@ -149,9 +149,9 @@ def _probed(dataset: Any, indices: Sequence[int]) -> Iterator[tuple[int, tuple[b
             yield index, tuple(leaf.digest for leaf in leaves_of(dataset[index]))
 
 
-def run_dealing_on_ranks(build: Callable[..., Loader], folder: Path, world: int, workers: int) -> list[Dealt]:
+def run_dealing_on_ranks(build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts) -> list[Dealt]:
     """Let the sampler of every rank deal out one epoch."""
-    return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.given), workers))
+    return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.given), facts))
 
 
 def shards_of(alone: Dealt, ranks: Sequence[Dealt]) -> Shards:
