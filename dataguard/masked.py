@@ -68,12 +68,13 @@ def find_masked(lab: Lab, draws: SameItems, pairs: Callable[[SameItems], Pairs])
             hanging = _hanging(lab, suspect)
             if hanging is None or (early and not hanging.runs_on):
                 continue
+            if not (hanging.leaves or (hanging.wild and hanging.drawn)) or not _settled(lab, draws, suspect, one, two):
+                continue
             if hanging.leaves:
                 leaves = [leaf for leaf in hanging.leaves if leaf.startswith("sample")] or hanging.leaves
                 seeding = find_seeding(lab, suspect.path, one, two, _library(suspect))
                 return Masked(one, two, suspect, tuple(leaves), seeding, lab.facts.persistent)
-            if hanging.wild and hanging.drawn:
-                unclear = unclear or (suspect, hanging.wild[0])
+            unclear = unclear or (suspect, hanging.wild[0])
     if unclear:
         raise Undecided(f"{unclear[0].path} runs alike, and may decide {unclear[1]}, which more numbers decide as well")
     return None
@@ -87,6 +88,20 @@ def _hanging(lab: Lab, suspect: GeneratorState) -> Hanging | None:
         if _library(suspect):
             return None
         raise
+
+
+def _settled(lab: Lab, draws: SameItems, suspect: GeneratorState, one: Seat, two: Seat) -> bool:
+    """Whether a suspect runs alike as well where nothing is pinned until it is there.
+
+    One that comes to life late may be made from a pinned generator, and look cloned.
+    """
+    begun = [
+        census for census in draws.censuses if not census.fetches and (census.worker or 0, census.epoch) in (one, two)
+    ]
+    if all(any(state.path == suspect.path for state in (*census.generators, *census.probed)) for census in begun):
+        return True
+    settled = lab.same_items(settled=True)
+    return any(state.path == suspect.path for state, _ in running_alike(settled.censuses, one, two))
 
 
 def _library(suspect: GeneratorState) -> tuple[str, ...]:

@@ -12,13 +12,24 @@ from tests.loaders.generated import Description
 from tests.loaders.sources import Source
 from tests.oracle import examined, measured, nature, shrunk, truth
 
-FORKED = drawn(16, number=1)[8:]
+FORKED = drawn(16, number=1)
 
 
-@pytest.mark.parametrize("loaders", [FORKED], ids=["forked"])
+@pytest.mark.parametrize(
+    "loaders", [FORKED[start : start + 4] for start in range(0, 16, 4)], ids=["one", "two", "three", "four"]
+)
 def test_the_verdict_follows_from_the_description(loaders: list[Description]) -> None:
     wrong = [case for case in examined(loaders) if not case.right]
     assert not wrong, shrunk(wrong[0])
+
+
+MADE_LATE = Description(
+    (Source("held", "numpy"), Source("lazy numpy", "state")), mix="gate", workers=1, init="held", batch_size=1
+)
+
+
+def test_a_generator_that_is_made_late_from_a_pinned_one_is_no_replay() -> None:
+    assert all(case.right for case in examined([MADE_LATE] * 2, ["DG102"]))
 
 
 def test_descriptions_are_repeatable_and_differ() -> None:
