@@ -14,7 +14,7 @@ from numpy.random import default_rng
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
-from sample_datasets._parts import EpochSeededPictures, LazyBrighten, Pictures, brighten, picture, share
+from sample_datasets._parts import EpochSeededPictures, LazyBrighten, Pictures, UniformSource, brighten, picture, share
 
 Sample = tuple[Tensor, int]
 
@@ -191,6 +191,65 @@ class ShuffledPictures(Pictures):
 def good_fixed_order() -> DataLoader[Any]:
     """A constant seed decides which picture an index means, and so has to be constant."""
     return DataLoader(ShuffledPictures(), batch_size=4, num_workers=2, shuffle=True)
+
+
+class Framed(Pictures):
+    """Pictures without labels, in an order that is drawn from a constant seed for every sample."""
+
+    def __getitem__(self, index: int) -> Tensor:  # type: ignore[override]
+        order = np.random.RandomState(0).permutation(len(self))
+        return picture(int(order[index]))
+
+
+def good_order_without_labels() -> DataLoader[Any]:
+    """The same, where no label tells that other samples would come."""
+    return DataLoader(Framed(), batch_size=4, num_workers=2, shuffle=True)
+
+
+class Led(Pictures):
+    """Pictures whose brightness is drawn from a constant seed that the index leads on."""
+
+    def __init__(self, lead: Callable[[int], UniformSource]) -> None:
+        super().__init__()
+        self.lead = lead
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = super().__getitem__(index)
+        return image * self.lead(int(index)).uniform(0.5, 1.0), label
+
+
+def advanced(index: int) -> UniformSource:
+    """A generator that skips as many numbers as its index says."""
+    generator = np.random.default_rng(7)
+    bits: Any = generator.bit_generator
+    bits.advance(100 * index)
+    return generator
+
+
+def jumped(index: int) -> UniformSource:
+    """A generator that jumps as often as its index says."""
+    return np.random.Generator(np.random.PCG64(7).jumped(index))
+
+
+def tabled(index: int) -> UniformSource:
+    """A generator whose seed stands in a table of random seeds."""
+    seeds = np.random.default_rng(7).integers(2**31, size=64)
+    return np.random.default_rng(int(seeds[index]))
+
+
+def good_advanced() -> DataLoader[Any]:
+    """Every index has random numbers of its own, further on in one sequence."""
+    return DataLoader(Led(advanced), batch_size=4, num_workers=2, shuffle=True)
+
+
+def good_jumped() -> DataLoader[Any]:
+    """Every index has a sequence of its own."""
+    return DataLoader(Led(jumped), batch_size=4, num_workers=2, shuffle=True)
+
+
+def good_tabled() -> DataLoader[Any]:
+    """Every index has a seed of its own."""
+    return DataLoader(Led(tabled), batch_size=4, num_workers=2, shuffle=True)
 
 
 def good_lazy() -> DataLoader[Any]:

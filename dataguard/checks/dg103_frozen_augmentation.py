@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, check, known
@@ -32,11 +32,11 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
         raise NotApplicable(f"role is {role}: evaluation should not vary")
     trace = lab.seedings
     leaves = [path for path in trace.steered if path.startswith("sample")] or list(trace.steered)
-    chosen = [path for path in leaves if path in trace.plain]
+    chosen = [path for path in leaves if path in trace.plain or _another(lab, path, trace.changed.get(path, ()))]
     if chosen:
-        raise Undecided(f"a constant seed decides {chosen[0]} as well: it may choose which sample an index means")
+        raise Undecided(f"a constant seed decides {chosen[0]}, it may be by choosing which sample an index means")
     note = None
-    if trace.constant and leaves:
+    if trace.constant and leaves and not trace.derived:
         seeding = trace.constant[0]
         yield Finding(
             message=f"{leaves[0]} never varies: {seeding.kind}({seeding.seed}) starts over for every sample",
@@ -50,6 +50,12 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
     elif lab.facts.kind == "map":
         note = yield from _cached(lab)
     return Looked({"draws": trace.draws * trace.items, "items": trace.items}, note)
+
+
+def _another(lab: Lab, path: str, changed: Collection[bytes]) -> bool:
+    """Whether a leaf became that of another sample."""
+    read = (leaf for sample in lab.epoch.samples for leaf in sample.leaves if f"sample{leaf.path}" == path)
+    return any(leaf.digest in changed for leaf in read)
 
 
 def _cached(lab: Lab) -> Generator[Finding, None, str | None]:

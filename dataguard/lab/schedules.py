@@ -16,6 +16,8 @@ MOST_BATCHES = 1_000_000
 MOST_RECORDED = 100_000
 """Indices of an epoch that are drawn at most, unless there are as many in the dataset."""
 
+MOST_SPREAD = 10_000
+"""Indices of an epoch over which a few are spread."""
 MOST_DEALT = 10_000
 """Batches for each worker that are read over and over; time ends it before."""
 
@@ -83,14 +85,24 @@ class SameItems(_Schedule):
     """The same few indices for every worker, in one order and several times over.
 
     torch hands batch k to worker k mod `workers`, so that repeating each one-item batch `workers` times gives every
-    worker the same work. The indices are the first ones of the user's own order, over again where there are fewer;
-    `rounds` lists, for each round, how many of them it reads. A batch holds `size` of them, each index leading one.
+    worker the same work. The indices are the first ones of the user's own order, or `spread` over it, and over again
+    where there are fewer; `rounds` lists, for each round, how many of them it reads. A batch holds `size` of them, each
+    index leading one.
     """
 
     def __init__(
-        self, inner: Any, workers: int, items: int, rounds: Sequence[int], size: int, *, batched: bool
+        self,
+        inner: Any,
+        workers: int,
+        items: int,
+        rounds: Sequence[int],
+        size: int,
+        *,
+        batched: bool,
+        spread: bool = False,
     ) -> None:
         super().__init__(inner)
+        self.spread = spread
         self.size = size
         self.workers = workers
         self.items = items
@@ -100,7 +112,7 @@ class SameItems(_Schedule):
 
     def __iter__(self) -> Iterator[Any]:
         if self._drawn is None:
-            self._drawn = _first(self._flat(), self.items)
+            self._drawn = _first(self._spread() if self.spread else self._flat(), self.items)
         twice = self._drawn * 2
         for count in self.rounds:
             for position in range(count):
@@ -109,6 +121,11 @@ class SameItems(_Schedule):
 
     def __len__(self) -> int:
         return sum(self.rounds) * self.workers
+
+    def _spread(self) -> list[Any]:
+        """Indices from all over an epoch, but for its end, where some may not exist."""
+        known = list(islice(unique(self._flat()), MOST_SPREAD))
+        return known[:: max(len(known) // self.items, 1)]
 
     def _flat(self) -> Iterator[Any]:
         return _flat(self.inner, batched=self.batched)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -47,6 +47,8 @@ class SeedTrace:
     `constant` are the seedings that happen for most samples with one and the same seed; `steered` are the leaves that
     an index always gives alike, and that change when the numbers after such a seed do. `plain` are leaves that are
     single values which differ from item to item, as labels are. `draws` were compared for each of `items`.
+    `derived` tells that more seeds follow from such a one, another for each item. `changed` holds what the steered
+    leaves became.
     """
 
     constant: tuple[Seeding, ...]
@@ -54,6 +56,8 @@ class SeedTrace:
     plain: tuple[str, ...]
     items: int = ITEMS
     draws: int = EPOCHS * len(BURNS)
+    derived: bool = False
+    changed: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
 
 
 def observe(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary) -> SeedTrace:
@@ -69,7 +73,7 @@ def run_seedings(build: Callable[..., Loader], folder: Path, size: int) -> list[
     """Draw the items in one process."""
 
     def schedule(inner: object, batched: bool) -> SameItems:
-        return SameItems(inner, 1, ITEMS, (ITEMS,) * len(BURNS), size, batched=batched)
+        return SameItems(inner, 1, ITEMS, (ITEMS,) * len(BURNS), size, batched=batched, spread=True)
 
     plan = Plan(
         folder,
@@ -100,9 +104,13 @@ def read_seedings(folder: Path, rides: list[Ride] | None) -> SeedTrace:
     if rides is None or len(fetched) < EPOCHS * DRAWS:
         raise Undecided("too few samples could be drawn again and again: raise --budget")
     frozen = tuple(path for path, items in as_is.items() if all(len(set(draws)) == 1 for draws in items.values()))
+    seedings = [record for record in records if isinstance(record, Seedings)]
+    steered = tuple(path for path in frozen if _differ(as_is[path], skipped[path]))
     return SeedTrace(
-        constant=_constant([record for record in records if isinstance(record, Seedings)]),
-        steered=tuple(path for path in frozen if _differ(as_is[path], skipped[path])),
+        constant=_constant(seedings),
+        steered=steered,
+        derived=_derived(seedings),
+        changed={path: _changed(as_is[path], skipped[path]) for path in steered},
         plain=tuple(path for path in frozen if plain[path] and len({draws[0] for draws in as_is[path].values()}) > 1),
     )
 
@@ -155,6 +163,22 @@ def _read_stream(folder: Path, rides: list[Ride] | None) -> _Streamed:
     return _Streamed(tuple(record for record in records if isinstance(record, Seedings)), leaves, plain)
 
 
+def _derived(fetches: Sequence[Seedings]) -> bool:
+    """Whether a line gives every item a seed of its own, and other ones when numbers are skipped after a constant."""
+    as_is: dict[tuple[object, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    skipped: dict[tuple[object, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for fetch in fetches:
+        seeds = skipped if BURNS[fetch.batch // ITEMS] else as_is
+        for seeding in fetch.seeds:
+            seeds[seeding.place][fetch.batch % ITEMS].add(seeding.seed)
+    return any(
+        all(len(seeds) == 1 for seeds in items.values())
+        and len(set.union(*items.values())) > 1
+        and any(seeds.isdisjoint(skipped[place][item]) for item, seeds in items.items())
+        for place, items in as_is.items()
+    )
+
+
 def _constant(fetches: Sequence[Seedings]) -> tuple[Seeding, ...]:
     """The seedings that most fetches of both epochs make, always with the same seed.
 
@@ -172,6 +196,10 @@ def _repeated(fetches: Sequence[Seedings]) -> Iterable[Seeding]:
         seeds, epochs = {seeding.seed for _, seeding in made}, {epoch for epoch, _ in made}
         if len(seeds) == 1 and len(epochs) == EPOCHS and len(made) > len(fetches) / 2:
             yield made[0][1]
+
+
+def _changed(one: Draws, two: Draws) -> frozenset[bytes]:
+    return frozenset(value for item, draws in two.items() for value in draws if value not in one[item])
 
 
 def _differ(one: Draws, two: Draws) -> bool:

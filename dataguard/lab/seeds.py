@@ -110,11 +110,16 @@ class SeedWatch:
         self._instead[id(original)] = original, seeding
 
     def _watch_default_rng(self) -> None:
-        original = np.random.default_rng
+        original, behind = np.random.default_rng, np.random.PCG64
 
         def default_rng(seed: Any = None) -> np.random.Generator:
-            generator = original(seed)
-            skip(generator, self._note("numpy.random.default_rng", seed, generator))
+            if _plain(seed) is None:
+                return original(seed)
+            on, self._on = self._on, False
+            bits = self._posing[behind](seed)  # one that takes note when it is advanced or jumps
+            self._on = on
+            generator = np.random.Generator(bits)
+            skip(generator, self._note("numpy.random.default_rng", seed, bits))
             return generator
 
         self._instead[id(original)] = original, default_rng
@@ -141,12 +146,20 @@ class SeedWatch:
 
         def advance(generator: Any, delta: int) -> Any:
             original.advance(generator, delta)
-            if id(generator) in self._noted:
-                _, seeding = self._noted[id(generator)]
-                self._keep(generator, replace(seeding, seed=f"{seeding.seed}, advanced by {delta}"))
+            follow(generator, generator, f"advanced by {delta}")
             return generator
 
-        methods = {"__init__": init, "seed": seed, "advance": advance}
+        def jumped(generator: Any, jumps: int = 1) -> Any:
+            other = original.jumped(generator, jumps)
+            follow(generator, other, f"jumped {jumps}")
+            return other
+
+        def follow(generator: Any, other: Any, how: str) -> None:
+            if id(generator) in self._noted:
+                _, seeding = self._noted.pop(id(generator))
+                self._keep(other, replace(seeding, seed=f"{seeding.seed}, {how}"))
+
+        methods = {"__init__": init, "seed": seed, "advance": advance, "jumped": jumped}
         methods = {name: method for name, method in methods.items() if hasattr(original, name)}
         self._pose(original, methods)
 
