@@ -290,5 +290,10 @@ def _loader_of_dataset(dataset: Any) -> Loader:
     return DataLoader(dataset, batch_size=None, num_workers=2, shuffle=False, collate_fn=_as_it_is)
 
 
+def is_ours(loader: Loader) -> bool:
+    """Whether a loader was made here, because the user gave a dataset alone."""
+    return loader.collate_fn is _as_it_is
+
+
 def _as_it_is(sample: Any) -> Any:
     return sample

@@ -24,14 +24,15 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
     """
     if lab.facts.kind != "stream":
         raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
-    asked = lab.facts.num_workers
+    asked = 0 if lab.facts.bare else lab.facts.num_workers
     workers = max(asked, 2)
     shared, doubled = find_doubles(partial(lab.shares, workers), partial(lab.shares, 0))
     if asked < 2:
         latent = (
             "; two workers would each read everything: shard by get_worker_info() before raising it" if doubled else ""
         )
-        raise NotApplicable(f"num_workers={asked}: nothing is read twice{latent}")
+        given = "a dataset alone was given" if lab.facts.bare else f"num_workers={asked}"
+        raise NotApplicable(f"{given}: nothing is read twice{latent}")
     alone = lab.shares(0, pin=False)
     if doubled and not lab.settings.key and made_up(lab, shared, alone):
         raise NotApplicable("workers make up the same samples from the same random numbers: see DG101")

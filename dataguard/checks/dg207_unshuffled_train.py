@@ -24,6 +24,8 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
     facts = lab.facts
     if facts.kind == "stream":
         raise NotApplicable("a stream has no sampler")
+    if facts.bare:
+        raise NotApplicable("a dataset alone was given: how it is loaded is not known")
     if facts.role is None:
         raise NotApplicable(f'role unknown, name it: [tool.dataguard.roles] {facts.name} = "train"')
     if facts.role != "train":

@@ -27,6 +27,8 @@ def dg208_starved_worker(lab: Lab) -> Judgement:
     facts = lab.facts
     if facts.kind != "stream":
         raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
+    if facts.bare:
+        raise NotApplicable("a dataset alone was given: how many workers load it is not known")
     if facts.num_workers < 2:
         raise NotApplicable(f"num_workers={facts.num_workers}: there is nobody to share with")
     trace = lab.stream(facts.num_workers, pin=False)

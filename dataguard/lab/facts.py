@@ -15,6 +15,7 @@ from torch.utils.data.dataloader import default_collate
 from dataguard.lab.sources import made_at
 from dataguard.model import Location
 from dataguard.parts import holder_of
+from dataguard.target import is_ours
 from dataguard.variants import Loader
 
 _ROLE_WORDS = (
@@ -34,7 +35,7 @@ class LoaderFacts:
     `prefetch` is None without workers; `role` is train, val, test or None when nothing tells;
     `epoch_hooks` are the `set_epoch` methods that the loader and its parts have, the dataset's first;
     `mixes_samples` that any two may meet in a batch, because torch's own samplers shuffle and cut them; `holder` is the
-    class of what the user iterates in its place, if anything.
+    class of what the user iterates in its place, if anything; `bare` tells that the user gave a dataset alone.
     """
 
     name: str
@@ -59,6 +60,7 @@ class LoaderFacts:
     sharing: str
     epoch_hooks: tuple[Location, ...]
     holder: str | None
+    bare: bool
 
     @property
     def spawns(self) -> bool:
@@ -100,6 +102,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         sharing=torch.multiprocessing.get_sharing_strategy(),
         epoch_hooks=tuple(_epoch_hooks(loader)),
         holder=holder_of(loader),
+        bare=is_ours(loader),
     )
 
 
