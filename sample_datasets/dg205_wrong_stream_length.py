@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from torch import Tensor
@@ -115,3 +116,18 @@ def good_unsized() -> DataLoader[Any]:
 def good_map() -> DataLoader[Any]:
     """torch counts the batches of a dataset, the last one included or left out."""
     return DataLoader(Pictures(33), batch_size=4, shuffle=True, drop_last=True, num_workers=2)
+
+
+class Limited(DataLoader[Any]):
+    """A loader that ends after four batches, and says so."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __iter__(self) -> Any:
+        return islice(super().__iter__(), 4)
+
+
+def good_limited() -> DataLoader[Any]:
+    """The loader itself ends its epochs."""
+    return Limited(Pictures(32), batch_size=4, num_workers=2)

@@ -43,7 +43,7 @@ FORKSERVED = "DG101"
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 """Runs every face under every start method, and every check on each: about an hour, and so only when asked for.
 
-By default every check judges the plain twins, and the other faces are judged by their own check and those of family 0.
+By default every check judges the plain twins, and most other faces are judged by their own check and those of family 0.
 """
 
 MOST = 12
@@ -99,10 +99,16 @@ SPAWNING = ("DG104", "DG105")
 """Checks whose faces all spawn workers, which takes seconds: one in three is judged unless all are asked for."""
 
 
+MANY = 12
+"""Of more other faces than this, every second is judged unless all are asked for."""
+
+
 def faces_of(check: Check, *, twins: bool) -> list[str]:
     """The plain twins of a check, or its other faces."""
     names = [name for name in samples(check) if (name in TWINS) == twins]
-    return names[::3] if check.code in SPAWNING and not twins and not EVERY_FACE else names
+    if twins or EVERY_FACE:
+        return names
+    return names[:: 3 if check.code in SPAWNING else 2 if len(names) > MANY else 1]
 
 
 TOGETHER = [

@@ -64,6 +64,8 @@ def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]
         yield "", facts.batches, trace.batches[0] if trace.batches else 0, trace.finished, samples
     else:
         orders = lab.orders
+        if facts.own_iter:
+            raise NotApplicable("the loader's own __iter__ decides how many batches come")
         if not orders.whole:
             raise NotApplicable("the sampler never ends: the loader itself ends its epochs")
         yield "", facts.batches, orders.batches[0], True, len(orders.epochs[0])

@@ -30,6 +30,8 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
         raise NotApplicable(f"role is {facts.role}: one order for all epochs is as good as any")
     orders = lab.orders
     first = orders.epochs[0]
+    if not all(orders.epochs):
+        raise NotApplicable("the loader draws the indices of later epochs where they cannot be seen")
     if not orders.whole:
         raise NotApplicable(f"{facts.sampler} never ends: there is one epoch only")
     shuffles = facts.shuffled or not orders.replayed or orders.moved != orders.epochs[-1]

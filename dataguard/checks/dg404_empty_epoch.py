@@ -65,6 +65,6 @@ def _first_batches(lab: Lab) -> tuple[int, int | None]:
     """How many batches each of two epochs gives; None where that was not seen."""
     if lab.facts.kind == "map":
         drawn = lab.orders.batches
-        return drawn[0], drawn[1]
+        return drawn[0], None if lab.facts.own_iter else drawn[1]
     trace = lab.stream(lab.facts.num_workers, pin=False)
     return (trace.batches[0], trace.batches[1]) if trace.ended and len(trace.batches) > 1 else (0, None)

@@ -16,6 +16,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 from dataguard.incident import Incident, LoaderDied, LoaderFailed, LoaderHung, LoaderRaised
 from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
+from dataguard.lab.facts import overrides_iter
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.isolation import tail
 from dataguard.lab.plan import Plan
@@ -47,7 +48,7 @@ def drive(
 
     Raises LoaderFailed with the incident when the user's code does not get through.
     """
-    plan = replace(plan, carry=_overrides_iter(loader))
+    plan = replace(plan, carry=overrides_iter(loader))
     watcher, spy = watch(loader, plan)
     rides = []
     iterator: Any = None
@@ -105,11 +106,6 @@ def announce_epoch(loader: Loader, epoch: int) -> None:
         announce = getattr(holder, "set_epoch", None)
         if callable(announce):
             announce(epoch)
-
-
-def _overrides_iter(loader: Loader) -> bool:
-    """Whether the user's class handles batches in `__iter__` itself, so that real ones must reach it."""
-    return not type(loader).__iter__.__module__.startswith(("torch.", "torchdata."))
 
 
 def shut(iterator: Any) -> None:

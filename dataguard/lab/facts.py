@@ -35,7 +35,8 @@ class LoaderFacts:
     `prefetch` is None without workers; `role` is train, val, test or None when nothing tells;
     `epoch_hooks` are the `set_epoch` methods that the loader and its parts have, the dataset's first;
     `mixes_samples` that any two may meet in a batch, because torch's own samplers shuffle and cut them; `holder` is the
-    class of what the user iterates in its place, if anything; `bare` tells that the user gave a dataset alone.
+    class of what the user iterates in its place, if anything; `bare` tells that the user gave a dataset alone,
+    and `own_iter` that the loader's class has an `__iter__` of its own.
     """
 
     name: str
@@ -61,6 +62,7 @@ class LoaderFacts:
     epoch_hooks: tuple[Location, ...]
     holder: str | None
     bare: bool
+    own_iter: bool
 
     @property
     def spawns(self) -> bool:
@@ -103,7 +105,13 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         epoch_hooks=tuple(_epoch_hooks(loader)),
         holder=holder_of(loader),
         bare=is_ours(loader),
+        own_iter=overrides_iter(loader),
     )
+
+
+def overrides_iter(loader: Loader) -> bool:
+    """Whether the user's class handles batches in `__iter__` itself, so that real ones must reach it."""
+    return not type(loader).__iter__.__module__.startswith(("torch.", "torchdata."))
 
 
 def start_method(loader: Loader) -> str:
