@@ -75,9 +75,16 @@ def default_scan(folder: Path) -> list[str]:
 
 FAMILIES = {
     "family 1, a cheap dataset, workers forked": ("sample_datasets.dg101_cloned_worker_rng:good --select DG1", 3),
-    "the same, workers spawned": ("sample_datasets.dg101_cloned_worker_rng:good --select DG1 --start-method spawn", 8),
+    "one pass with spawned workers (DG104)": (
+        "sample_datasets.dg101_cloned_worker_rng:good --select DG104 --start-method spawn",
+        8,
+    ),
+    "family 1 with workers spawned": (
+        "sample_datasets.dg101_cloned_worker_rng:good --select DG1 --start-method spawn",
+        8,
+    ),
     "family 2, a stream on 2 ranks of 2 workers": ("tests.bench.loaders:stream_on_ranks --select DG2 --ranks 2", 8),
-    "the same on 4 ranks": ("tests.bench.loaders:stream_on_ranks --select DG2 --ranks 4", 15),
+    "family 2 on 4 ranks": ("tests.bench.loaders:stream_on_ranks --select DG2 --ranks 4", 15),
 }
 """What to scan, and the bar in seconds."""
 
