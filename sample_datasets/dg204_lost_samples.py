@@ -133,10 +133,9 @@ def bad_dealt(rank: int, world_size: int) -> DataLoader[Any]:
 class Stopping(Pictures):
     """Pictures that are taken from an iterator, which is exhausted before its time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *silent: int) -> None:
         super().__init__(32)
-        self.notes = {number: [f"note {number}"] for number in range(32)}
-        self.notes[17] = []
+        self.notes = {number: [] if number in silent else [f"note {number}"] for number in range(32)}
 
     def __getitem__(self, index: int) -> Any:
         return (*super().__getitem__(index), next(iter(self.notes[index])))
@@ -144,7 +143,12 @@ class Stopping(Pictures):
 
 def bad_stopping() -> DataLoader[Any]:
     """torch takes the StopIteration of a bare `next()` for the end of the epoch."""
-    return DataLoader(Stopping(), batch_size=4, num_workers=2)
+    return DataLoader(Stopping(17), batch_size=4, num_workers=2)
+
+
+def bad_stopping_at_last() -> DataLoader[Any]:
+    """The same at the last of all indices."""
+    return DataLoader(Stopping(31), batch_size=4, num_workers=2)
 
 
 def good() -> DataLoader[Any]:

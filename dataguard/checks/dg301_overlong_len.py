@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, Severity, check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -21,6 +21,8 @@ def dg301_overlong_len(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
     """
     ends = lab.ends
+    if ends.last.incident is not None and ends.last.incident.error_type == "StopIteration":
+        raise NotApplicable("the last index raises StopIteration, which ends an epoch in silence: see DG204")
     if ends.first_failing is not None and ends.last.incident is not None:
         missing, raised = ends.length - ends.first_failing, ends.last.incident.headline
         yield Finding(
