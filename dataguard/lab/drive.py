@@ -99,13 +99,17 @@ def _ride(iterator: Iterator[Any], watcher: Watcher, batches: int | None, second
 
 
 def announce_epoch(loader: Loader, epoch: int) -> None:
-    """Tell sampler and dataset which epoch begins, as trainers do."""
+    """Tell sampler and dataset which epoch begins, as trainers do.
+
+    A method that refuses this number, or wants more than that, is left alone: only the user's own trainer can call it.
+    """
     inside = getattr(loader.batch_sampler, "sampler", None)
     holders = (loader, loader.sampler, loader.batch_sampler, inside, loader.dataset)
     for holder in {id(holder): holder for holder in holders}.values():
         announce = getattr(holder, "set_epoch", None)
         if callable(announce):
-            announce(epoch)
+            with contextlib.suppress(Exception):
+                announce(epoch)
 
 
 def shut(iterator: Any) -> None:
