@@ -23,7 +23,7 @@ def faults(resumes: Resumes) -> dict[str, str]:
     """
     reference, asked = resumes.reference, resumes.asked
     if asked.refused:
-        return {"": f"its state cannot be pickled: {asked.refused}"}
+        return {"at no point": f"its state cannot be pickled: {asked.refused}"}
     stable = [path for path in _paths(reference) if _leaf(reference, path) == _leaf(asked, path)]
     if not stable:
         raise Undecided("two runs without any interruption yield different batches")

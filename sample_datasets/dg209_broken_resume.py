@@ -105,6 +105,18 @@ def bad_json() -> DataLoader[Any]:
     return ByNumber(shuffle=True)
 
 
+class Unpicklable(Resumable):
+    """One whose state holds a function that was made on the spot."""
+
+    def state_dict(self) -> State:
+        return {**super().state_dict(), "order": lambda: self.epoch}
+
+
+def bad_unpicklable() -> DataLoader[Any]:
+    """The state cannot be saved."""
+    return Unpicklable(shuffle=True)
+
+
 class Stream(IterableDataset[tuple[Tensor, int]]):
     """Forty pictures, of which each worker reads every n-th."""
 

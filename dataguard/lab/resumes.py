@@ -24,6 +24,9 @@ from dataguard.variants import Loader
 MOST = 32
 """Batches of an epoch that are read at most."""
 
+TRIED_BY_JSON = 2
+"""Which of the states goes through JSON as well: that of the second point, in the middle of an epoch."""
+
 Batches = tuple[Identity, ...]
 """What the batches of an epoch are recognised by: paths and digests of their leaves."""
 
@@ -47,14 +50,15 @@ class Point:
 class Run:
     """The batches of two epochs; `ended` tells that the first one was read to its end.
 
-    `states` are what the loader's `state_dict` gave on the way, pickled; `refused` says why it could not be pickled, or
-    restored.
-    `samples` are the identities of all samples that were read.
+    `states` are what the loader's `state_dict` gave on the way, pickled, and `by_json` those that JSON gave back as
+    something else; `refused` says why a state could not be pickled, or restored. `samples` are the identities of all
+    samples that were read.
     """
 
     epochs: tuple[Batches, ...]
     ended: bool
     states: Mapping[Point, bytes] = field(default_factory=dict)
+    by_json: Mapping[Point, bytes] = field(default_factory=dict)
     refused: str | None = None
     samples: frozenset[Identity] = frozenset()
 
@@ -94,15 +98,10 @@ def observe(build: Callable[..., Loader], vary: Vary, workers: int) -> Resumes:
 
     reference = look("reference", run_epochs)
     asked = look("asked", partial(run_epochs, points=reference.points))
-    restored = {
-        point: look(point, partial(run_restored, point=point, state=pickle.loads(state)))
-        for point, state in asked.states.items()
-    }
-    by_json = {
-        point: look(("json", point), partial(run_restored, point=point, state=plain))
-        for point, state in list(asked.states.items())[1:2]
-        if (plain := through_json(state)) is not None
-    }
+    restored, by_json = (
+        {point: look((way, point), partial(run_restored, point=point, state=state)) for point, state in states.items()}
+        for way, states in (("pickle", asked.states), ("json", asked.by_json))
+    )
     return Resumes(reference, asked, restored, by_json)
 
 
@@ -121,6 +120,7 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = ()) -> Run
     if not all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict")):
         raise NotApplicable("the loader has no state_dict: there is nothing to restore")
     states: dict[Point, bytes] = {}
+    by_json: dict[Point, bytes] = {}
     refused: list[str] = []
 
     def snap(point: Point) -> None:
@@ -132,6 +132,8 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = ()) -> Run
             states[point] = pickle.dumps(state)
         except Exception as error:  # noqa: BLE001 - objects of the user's own may raise anything
             refused.append(f"{type(error).__name__}: {error}")
+        if len(states) == TRIED_BY_JSON and (plain := through_json(state)) is not None:
+            by_json[point] = pickle.dumps(plain)
 
     watch(loader, Plan(folder, pin_each=PIN, carry=True))
     epochs = []
@@ -143,29 +145,28 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = ()) -> Run
             snap(Point(number, len(batches)))
         snap(Point(number, len(batches), end=True))
         epochs.append(tuple(batches))
-    return Run(tuple(epochs), len(epochs[0]) < MOST, states, refused[0] if refused else None)
+    return Run(tuple(epochs), len(epochs[0]) < MOST, states, by_json, refused[0] if refused else None)
 
 
-def run_restored(loader: Any, folder: Path, point: Point, state: Any) -> Run:
-    """Restore a state in a new loader, and read what comes next."""
+def run_restored(loader: Any, folder: Path, point: Point, state: bytes) -> Run:
+    """Restore a pickled state in a new loader, and read what comes next."""
     watch(loader, Plan(folder, pin_each=PIN, carry=True))
     announce_epoch(loader, point.epoch + point.end)
     try:
-        loader.load_state_dict(state)
+        loader.load_state_dict(pickle.loads(state))
     except Exception as error:  # noqa: BLE001 - that it refuses its own state is what we want to know
         return Run(((),), ended=True, refused=f"{type(error).__name__}: {error}")
     batches = tuple(_batches(loader))
     return Run((batches,), len(batches) < MOST)
 
 
-def through_json(state: bytes) -> Any:
-    """A pickled state as it comes back from JSON; None where JSON refuses it, or gives it back as it was."""
-    plain = pickle.loads(state)
+def through_json(state: Any) -> Any:
+    """A state as it comes back from JSON; None where JSON refuses it, or gives it back as it was."""
     try:
-        back = json.loads(json.dumps(plain))
+        back = json.loads(json.dumps(state))
     except (TypeError, ValueError):
         return None
-    return None if back == plain else back
+    return None if back == state else back
 
 
 def _batches(loader: Loader) -> Iterator[Identity]:
