@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from dataguard.model import Undecided
@@ -46,8 +45,7 @@ def find_doubles(several: Callable[..., StreamTrace], one: Callable[..., StreamT
 def first_double(shared: StreamTrace, alone: StreamTrace) -> str | None:
     """The first sample of one process that comes out of several, by its place and a leaf that a reader knows it by."""
     owners = Counter(identity for ids in shared.by_worker for identity in set(ids))
-    order = chain.from_iterable(alone.by_worker)
-    return next((alone.shown(place, one) for place, one in enumerate(order) if owners[one] > 1), None)
+    return alone.first_of({identity for identity, count in owners.items() if count > 1})
 
 
 def made_up(lab: Lab, shared: StreamTrace, alone: StreamTrace) -> bool:

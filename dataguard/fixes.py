@@ -24,8 +24,10 @@ _WRAPPED = re.compile(r"(\.__self__|\.__func__|\.__wrapped__|\.func|\.<held>|\.<
 _STEP = re.compile(r"(<[^<>]*>|\w+)((?:\[[^\]]*\])*)")
 
 
-def place_of(suspect: GeneratorState) -> Location:
-    """Where a generator is held."""
+def place_of(suspect: GeneratorState, seeding: Seeding | None = None) -> Location:
+    """Where a generator is seeded alike, if it is, else where it is held."""
+    if seeding:
+        return seeded_at(seeding)
     file, line = suspect.at or (None, None)
     return Location(file, line, suspect.path)
 
@@ -47,6 +49,11 @@ def fix_of_seeding(seeding: Seeding, replayer: int | None) -> str:
     is_shared = (seeding.path or "").startswith("global ")
     seed = SHORT_SEED if is_shared or seeding.kind.startswith("numpy.random.RandomState") else SEED
     return f"{line}: {'leave it out, or ' * is_shared}seed from {seed}, which differs from {between} to {between}"
+
+
+def fix_of(suspect: GeneratorState, seeding: Seeding | None, replayer: int | None) -> str:
+    """What to write in place of the line that seeds a generator alike, if there is one, else for the generator."""
+    return fix_of_seeding(seeding, replayer) if seeding else fix_of_generator(suspect)
 
 
 def fix_of_library(name: str) -> str | None:

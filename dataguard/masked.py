@@ -38,20 +38,19 @@ class Masked:
     @property
     def at(self) -> Location:
         """Where the generator is seeded alike, else where it is held."""
-        return fixes.seeded_at(self.seeding) if self.seeding else fixes.place_of(self.suspect)
+        return fixes.place_of(self.suspect, self.seeding)
 
     @property
     def evidence(self) -> dict[str, object]:
         """The generator, the leaves, how they are known to hang on it, and the fix."""
         replayer = self.one[0] if self.one[0] == self.two[0] else None
-        fix = fixes.fix_of_generator(self.suspect)
         return known(
             {
                 "leaves": list(self.leaves),
                 "drawn by": "the dataset" if self.leaves[0].startswith("sample") else "collate_fn",
                 "generators": {self.suspect.path: self.suspect.kind},
                 "made sure": f"with all others held still, another seed for it alone changes {self.leaves[0]}",
-                "fix here": fixes.fix_of_seeding(self.seeding, replayer) if self.seeding else fix,
+                "fix here": fixes.fix_of(self.suspect, self.seeding, replayer),
                 "later epochs": fixes.later_epochs(persistent=self.persistent),
             }
         )

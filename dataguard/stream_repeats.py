@@ -44,7 +44,7 @@ class StreamRepeat:
     @property
     def at(self) -> Location:
         """Where the generator is seeded alike, else where it is held."""
-        return fixes.seeded_at(self.seeding) if self.seeding else fixes.place_of(self.suspect)
+        return fixes.place_of(self.suspect, self.seeding)
 
     @property
     def evidence(self) -> dict[str, object]:
@@ -76,7 +76,7 @@ def find_stream_repeat(lab: Lab, one: Seat, two: Seat) -> StreamRepeat | None:
         if changed:
             seeding = find_seeding(lab, suspect.path, one, two)
             replayer = one[0] if one[0] == two[0] else None
-            fix = fixes.fix_of_seeding(seeding, replayer) if seeding else fixes.fix_of_generator(suspect)
+            fix = fixes.fix_of(suspect, seeding, replayer)
             return StreamRepeat(suspect, changed, seeding, fix, lab.facts.persistent)
         if hanging.wild and not hanging.ordered and lab.hangings.at_start(suspect.path)[1]:
             unclear = unclear or f"{suspect.path} runs alike, and may decide {hanging.wild[0]}, as more numbers do"

@@ -299,7 +299,7 @@ class TouchyKey:
 
 def test_the_walk_runs_none_of_the_users_code() -> None:
     roots = {"x": Touchy(), "y": TouchyList([random.Random(1)]), "z": {TouchyKey(): random.Random(2)}}
-    paths = [state.path for state in generator_states(roots)]
+    paths = [state.path for _, state in generator_states(roots)]
     assert paths[3:] == ["x.rng", "y[0]", "z[<TouchyKey>]"]
 
 
@@ -341,9 +341,9 @@ def test_a_generator_is_moved_on_by_its_path(make: Callable[[int], Any]) -> None
 
 @pytest.mark.parametrize("path", ["global random", "global numpy.random", "global torch"])
 def test_a_shared_generator_is_moved_on_by_its_name(path: str) -> None:
-    before = {state.path: state.state for state in generator_states({})}
+    before = {state.path: state.state for _, state in generator_states({})}
     move_on(path, {})
-    after = {state.path: state.state for state in generator_states({})}
+    after = {state.path: state.state for _, state in generator_states({})}
     assert {name for name in before if before[name] != after[name]} == {path}
 
 
@@ -377,7 +377,7 @@ def test_a_librarys_generator_is_known_by_what_the_user_made(installed: Any) -> 
     own = Thing()
     own.rng = torch.nn.ModuleList()  # type: ignore[assignment]
     own.rng.steps = (installed.Pipeline(), installed.Step())  # type: ignore[attr-defined]
-    states = [state for state in generator_states({"dataset": own}) if "global" not in state.path]
+    states = [state for _, state in generator_states({"dataset": own}) if "global" not in state.path]
     assert [state.path for state in states] == ["dataset.rng.steps[1].rng", "dataset.rng.steps[0].steps[0].rng"]
     assert [state.part for state in states] == ["dataset.rng.steps[1]", "dataset.rng.steps[0]"]
     assert [state.reseed for state in states] == [None, "dataset.rng.steps[0].set_random_seed"]

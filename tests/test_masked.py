@@ -71,12 +71,12 @@ def test_a_shared_generator_that_is_free_draws_on(path: str) -> None:
                     found[name].append(draw())
         return found
 
-    states = {state.path: state.state for state in generator_states({})}
+    states = {state.path: state.state for _, state in generator_states({})}
     one, again, other = drawn(0), drawn(0), drawn(1)
     assert one == again
     assert {name for name in SHARED if one[name] != other[name]} == {path}
     assert {name for name in SHARED if len(set(one[name])) > 1} == {path}
-    after = {state.path: state.state for state in generator_states({})}
+    after = {state.path: state.state for _, state in generator_states({})}
     assert {name for name in states if states[name] != after[name]} == {path}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, check, known
+from dataguard.model import Finding, Judgement, Location, Looked, Severity, Undecided, check, known
 from dataguard.odds import is_random
 
 if TYPE_CHECKING:
@@ -25,11 +25,7 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
         was decoded, and augment what comes out of the cache.
     Links: https://docs.pytorch.org/docs/stable/notes/randomness.html
     """
-    role = lab.facts.role
-    if role is None:
-        raise NotApplicable(f'role unknown, name it: [tool.dataguard.roles] {lab.facts.name} = "train"')
-    if role != "train":
-        raise NotApplicable(f"role is {role}: evaluation should not vary")
+    lab.facts.need_role("train", otherwise="evaluation should not vary")
     trace = lab.seedings
     leaves = [path for path in trace.steered if path.startswith("sample")] or list(trace.steered)
     chosen = [path for path in leaves if path in trace.plain or _another(lab, path, trace.changed.get(path, ()))]

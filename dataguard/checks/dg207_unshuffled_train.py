@@ -26,10 +26,7 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
         raise NotApplicable("a stream has no sampler")
     if facts.bare:
         raise NotApplicable("a dataset alone was given: how it is loaded is not known")
-    if facts.role is None:
-        raise NotApplicable(f'role unknown, name it: [tool.dataguard.roles] {facts.name} = "train"')
-    if facts.role != "train":
-        raise NotApplicable(f"role is {facts.role}: its order changes nothing")
+    facts.need_role("train", otherwise="its order changes nothing")
     orders = lab.orders
     looked = Looked({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
     if not (orders.ascending and orders.replayed):

@@ -20,11 +20,7 @@ def dg210_padded_evaluation(lab: Lab) -> Judgement:
         predictions are gathered, as `Accelerator.gather_for_metrics` does.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
-    role = lab.facts.role
-    if role is None:
-        raise NotApplicable(f'role unknown, name it: [tool.dataguard.roles] {lab.facts.name} = "val"')
-    if role not in ("val", "test"):
-        raise NotApplicable(f"role is {role}: a sample more or less changes nothing")
+    lab.facts.need_role("val", "test", otherwise="a sample more or less changes nothing")
     if lab.facts.kind == "stream":
         raise NotApplicable("a stream has no sampler that pads")
     shards = lab.ranks.shards()

@@ -25,10 +25,7 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
         raise NotApplicable("automatic batching is off (batch_size=None)")
     if facts.batch_size == 1:
         raise NotApplicable("batch_size=1: every batch holds one sample, on purpose")
-    if facts.role is None:
-        raise NotApplicable(f'role unknown, name it: [tool.dataguard.roles] {facts.name} = "train"')
-    if facts.role != "train":
-        raise NotApplicable(f"role is {facts.role}: a single sample does no harm in evaluation")
+    facts.need_role("train", otherwise="a single sample does no harm in evaluation")
     epoch = lab.epoch
     if epoch.limit is not None:
         raise NotApplicable("the dataset is shorter than it says: see DG301")

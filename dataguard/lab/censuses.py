@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dataguard.lab.generators import Source, find_generators, probed_states, state_of, unreadable, with_shared
+from dataguard.lab.generators import Source, generator_states, probed_states, unreadable
 from dataguard.lab.records import Census, GeneratorState, Spool
 
 FOLLOWED = 8
@@ -25,7 +25,7 @@ class Censuses:
     def take(self, epoch: int, fetches: int, roots: Mapping[str, Any]) -> None:
         """Spool the states after so many fetches, if they are wanted."""
         if fetches in self._moments:
-            self._known = [(source, state_of(source, roots)) for source in find_generators(with_shared(roots))]
+            self._known = generator_states(roots)
             states = tuple(state for _, state in self._known)
             self._spool.write(Census(self._worker, epoch, fetches, states, unreadable(), tuple(probed_states())))
         elif self._moments and 0 < fetches <= FOLLOWED:

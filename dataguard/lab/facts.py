@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.sources import made_at
-from dataguard.model import Location
+from dataguard.model import Location, NotApplicable
 from dataguard.parts import holder_of
 from dataguard.target import is_ours
 from dataguard.variants import Loader
@@ -68,6 +68,13 @@ class LoaderFacts:
     def spawns(self) -> bool:
         """Whether workers start without the main process's memory, so that they are sent the dataset by pickle."""
         return self.num_workers > 0 and self.start_method in ("spawn", "forkserver")
+
+    def need_role(self, *roles: str, otherwise: str) -> None:
+        """Raise NotApplicable unless the loader has one of the roles; `otherwise` says why that matters."""
+        if self.role is None:
+            raise NotApplicable(f'role unknown, name it: [tool.dataguard.roles] {self.name} = "{roles[0]}"')
+        if self.role not in roles:
+            raise NotApplicable(f"role is {self.role}: {otherwise}")
 
     def stretch(self, samples: int) -> int:
         """How many samples of a stream are looked at: so many for each of its own workers, whoever reads them."""

@@ -92,9 +92,9 @@ def with_shared(roots: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def generator_states(roots: Mapping[str, Any]) -> Iterator[GeneratorState]:
+def generator_states(roots: Mapping[str, Any]) -> list[tuple[Source, GeneratorState]]:
     """The generators shared process-wide, and those that can be reached from the roots, with their present states."""
-    return (state_of(source, roots) for source in find_generators(with_shared(roots)))
+    return [(source, state_of(source, roots)) for source in find_generators(with_shared(roots))]
 
 
 def state_of(source: Source, roots: Mapping[str, Any]) -> GeneratorState:

@@ -12,7 +12,7 @@ from dataguard.lab.leaves import leaves_of
 from dataguard.lab.passes import gate
 from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.records import Index, Seeding, plain_index
-from dataguard.lab.schedules import Recorded, enough, evenly
+from dataguard.lab.schedules import Recorded, evenly, recorder
 from dataguard.lab.seeds import SeedWatch
 from dataguard.variants import Loader
 
@@ -20,7 +20,7 @@ EPOCHS = 3
 MOST = 100_000
 """How many indices of an epoch are compared."""
 PROBES = 6
-"""How many samples are read to see whether an index means the same in every epoch."""
+"""How many samples are read to see whether an index means the same in every epoch, or on every rank."""
 BURN = 5
 """How many numbers a generator skips after it was seeded with a constant, in the last epoch."""
 
@@ -65,12 +65,7 @@ def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
 
     `length` is that of the dataset.
     """
-    recorded: list[Recorded] = []
-
-    def schedule(inner: Any, batched: bool) -> Recorded:
-        recorded.append(Recorded(inner, enough(length), batched=batched))
-        return recorded[-1]
-
+    recorded, schedule = recorder(length)
     loader = build(num_workers=0, schedule=schedule)
     watch = SeedWatch()
     epochs, seeds, batches, whole = [], [], [], True
@@ -91,12 +86,13 @@ def run_contents(loader: Loader, order: Sequence[Index]) -> Contents:
     readings = []
     for epoch in (0, 1):
         announce_epoch(loader, epoch)
-        readings += [[_content(loader.dataset, index) for index in chosen] for _ in range(2)]
+        readings += [[content(loader.dataset, index) for index in chosen] for _ in range(2)]
     first, again, second, _ = readings
     return Contents(alike=len(set(first)) == 1, moving=first == again and first != second)
 
 
-def _content(dataset: Any, index: Any) -> tuple[bytes, ...]:
+def content(dataset: Any, index: Any) -> tuple[bytes, ...]:
+    """The digests of one sample's leaves under pinned global generators."""
     with gate("sample"), pinned(PIN):
         return tuple(leaf.digest for leaf in leaves_of(dataset[index]))
 

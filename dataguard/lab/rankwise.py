@@ -39,9 +39,15 @@ class Ranks:
             raise NotApplicable("one rank was asked for")
         if asked:
             return min(asked, MOST)
-        if self._lab.target.takes("rank", "world_size") or self.asking:
+        if self.told or self.asking:
             return DEFAULT
         raise NotApplicable("nothing here asks for its rank: one process is all it knows of (--ranks 2 tries two)")
+
+    @property
+    def told(self) -> bool:
+        """Whether the settings ask for several ranks, or the factory takes one."""
+        lab = self._lab
+        return (lab.settings.ranks or 0) > 1 or lab.target.takes("rank", "world_size")
 
     @property
     def asking(self) -> Location | None:
@@ -73,8 +79,7 @@ class Ranks:
         lab = self._lab
         if lab.settings.ranks == 1:
             return False
-        told = lab.settings.ranks or lab.target.takes("rank", "world_size")
-        return bool(told or (lab.facts.kind == "stream" and self.asking))
+        return self.told or bool(lab.facts.kind == "stream" and self.asking)
 
     def _look(self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], Any]) -> Any:
         """Observe ranks. A loader that only asks for its rank, and fails on several, is made for one process."""
@@ -82,8 +87,7 @@ class Ranks:
         try:
             return lab.vary(key, run, read)
         except Undecided as why:
-            told = lab.settings.ranks or lab.target.takes("rank", "world_size")
-            if told or not isinstance(why.__cause__, LoaderFailed):
+            if self.told or not isinstance(why.__cause__, LoaderFailed):
                 raise
             raise NotApplicable(f"made for one process: on ranks it raises {why.__cause__.incident.headline}") from why
 

@@ -191,6 +191,17 @@ class Recorded(_Schedule):
         return 0
 
 
+def recorder(length: int | None) -> tuple[list[Recorded], Callable[[Any, bool], Recorded]]:
+    """A list, and a schedule that adds to it whatever records the sampler of a dataset of this length."""
+    recorded: list[Recorded] = []
+
+    def schedule(inner: Any, batched: bool) -> Recorded:
+        recorded.append(Recorded(inner, enough(length), batched=batched))
+        return recorded[-1]
+
+    return recorded, schedule
+
+
 class Dealt(_Schedule):
     """The same items over and over for each worker, which is always dealt its own ones, in batches of `size`.
 

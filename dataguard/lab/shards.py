@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from dataguard.lab.drive import announce_epoch
 from dataguard.lab.facts import LoaderFacts, length_of
-from dataguard.lab.leaves import leaves_of
-from dataguard.lab.pins import PIN, pinned
+from dataguard.lab.orders import PROBES, content
 from dataguard.lab.ranks import Rank, rank_folder, run_ranks
 from dataguard.lab.records import plain_index
-from dataguard.lab.schedules import Recorded, enough, evenly
+from dataguard.lab.schedules import evenly, recorder
 from dataguard.lab.streams import Drive, Request, StreamTrace, read_stream, run_stream
 from dataguard.model import Undecided
 from dataguard.variants import Loader
-
-PROBES = 6
-"""How many samples of a map-style dataset are compared between ranks, to see whether an index means the same there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +55,12 @@ class Share:
 class Shards:
     """The share of each rank, and what one process reads alone, under the same number of workers.
 
-    `length` is that of the map-style dataset as one process sees it, and `alike` tells that an index means the same
-    sample on every rank; both are None for streams.
+    `alike` tells that an index of a map-style dataset means the same sample on every rank; it is None for streams.
     """
 
     ranks: tuple[Share, ...]
     alone: Share
     alike: bool | None = None
-    length: int | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Whether everything that any process reads was seen."""
-        return self.alone.ended and all(share.ended for share in self.ranks)
 
     @property
     def together(self) -> Counter[Hashable]:
@@ -120,12 +108,7 @@ def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> Dealt:
 
     The loader itself is iterated, as its own `__iter__` may have a say: some agree on a seed there.
     """
-    recorded: list[Recorded] = []
-
-    def schedule(inner: Any, batched: bool) -> Recorded:
-        recorded.append(Recorded(inner, enough(facts.length), batched=batched))
-        return recorded[-1]
-
+    recorded, schedule = recorder(facts.length)
     loader = build(num_workers=0, schedule=schedule)
     announce_epoch(loader, 0)
     for _ in loader:
@@ -136,17 +119,12 @@ def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> Dealt:
     length, planned = length_of(loader.dataset), sum(length_of(order.inner) or 0 for order in recorded)
     chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
     whole = all(order.whole for order in recorded)
-    return Dealt(batches, facts.num_workers, whole, length, planned or None, tuple(_probed(loader.dataset, chosen)))
+    probes = tuple((index, content(loader.dataset, index)) for index in chosen)
+    return Dealt(batches, facts.num_workers, whole, length, planned or None, probes)
 
 
 def _numbers(batches: Sequence[Sequence[Hashable]]) -> bool:
     return all(isinstance(index, int) for batch in batches[:1] for index in batch)
-
-
-def _probed(dataset: Any, indices: Sequence[int]) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-    for index in indices:
-        with pinned(PIN):
-            yield index, tuple(leaf.digest for leaf in leaves_of(dataset[index]))
 
 
 def run_dealing_on_ranks(build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts) -> list[Dealt]:
@@ -160,7 +138,7 @@ def shards_of(alone: Dealt, ranks: Sequence[Dealt]) -> Shards:
     common = set.intersection(*map(set, probes))
     same_length = len({dealt.length for dealt in ranks}) == 1
     alike = same_length and all(len({own[index] for own in probes}) == 1 for index in common)
-    return Shards(tuple(dealt.share for dealt in ranks), alone.share, alike, alone.length)
+    return Shards(tuple(dealt.share for dealt in ranks), alone.share, alike)
 
 
 def run_streams_on_ranks(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,11 @@ class StreamTrace:
         """How a report names the sample at this place of one process."""
         name = self.names.get(identity)
         return f"sample {place} of one process{f' ({name})' if name else ''}"
+
+    def first_of(self, wanted: Container[Identity]) -> str | None:
+        """The first sample of one process that is among the wanted ones, as a report names it."""
+        order = enumerate(chain.from_iterable(self.by_worker))
+        return next((self.shown(place, identity) for place, identity in order if identity in wanted), None)
 
     @property
     def second(self) -> StreamTrace:
