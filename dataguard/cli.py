@@ -16,7 +16,9 @@ import click
 from dataguard import __version__
 from dataguard.model import Severity, UsageError
 from dataguard.output import PAPER, STDOUT, announce, console, deliver, destinations, encodable, progress
-from dataguard.settings import ROLES, START_METHODS, Settings, resolve
+from dataguard.settings import Settings, resolve
+from dataguard.team import own_team
+from dataguard.values import ROLES, START_METHODS
 
 if TYPE_CHECKING:
     from dataguard.model import Check
@@ -80,6 +82,7 @@ def dataguard(context: click.Context) -> int:
 @click.option("--select", metavar="CHECKS", multiple=True, help="Run only these: codes, prefixes of codes, or names.")
 @click.option("--ignore", metavar="CHECKS", multiple=True, help="Leave these out.")
 @click.option("--samples", metavar="N", help=f"Read at most N samples in the traced pass. {_default('samples')}")
+@click.option("--all", is_flag=True, default=None, help="Read every sample once; under torchrun, ranks share the work.")
 @click.option("--budget", metavar="SECONDS", help=f"Time for all observations of a loader. {_default('budget')}")
 @click.option("--timeout", metavar="SECONDS", help=f"No progress for so long is a hang. {_default('timeout')}")
 @click.option("--seed", metavar="N", help=f"Seed of python, numpy and torch before the factory. {_default('seed')}")
@@ -127,14 +130,18 @@ def scan(
     from dataguard.checks import CATALOGUE
     from dataguard.engine import scan as run
 
+    team = own_team(shared=settings.all)
     with progress() as listen:
         report = run(settings.targets, settings, listen)
+    code = report.exit_code(settings.fail_on)
+    if team is not None and not team.leads:
+        return team.agree(code)
     docs = {check.code: check.doc for check in CATALOGUE}
     for form, output in wanted:
         deliver(report, docs, form, output, int(verbose) - int(quiet))
     if not quiet and all(output != STDOUT for _, output in wanted):
         announce(report, [output for _, output in wanted])
-    return report.exit_code(settings.fail_on)
+    return code if team is None else team.agree(code)
 
 
 @dataguard.command(name="list", short_help="List all checks.")

@@ -14,6 +14,7 @@ from dataguard.model import Check, Finding, Looked, NotApplicable, Report, Resul
 from dataguard.settings import Settings, chosen, expectation
 from dataguard.starts import examine
 from dataguard.supervisor import Session
+from dataguard.team import own_team
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -62,8 +63,9 @@ def run(check: Check, lab: Lab, loader: str) -> Result:
 
 def _options(settings: Settings) -> str:
     """What the settings changed about the loader, as options of a scan."""
+    flags = " --all" if settings.all else ""
     asked = {"workers": settings.workers, "start-method": settings.start_method, "ranks": settings.ranks}
-    return "".join(f" --{name} {value}" for name, value in asked.items() if value is not None)
+    return flags + "".join(f" --{name} {value}" for name, value in asked.items() if value is not None)
 
 
 def expected(result: Result, reason: str | None) -> Result:
@@ -89,13 +91,16 @@ def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
 def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen: Listener | None = None) -> Report:
     """Examine every loader of the targets (`[name=]pkg.mod:attr`) with every chosen check.
 
+    Where torchrun started several ranks to share a scan of all samples, only the first one judges: the reports of the
+    others are empty.
     Raises UsageError for a target or setting that makes no sense; whatever the user's loaders do becomes results.
     """
     spellings = (targets,) if isinstance(targets, str) else tuple(targets)
     settings = settings or Settings()
     if not spellings:
         raise UsageError("no target given")
-    checks = chosen(CATALOGUE, settings)
+    team = own_team(shared=settings.all)
+    checks = chosen(CATALOGUE, settings) if team is None or team.leads else ()
     started = time.monotonic()
     results: list[Result] = []
     environment: Mapping[str, object] = {}

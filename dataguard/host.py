@@ -30,10 +30,11 @@ from dataguard.incident import LoaderFailed
 from dataguard.lab import Lab
 from dataguard.lab.survey import describe
 from dataguard.machine import Machine
-from dataguard.model import UsageError
+from dataguard.model import NotApplicable, Undecided, UsageError
 from dataguard.processes import adopt_orphans, die_with_parent
 from dataguard.settings import Settings
 from dataguard.target import Target
+from dataguard.team import Team, leave_no_trace, own_team
 from dataguard.warden import CREATIONS, STACKS
 
 IMPORT_PATIENCE = 6
@@ -50,13 +51,16 @@ def main(descriptor: int, parent: int) -> None:
         os.register_at_fork(after_in_child=pipe.close)
         try:
             spelling, settings, folder, path = pipe.recv()
+            team = own_team(shared=settings.all)
+            if team is not None:
+                leave_no_trace(os.environ)
             sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             leftovers.log_creations(folder / CREATIONS)
             pipe.send(("importing", None))
             with _watched(folder / STACKS, IMPORT_PATIENCE * settings.timeout):
                 target = targets.load(spelling)
-            labs = _labs(target, settings, folder)
+            labs = _labs(target, settings, folder, team)
             pipe.send(("ready", (tuple(labs), _environment())))
             checks = {check.code: check for check in CATALOGUE}
             while True:
@@ -83,8 +87,11 @@ def _watched(stacks: Path, seconds: float) -> Iterator[None]:
             faulthandler.disable()
 
 
-def _labs(target: Target, settings: Settings, folder: Path) -> dict[str, Lab]:
-    """A lab for each loader of the target; a factory that fails has one loader of the target's name."""
+def _labs(target: Target, settings: Settings, folder: Path, team: Team | None) -> dict[str, Lab]:
+    """A lab for each loader of the target; a factory that fails has one loader of the target's name.
+
+    The ranks of a team read their parts of each loader at once, in the same order everywhere.
+    """
     machine = Machine.read()
     labs: dict[str, Lab] = {}
     for branch in target.branches():
@@ -96,7 +103,10 @@ def _labs(target: Target, settings: Settings, folder: Path) -> dict[str, Lab]:
                 _import_once(modules)
         except LoaderFailed as failure:
             facts[branch.name] = failure
-        labs |= {name: Lab(branch, known, settings, machine, folder) for name, known in facts.items()}
+        labs |= {name: Lab(branch, known, settings, machine, folder, team) for name, known in facts.items()}
+    for lab in labs.values() if team else ():
+        with contextlib.suppress(LoaderFailed, NotApplicable, Undecided):  # the judgement meets it again
+            lab.epoch  # noqa: B018 - to touch it is to make it
     return labs
 
 

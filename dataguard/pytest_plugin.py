@@ -21,8 +21,8 @@ CONFIGURED = "config"
 class Option(NamedTuple):
     """One option of the command line, and its ini key: the same words with underscores.
 
-    `setting` is the field of `Settings` that it fills. `kind` is "text" for one value, "words" for a repeatable one
-    and "pairs" for repeatable KEY=VALUE.
+    `setting` is the field of `Settings` that it fills. `kind` is "text" for one value, "words" for a repeatable one,
+    "pairs" for repeatable KEY=VALUE, and "flag" for what is on or off.
     """
 
     flag: str
@@ -46,6 +46,7 @@ OPTIONS = (
     Option("dataguard-select", "select", "words", "CODE", "run only these checks: codes, prefixes of codes or names"),
     Option("dataguard-ignore", "ignore", "words", "CODE", "leave these checks out"),
     Option("dataguard-samples", "samples", "text", "N", "read at most N samples in the traced pass"),
+    Option("dataguard-all", "all", "flag", "", "read every sample once"),
     Option("dataguard-budget", "budget", "text", "SECONDS", "let the observations of one loader take this long"),
     Option("dataguard-timeout", "timeout", "text", "SECONDS", "call a loader hanging after so long without progress"),
     Option("dataguard-seed", "seed", "text", "N", "seed python, numpy and torch with N before the factory is called"),
@@ -63,6 +64,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Register every option and its ini twin."""
     group = parser.getgroup("dataguard", "contracts of data loaders")
     for option in OPTIONS:
+        if option.kind == "flag":
+            group.addoption(f"--{option.flag}", dest=option.key, action="store_true", default=None, help=option.help)
+            parser.addini(option.key, f"as --{option.flag}", type="bool", default=None)
+            continue
         many = option.kind != "text"
         action = "append" if many else "store"
         group.addoption(
@@ -115,7 +120,7 @@ def read_settings(config: pytest.Config) -> Settings:
 def _value(config: pytest.Config, option: Option) -> Any:
     typed = config.getoption(option.key)
     value = typed or config.getini(option.key) or None
-    if value is None or option.kind == "text":
+    if value is None or option.kind in ("text", "flag"):
         folder = config.invocation_params.dir if typed else config.rootpath
         return Path(folder, value) if value and option.setting == "config" else value
     return list(value) if option.kind == "words" else dict(_pair(option, word) for word in value)

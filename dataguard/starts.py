@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from dataguard.model import Check, Result, Status
-from dataguard.settings import EVERY_METHOD, Settings
+from dataguard.settings import Settings
 from dataguard.supervisor import Session
+from dataguard.values import EVERY_METHOD
 
 _DEFAULT_OF = {
     "spawn": "spawn, the default on macOS and Windows",
@@ -29,8 +30,9 @@ class EveryStart(Session):
 
     def __init__(self, spelling: str, settings: Settings) -> None:
         super().__init__(spelling, replace(settings, start_method=None))
+        sampled = replace(settings, all=False)
         methods = [method for method in _DEFAULT_OF if method in multiprocessing.get_all_start_methods()]
-        self._others = {method: Session(spelling, replace(settings, start_method=method)) for method in methods}
+        self._others = {method: Session(spelling, replace(sampled, start_method=method)) for method in methods}
 
     def judge(self, check: Check, loader: str) -> Result:
         """Let a check judge one of the loaders; never raises for what the user's code does."""

@@ -107,8 +107,13 @@ class Session:
             self._folder = None
 
     @property
-    def _patience(self) -> float:
-        """Seconds for one judgement: far beyond the deadlines of its observations, for what those cannot see."""
+    def _patience(self) -> float | None:
+        """Seconds for one judgement: far beyond the deadlines of its observations, for what those cannot see.
+
+        None where every sample is read, which takes as long as there are some.
+        """
+        if self.settings.all:
+            return None
         return START_PATIENCE + 2 * self.settings.budget + 20 * self.settings.timeout
 
     def _start(self) -> None:
@@ -138,7 +143,7 @@ class Session:
             raise
         self._loaders, self.environment = answer
 
-    def _ask(self, question: tuple[Any, ...], patience: float) -> tuple[str, Any]:
+    def _ask(self, question: tuple[Any, ...], patience: float | None) -> tuple[str, Any]:
         assert self._pipe is not None
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the answer, or its absence, tells
             self._pipe.send(question)
@@ -155,7 +160,7 @@ class Session:
             )
             raise UsageError("\n".join(filter(None, (f"{self.spelling}: {what}", stacks)))) from lost
 
-    def _answer(self, patience: float) -> tuple[str, Any]:
+    def _answer(self, patience: float | None) -> tuple[str, Any]:
         """Wait for the host. Raises HostLost, with the last line it printed, when no answer can come."""
         assert self._pipe is not None
         assert self._warden is not None

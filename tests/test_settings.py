@@ -12,7 +12,8 @@ import pytest
 from dataguard import cli
 from dataguard.model import Report, Severity, UsageError
 from dataguard.pytest_plugin import OPTIONS
-from dataguard.settings import CONTRACT_KEYS, READ, Settings, chosen, expectation, resolve
+from dataguard.settings import READ, Settings, chosen, expectation, resolve
+from dataguard.values import CONTRACT_KEYS
 from tests.sample_reports import CATALOGUE, empty, stub_engine
 
 GOOD: dict[str, tuple[Any, Any]] = {

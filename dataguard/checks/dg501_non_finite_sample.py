@@ -23,10 +23,12 @@ def dg501_non_finite_sample(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/generated/torch.isfinite.html
     """
     epoch = lab.epoch
-    seen = [(sample.shown, sample.leaves) for sample in epoch.samples] + _at_the_ends(lab)
+    ends = _at_the_ends(lab) if epoch.read is None else []
+    seen = [(sample.shown, sample.leaves) for sample in epoch.samples] + ends
+    read = (epoch.read or len(epoch.samples)) + len(ends)
     bad = [(index, leaf) for index, leaves in seen for leaf in [_worst(leaves)] if leaf]
     for path in dict.fromkeys(leaf.path for _, leaf in bad):
-        yield _in_samples(lab, [(index, leaf) for index, leaf in bad if leaf.path == path], len(seen))
+        yield _in_samples(lab, [(index, leaf) for index, leaf in bad if leaf.path == path], read)
     spoilt = None if bad else next((batch for batch in epoch.batches if _worst(batch.leaves)), None)
     if spoilt:
         leaf = _worst(spoilt.leaves)
@@ -35,7 +37,7 @@ def dg501_non_finite_sample(lab: Lab) -> Judgement:
             message=f"{where} holds {_counts(leaf)}, and none of its samples does: collate_fn makes it",
             evidence={"indices": [str(index) for index in spoilt.indices[:16]], "worker": spoilt.worker},
         )
-    return Looked({**epoch.exercised, "samples": len(seen)})
+    return Looked({**epoch.exercised, "samples": read})
 
 
 def _at_the_ends(lab: Lab) -> list[tuple[str | None, tuple[Leaf, ...]]]:

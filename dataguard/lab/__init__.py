@@ -7,12 +7,11 @@ while observing is remembered as well: a crash is paid for once, not once per ch
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderInterleaved, LoaderRaised, LoaderUnspawnable
+from dataguard.incident import EmptyEpoch, Incident, LoaderFailed
 from dataguard.lab import (
     batches,
     caches,
@@ -28,6 +27,7 @@ from dataguard.lab import (
     streams,
     workers,
 )
+from dataguard.lab.epochs import Epochs
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.hangings import Hangings
 from dataguard.lab.memory import Memory
@@ -41,6 +41,7 @@ from dataguard.machine import Machine
 from dataguard.model import NotApplicable, Undecided
 from dataguard.settings import Settings
 from dataguard.target import Target
+from dataguard.team import Team
 from dataguard.variants import Loader
 
 T = TypeVar("T")
@@ -54,7 +55,13 @@ class Lab(Repros):
     """
 
     def __init__(
-        self, target: Target, facts: LoaderFacts | LoaderFailed, settings: Settings, machine: Machine, folder: Path
+        self,
+        target: Target,
+        facts: LoaderFacts | LoaderFailed,
+        settings: Settings,
+        machine: Machine,
+        folder: Path,
+        team: Team | None = None,
     ) -> None:
         self.target = target
         self.settings = settings
@@ -63,6 +70,7 @@ class Lab(Repros):
         self._memory = Memory(settings, folder)
         self._observe = self._memory.observe
         self.afford = self._memory.afford
+        self._epochs = Epochs(self, self._memory, team)
         self.ranks = Ranks(self)
         self.hangings = Hangings(self)
 
@@ -81,32 +89,7 @@ class Lab(Repros):
         LoaderUnspawnable when the loader fails under its own start method only, LoaderInterleaved when it fails only
         because several workers read through one file offset.
         """
-        try:
-            return self._readable_epoch()
-        except LoaderFailed as failure:
-            if self._works_forked(failure.incident):
-                raise LoaderUnspawnable(failure.incident) from failure
-            if self._works_with_one_worker(failure.incident):
-                raise LoaderInterleaved(failure.incident) from failure
-            raise
-
-    def _readable_epoch(self, **overrides: Any) -> passes.EpochTrace:
-        try:
-            return self._epoch(None, **overrides)
-        except LoaderRaised as failure:
-            limit = self._first_failing() if failure.incident.stage == "sample" else None
-            if limit is None:
-                raise
-            return self._epoch(limit, **overrides)
-
-    def _epoch(self, limit: int | None, **overrides: Any) -> passes.EpochTrace:
-        samples, seconds = self.settings.samples, min(0.4 * self.settings.budget, passes.MOST_SECONDS)
-        build = functools.partial(self.build, **overrides)
-        return self._observe(
-            ("epoch", limit, *overrides.items()),
-            lambda folder: passes.run_epoch(build, folder, samples, limit, seconds),
-            lambda folder, answer: passes.read_epoch(folder, answer, limit),
-        )
+        return self._epochs.trace
 
     @property
     def stops(self) -> tuple[Incident, ...]:
@@ -117,27 +100,6 @@ class Lab(Repros):
             if not empty.stops:
                 raise
             return empty.stops
-
-    def _works_forked(self, incident: Incident) -> bool:
-        """Whether an epoch gets past this incident when the workers of a spawning loader are forked."""
-        if not self.facts.spawns or incident.out_of_shared_memory or incident.stage in ("import", "factory"):
-            return False
-        return self._gets_past(incident, multiprocessing_context="fork")
-
-    def _works_with_one_worker(self, incident: Incident) -> bool:
-        """Whether workers share a file offset, and an epoch with only one of them gets past this incident."""
-        if incident.stage != "sample" or self.facts.num_workers < 2 or self.facts.spawns:
-            return False
-        try:
-            return self.handles.at_risk and self._gets_past(incident, num_workers=1)
-        except (LoaderFailed, NotApplicable, Undecided):
-            return False
-
-    def _gets_past(self, incident: Incident, **overrides: Any) -> bool:
-        try:
-            return self._readable_epoch(**overrides).gets_past(incident)
-        except (LoaderFailed, NotApplicable, Undecided):
-            return False
 
     @property
     def handles(self) -> handles.Handles:
@@ -151,7 +113,9 @@ class Lab(Repros):
         forked = not self.facts.spawns
         return self._observe("pickling", lambda folder: pickling.try_pickling(self.build(), forked=forked))
 
-    def _first_failing(self) -> int | None:
+    @property
+    def first_failing(self) -> int | None:
+        """The smallest index of a tail of indices that do not exist, None where there is no such tail."""
         try:
             return self._ends().first_failing
         except (LoaderFailed, NotApplicable, Undecided):

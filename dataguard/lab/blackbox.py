@@ -14,6 +14,8 @@ from pathlib import Path
 
 SEATS = 257
 _SEAT = struct.Struct("<QI12s128s")  # marks so far, process id, stage, index
+_COUNT = struct.Struct("<Q")  # samples so far, behind it
+_WIDTH = _SEAT.size + _COUNT.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class BlackBox:
     """The recorder of one observation, backed by the file at `path` (created when it does not exist)."""
 
     def __init__(self, path: Path) -> None:
-        size = SEATS * _SEAT.size
+        size = SEATS * _WIDTH
         with path.open("a+b") as file:
             if file.seek(0, os.SEEK_END) < size:
                 file.truncate(size)
@@ -41,22 +43,34 @@ class BlackBox:
         """Note that this process now does `stage`, with the index it works on."""
         self._marks += 1
         shown = b"" if index is None else _shown(index)
-        seat = 0 if worker is None else min(worker + 1, SEATS - 1)
-        _SEAT.pack_into(self._memory, seat * _SEAT.size, self._marks, os.getpid(), stage.encode()[:12], shown)
+        _SEAT.pack_into(self._memory, _seat(worker) * _WIDTH, self._marks, os.getpid(), stage.encode()[:12], shown)
+
+    def count(self, worker: int | None, samples: int) -> None:
+        """Add to the number of samples that this worker has read."""
+        place = _seat(worker) * _WIDTH + _SEAT.size
+        _COUNT.pack_into(self._memory, place, _COUNT.unpack_from(self._memory, place)[0] + samples)
+
+    def counted(self) -> int:
+        """How many samples all processes have read together."""
+        return sum(_COUNT.unpack_from(self._memory, seat * _WIDTH + _SEAT.size)[0] for seat in range(SEATS))
 
     def progress(self) -> int:
         """A number that grows as long as anything moves."""
-        return sum(_SEAT.unpack_from(self._memory, seat * _SEAT.size)[0] for seat in range(SEATS))
+        return sum(_SEAT.unpack_from(self._memory, seat * _WIDTH)[0] for seat in range(SEATS))
 
     def last(self) -> list[LastMark]:
         """The last mark of every process that made one, main process first."""
         marks = []
         for seat in range(SEATS):
-            count, pid, stage, index = _SEAT.unpack_from(self._memory, seat * _SEAT.size)
+            count, pid, stage, index = _SEAT.unpack_from(self._memory, seat * _WIDTH)
             if count:
                 shown = index.rstrip(b"\0").decode(errors="replace") or None
                 marks.append(LastMark(seat - 1 if seat else None, pid, stage.rstrip(b"\0").decode(), shown))
         return marks
+
+
+def _seat(worker: int | None) -> int:
+    return 0 if worker is None else min(worker + 1, SEATS - 1)
 
 
 def _shown(index: object) -> bytes:

@@ -36,7 +36,7 @@ class EpochTrace:
     `sizes` counts the samples of every batch of the whole epoch as the sampler plans it, None where it does not
     plan batches; `whole` tells that every batch was really read; `ride` is None when the budget cut the pass short;
     indices of `limit` and above were left out because they do not exist. `stops` are those at which a StopIteration
-    ended the epoch before its time.
+    ended the epoch before its time. Where more samples were `read` than `samples` holds, that is how many.
     """
 
     samples: tuple[SampleRecord, ...]
@@ -46,6 +46,7 @@ class EpochTrace:
     ride: Ride | None
     limit: int | None = None
     stops: tuple[Incident, ...] = ()
+    read: int | None = None
 
     @property
     def seconds_per_sample(self) -> float:
@@ -60,7 +61,8 @@ class EpochTrace:
     def exercised(self) -> dict[str, int]:
         """How much was looked at."""
         workers = {sample.worker for sample in self.samples} - {None}
-        counts = {"samples": len(self.samples), "batches": len(self.batches), "workers": len(workers)}
+        batches = self.ride.batches if self.read and self.ride else len(self.batches)
+        counts = {"samples": self.read or len(self.samples), "batches": batches, "workers": len(workers)}
         return {unit: count for unit, count in counts.items() if count}
 
     def gets_past(self, incident: Incident) -> bool:

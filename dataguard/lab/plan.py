@@ -25,7 +25,8 @@ class Plan:
     `announce` tells sampler and dataset which epoch begins. `still` gives, for each epoch, the seeds that every
     generator gets before its fetches, held ones included, but for the one that is `free`: see `Stillness`. `key` spells
     a function of a sample by whose result alone it is recognised. After `most` samples in an epoch, a process only
-    passes batches on.
+    passes batches on. With `keep`, records are sieved: see `Sieve`. `seats` are a rank and the number of ranks whose
+    workers a stream takes for those of one loader.
     """
 
     folder: Path
@@ -45,6 +46,8 @@ class Plan:
     free: Free | None = None
     key: str | None = None
     most: int | None = None
+    keep: int | None = None
+    seats: tuple[int, int] | None = None
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""

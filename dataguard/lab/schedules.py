@@ -22,7 +22,7 @@ MOST_DEALT = 10_000
 """Batches for each worker that are read over and over; time ends it before."""
 
 
-class _Schedule:
+class Schedule:
     """An index sampler that stands in for `inner`."""
 
     def __init__(self, inner: Any) -> None:
@@ -37,7 +37,7 @@ class _Schedule:
         return getattr(self.inner, name)
 
 
-class Spread(_Schedule):
+class Spread(Schedule):
     """The user's own batches, cut down to about `samples` samples: the first, the last and some evenly between.
 
     `sizes` holds the number of samples of every batch of the epoch after iterating, None without automatic batching.
@@ -66,22 +66,20 @@ class Spread(_Schedule):
             largest = max(self.sizes or [1], default=1) or 1
             count = max(2, self.samples // largest)
             self.whole = len(batches) <= count and len(batches) < MOST_BATCHES
-            existing = [self._existing(batch) for batch in batches]
-            self._plan = evenly([batch for batch in existing if batch != []], count)
+            kept = [existing(batch, self.limit, batched=self.batched) for batch in batches]
+            self._plan = evenly([batch for batch in kept if batch != []], count)
         return self._plan
 
-    def _existing(self, batch: Any) -> Any:
-        """A batch without the indices that do not exist."""
-        if self.limit is None:
-            return batch
-        kept = [index for index in (batch if self.batched else [batch]) if not self._beyond(index)]
-        return kept if self.batched or not kept else kept[0]
 
-    def _beyond(self, index: Any) -> bool:
-        return self.limit is not None and isinstance(index, int) and index >= self.limit
+def existing(batch: Any, limit: int | None, *, batched: bool) -> Any:
+    """A batch, or an index alone, without integers of `limit` and above, which do not exist; [] where none is left."""
+    if limit is None:
+        return batch
+    kept = [index for index in (batch if batched else [batch]) if not (isinstance(index, int) and index >= limit)]
+    return kept if batched or not kept else kept[0]
 
 
-class SameItems(_Schedule):
+class SameItems(Schedule):
     """The same few indices for every worker, in one order and several times over.
 
     torch hands batch k to worker k mod `workers`, so that repeating each one-item batch `workers` times gives every
@@ -131,7 +129,7 @@ class SameItems(_Schedule):
         return _flat(self.inner, batched=self.batched)
 
 
-class Scripted(_Schedule):
+class Scripted(Schedule):
     """What a script says: `scripts[epoch][worker]` lists, fetch by fetch, places in the user's own order of indices.
 
     All scripts of an epoch are equally long; the last epoch goes on. A batch holds one index `size` times.
@@ -163,7 +161,7 @@ def enough(length: int | None) -> int:
     return max(MOST_RECORDED, 2 * (length or 0))
 
 
-class Recorded(_Schedule):
+class Recorded(Schedule):
     """Notes the `batches` of indices that `inner` yields in an epoch, and yields nothing itself.
 
     `whole` tells that it came to its end before `most` indices.
@@ -202,7 +200,7 @@ def recorder(length: int | None) -> tuple[list[Recorded], Callable[[Any, bool], 
     return recorded, schedule
 
 
-class Dealt(_Schedule):
+class Dealt(Schedule):
     """The same items over and over for each worker, which is always dealt its own ones, in batches of `size`.
 
     torch hands batch k to worker k mod the number of workers. Each round begins elsewhere, so that the workers meet
@@ -228,7 +226,7 @@ class Dealt(_Schedule):
         return MOST_DEALT * len(self.dealt) if all(self.dealt) else 0
 
 
-class Trials(_Schedule):
+class Trials(Schedule):
     """Batches made up for the occasion: each a trial of collate_fn on samples that the dataset really yields."""
 
     def __init__(self, inner: Any, trials: Sequence[Sequence[Any]]) -> None:

@@ -25,7 +25,9 @@ from dataguard.lab.pins import pinned
 from dataguard.lab.plan import Plan
 from dataguard.lab.proxies import WatchedBatches, WatchedItems, WatchedIterator
 from dataguard.lab.records import BatchRecord, Failure, Leaf, SampleRecord, Spool, Stop, plain_index
+from dataguard.lab.seats import take_seat
 from dataguard.lab.seeds import FirstSeeds, SeedNotes
+from dataguard.lab.sieve import Sieve
 from dataguard.lab.stillness import Stillness
 from dataguard.lab.transfer import try_to_send
 from dataguard.target import load
@@ -45,11 +47,12 @@ class SpyInit:
     def __call__(self, worker: int) -> None:
         """Run in worker number `worker`, where torch calls worker_init_fn."""
         stacks.register(self.plan.folder)
+        seat = take_seat(worker, *self.plan.seats) if self.plan.seats else worker
         watcher = Watcher(self.plan, worker, self.epoch, self.user_init)
         first = watcher.notes = FirstSeeds(watcher.spool, worker) if self.plan.first_seeds else None
         if self.user_init is not None:
             with watcher.catching("init"), first.noted({"worker": get_worker_info()}) if first else _NOTHING:
-                self.user_init(worker)
+                self.user_init(seat)
         for library in self.plan.reseed:
             reseed(library, 1_000_003 * (worker + 1) + self.epoch)
         watcher.install()
@@ -70,7 +73,16 @@ class Watcher:
         self.user_init = user_init
         self.notes: SeedNotes | FirstSeeds | None = None
         self.stillness = Stillness(plan.still, plan.free) if plan.still else None
+        self.sieve = Sieve(plan.keep) if plan.keep is not None else None
         self.key: Callable[[Any], Any] | None = load(plan.key).source if plan.key else None
+
+    def keep(self, *records: SampleRecord | BatchRecord) -> None:
+        """Count samples, and spool what the plan wants to be kept."""
+        if self.sieve is not None:
+            self.box.count(self.worker, sum(isinstance(record, SampleRecord) for record in records))
+            records = tuple(filter(self.sieve.keeps, records))
+        if records:
+            self.spool.write(*records)
 
     def leaves(self, sample: Any) -> tuple[Leaf, ...]:
         """What a sample is described by: its leaves, or the user's own key."""
@@ -203,23 +215,20 @@ class _Fetch:
         samples = list(data) if self.auto_collation and isinstance(data, list | tuple) else [data]
         self.recorded += len(samples)
         indices = [plain_index(index) for index in self.batch[: len(samples)]]
-        watcher.spool.write(
-            *(
-                SampleRecord(
-                    watcher.worker,
-                    watcher.epoch,
-                    number,
-                    position,
-                    indices[position] if position < len(indices) else None,
-                    None
-                    if position >= len(indices) or self.batch[position] is None
-                    else repr(self.batch[position])[:80],
-                    self.seconds[position] if position < len(self.seconds) else 0.0,
-                    watcher.leaves(sample),
-                )
-                for position, sample in enumerate(samples)
+        records = (
+            SampleRecord(
+                watcher.worker,
+                watcher.epoch,
+                number,
+                position,
+                indices[position] if position < len(indices) else None,
+                None if position >= len(indices) or self.batch[position] is None else repr(self.batch[position])[:80],
+                self.seconds[position] if position < len(self.seconds) else 0.0,
+                watcher.leaves(sample),
             )
+            for position, sample in enumerate(samples)
         )
+        watcher.keep(*records)
         started = time.perf_counter()
         incident = batch = None
         watcher.box.mark(watcher.worker, "collate", None)
@@ -235,7 +244,7 @@ class _Fetch:
         refuses_each = incident is not None and all(self._refuses(sample) for sample in samples)
         if incident is None and watcher.worker is not None:
             incident = self._transfer(batch)
-        watcher.spool.write(
+        watcher.keep(
             BatchRecord(
                 watcher.worker,
                 watcher.epoch,

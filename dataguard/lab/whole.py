@@ -1,0 +1,178 @@
+"""Every sample of a loader once, in its own workers: what is kept of it, and how several ranks share it."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dataguard.incident import EmptyEpoch, Incident, LoaderFailed
+from dataguard.lab.blackbox import BlackBox
+from dataguard.lab.drive import Ride, drive
+from dataguard.lab.passes import EpochTrace
+from dataguard.lab.plan import Plan
+from dataguard.lab.records import BatchRecord, SampleRecord, Stop, plain_index, read_spools
+from dataguard.lab.schedules import Schedule, existing
+from dataguard.lab.sieve import Sieve
+from dataguard.model import Undecided
+from dataguard.team import Team
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+
+
+class Everything(Schedule):
+    """The user's own batches, all of them, of which this rank gets every `world`-th.
+
+    `sizes` holds the number of samples of every batch of the epoch so far, those of other ranks as well, None without
+    automatic batching; `digest` that of all indices; `whole` tells that it came to its end. Integer indices of `limit`
+    and above are left out.
+    """
+
+    def __init__(self, inner: Any, limit: int | None, rank: int, world: int, *, batched: bool) -> None:
+        super().__init__(inner)
+        self.limit = limit
+        self.rank = rank
+        self.world = world
+        self.batched = batched
+        self.sizes: array[int] | None = array("L") if batched else None
+        self.digest = hashlib.blake2b(digest_size=16)
+        self.whole = False
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, batch in enumerate(self.inner):
+            if self.sizes is not None:
+                self.sizes.append(len(batch))
+            self.digest.update(repr(plain_index(batch) if not self.batched else [*map(plain_index, batch)]).encode())
+            kept = existing(batch, self.limit, batched=self.batched)
+            if number % self.world == self.rank and kept != []:
+                yield kept
+        self.whole = True
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What one process read of a whole epoch: the records that were kept, and how much there was.
+
+    `read` counts samples. `sizes` are those of all batches of the epoch as the sampler plans it, those of other ranks
+    as well, and `plan` is a digest of all its indices; both are None where it does not plan batches. `whole` tells that
+    the plan came to its end. `workers` is how many took turns.
+    """
+
+    samples: tuple[SampleRecord, ...]
+    batches: tuple[BatchRecord, ...]
+    stops: tuple[Incident, ...]
+    read: int
+    ride: Ride
+    sizes: array[int] | None
+    plan: bytes | None
+    whole: bool
+    workers: int
+
+    def place(self, record: SampleRecord | BatchRecord) -> int:
+        """Where a record stands among all of this process: torch hands batch k to worker k modulo their number."""
+        return record.batch * max(self.workers, 1) + (record.worker or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """What the main process of a portion tells of it."""
+
+    ride: Ride
+    sizes: array[int] | None
+    plan: bytes | None
+    whole: bool
+    workers: int
+
+
+def run_portion(lab: Lab, folder: Path, limit: int | None, keep: int, team: Team | None) -> Driven:
+    """Iterate one epoch, or this rank's part of it, without indices of `limit` and above.
+
+    Ranks take turns with the batches of a map-style dataset. The workers of a stream, of which there is one at least,
+    are told that they are some of as many as all ranks have together, as a stream shards by that.
+    """
+    rank, world = (team.rank, team.world) if team else (0, 1)
+    planned: list[Everything] = []
+
+    def schedule(inner: Any, batched: bool) -> Everything:
+        planned.append(Everything(inner, limit, rank, world, batched=batched))
+        return planned[-1]
+
+    seated = world > 1 and lab.facts.kind == "stream"
+    overrides: dict[str, Any] = {"num_workers": 1} if seated and not lab.facts.num_workers else {}
+    loader = lab.build(schedule=schedule, **overrides)
+    own = next((one for one in planned if one in (loader.batch_sampler, loader.sampler)), None)
+    ride = drive(loader, Plan(folder, keep_going=True, keep=keep, seats=(rank, world) if seated else None))[0]
+    if own is None:
+        return Driven(ride, None, None, ride.ended, loader.num_workers)
+    return Driven(ride, own.sizes, own.digest.digest(), ride.ended and own.whole, loader.num_workers)
+
+
+def read_portion(folder: Path, driven: Driven | None) -> Portion:
+    """Put together what the processes of one portion left behind."""
+    assert driven is not None  # nothing cuts a whole epoch short
+    records = list(read_spools(folder))
+    stops = tuple(record.incident for record in records if isinstance(record, Stop))
+    samples = tuple(record for record in records if isinstance(record, SampleRecord))
+    batches = tuple(record for record in records if isinstance(record, BatchRecord))
+    read = BlackBox(folder / "blackbox").counted()
+    if not read and not driven.ride.batches:
+        raise EmptyEpoch(stops)
+    if not read:
+        raise Undecided(f"{driven.ride.batches} batches came out unobserved: torch does not fetch them as it should")
+    return Portion(samples, batches, stops, read, driven.ride, driven.sizes, driven.plan, driven.whole, driven.workers)
+
+
+def put_together(portions: Sequence[Portion | Exception], limit: int | None, keep: int) -> EpochTrace:
+    """One epoch of what all ranks read, in the order in which one process would have read it.
+
+    Raises what kept a rank from reading its part. A rank may be left without a batch where there are few.
+    """
+    failed = [portion for portion in portions if isinstance(portion, LoaderFailed)]
+    others = [one for one in portions if isinstance(one, Exception) and not isinstance(one, EmptyEpoch)]
+    read = [portion for portion in portions if isinstance(portion, Portion)]
+    for outcome in (*failed, *others, *(() if read else portions)):
+        assert isinstance(outcome, Exception)
+        raise outcome
+    if len({portion.plan for portion in read}) > 1:
+        raise Undecided("the sampler draws another order on each rank: seed it by the factory's `seed`, or torch's own")
+    sieve = Sieve(keep)
+    samples = tuple(record for record in _in_order(read, lambda one: one.samples) if sieve.keeps(record))
+    batches = tuple(record for record in _in_order(read, lambda one: one.batches) if sieve.keeps(record))
+    rides = [portion.ride for portion in read]
+    ride = Ride(
+        sum(ride.batches for ride in rides),
+        all(ride.ended for ride in rides),
+        max(ride.seconds for ride in rides),
+        max(ride.start_seconds for ride in rides),
+    )
+    return EpochTrace(
+        samples,
+        batches,
+        None if read[0].sizes is None else tuple(read[0].sizes),
+        all(portion.whole for portion in read),
+        ride,
+        limit,
+        tuple(stop for portion in read for stop in portion.stops),
+        sum(portion.read for portion in read),
+    )
+
+
+def _in_order(portions: Sequence[Portion], kept: Callable[[Portion], Sequence[Any]]) -> Iterator[Any]:
+    """The records of all portions by their place in the whole epoch, and numbered by it."""
+    placed = [
+        (portion.place(record) * len(portions) + number, getattr(record, "position", 0), record)
+        for number, portion in enumerate(portions)
+        for record in kept(portion)
+    ]
+    for place, _, record in sorted(placed, key=lambda entry: entry[:2]):
+        yield replace(record, batch=place)
+
+
+def marker(folder: Path) -> Callable[[], None]:
+    """What a process calls to show that it is waiting, and does not hang."""
+    box = BlackBox(folder / "blackbox")
+    return lambda: box.mark(None, "meeting")
