@@ -84,16 +84,16 @@ def _doubled(shared: StreamTrace, alone: StreamTrace) -> int:
     first, second = shared.by_worker[:2]
     length = min(len(first), len(second))
     if length >= _LONG and first[:length] == second[:length] and len(set(first)) > _LONG // 4:
-        return length
+        return shared.scaled(length)
     if not (shared.ended and alone.ended):
-        return _overlap(set(first), set(second), alone)
+        return shared.scaled(_overlap(set(first), set(second), alone))
     reference = Counter(identity for ids in alone.by_worker for identity in ids)
     if sum(Counter(ids) == reference for ids in shared.by_worker) > 1:
         return alone.total
     yielded = Counter(identity for ids in shared.by_worker for identity in ids)
     excess = sum((yielded - reference).values())
     distinct = max(reference.values()) == 1 and not yielded.keys() - reference.keys()
-    return excess if distinct and excess >= len(shared.by_worker) else 0
+    return shared.scaled(excess) if distinct and excess >= len(shared.by_worker) else 0
 
 
 def _overlap(first: set[Identity], second: set[Identity], alone: StreamTrace) -> int:

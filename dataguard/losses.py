@@ -107,8 +107,8 @@ def _missing(shared: StreamTrace, alone: StreamTrace) -> Counter[Identity]:
 def _named(lost: list[Counter[Identity]], alone: StreamTrace) -> Loss:
     """The loss with the first sample that is lost in every epoch."""
     always = lost[0] & lost[1]
-    samples = min(missing.total() for missing in lost)
-    return Loss(samples, alone.total, always.total() == samples, alone.first_of(always))
+    missing = min(one.total() for one in lost)
+    return Loss(alone.scaled(missing), alone.total, always.total() == missing, alone.first_of(always))
 
 
 def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Loss:

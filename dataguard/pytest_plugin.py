@@ -119,8 +119,10 @@ def read_settings(config: pytest.Config) -> Settings:
 
 def _value(config: pytest.Config, option: Option) -> Any:
     typed = config.getoption(option.key)
+    if option.kind == "flag":
+        return config.getini(option.key) if typed is None else typed
     value = typed or config.getini(option.key) or None
-    if value is None or option.kind in ("text", "flag"):
+    if value is None or option.kind == "text":
         folder = config.invocation_params.dir if typed else config.rootpath
         return Path(folder, value) if value and option.setting == "config" else value
     return list(value) if option.kind == "words" else dict(_pair(option, word) for word in value)

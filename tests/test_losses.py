@@ -24,10 +24,10 @@ Shares = Sequence[Sequence[int]]
 def trace(shares: Shares, *, again: Shares | None = None, ended: bool = True, salt: str = "") -> StreamTrace:
     """A stream of numbered samples, in two epochs; `salt` changes what all of them look like."""
     first, second = (
-        tuple(tuple((("x", f"{number}{salt}".encode()),) for number in share) for share in epoch)
+        tuple(tuple(number + 1000 * sum(map(ord, salt)) for number in share) for share in epoch)
         for epoch in (shares, shares if again is None else again)
     )
-    return StreamTrace(first, ended, again=second)
+    return StreamTrace(first, ended, {"x": first}, again=second)
 
 
 def runs(plain: StreamTrace, pinned: StreamTrace | None = None) -> Callable[..., StreamTrace]:
@@ -139,7 +139,7 @@ def test_draws_with_replacement_are_counted() -> None:
 
 def test_a_trace_tells_of_its_second_epoch() -> None:
     both = trace([[0]], again=[[1, 2]])
-    assert both.second == replace(trace([[1, 2]]), again=())
+    assert both.second == replace(trace([[1, 2]]), leaves={}, again=())
 
 
 @pytest.mark.parametrize(("name", "failing"), [("even", []), ("uneven", ["DG203"]), ("too_long", ["DG205"])])

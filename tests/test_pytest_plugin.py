@@ -402,6 +402,7 @@ VALUES: Sequence[tuple[str, str, str, object]] = [
     ("select", "DG101", "select = ['DG1']", ("DG101",)),
     ("ignore", "DG302,DG301", "ignore = ['DG3']", ("DG302", "DG301")),
     ("samples", "17", "samples = 3", 17),
+    ("all", "true", "all = false", True),
     ("budget", "1.5", "budget = 3", 1.5),
     ("timeout", "2.5", "timeout = 3", 2.5),
     ("seed", "7", "seed = 3", 7),
@@ -430,7 +431,8 @@ def test_the_command_line_wins_over_the_ini_file_and_that_over_the_settings_file
     pytester.makeini(f"[pytest]\n{option.key} = {text}")
     assert getattr(settings(), setting) == value
     pytester.makeini(f"[pytest]\n{option.key} = nonsense=train")
-    assert getattr(settings(f"--{option.flag}={text}"), setting) == value
+    typed = f"--{option.flag}" if option.kind == "flag" else f"--{option.flag}={text}"
+    assert getattr(settings(typed), setting) == value
 
 
 def test_every_setting_has_an_option() -> None:

@@ -126,8 +126,11 @@ def test_a_script_is_followed_from_epoch_to_epoch() -> None:
 
 def stream(*workers: str, ended: bool = True) -> StreamTrace:
     """What workers yielded: samples with an image and a label, as two letters each."""
-    sample = [[((".image", two[:1].encode()), (".label", two[1:].encode())) for two in one.split()] for one in workers]
-    return StreamTrace(tuple(map(tuple, sample)), ended)
+    whole, images, labels = (
+        tuple(tuple(int.from_bytes(two[part].encode(), "big") for two in one.split()) for one in workers)
+        for part in (slice(None), slice(1), slice(1, None))
+    )
+    return StreamTrace(whole, ended, {".image": images, ".label": labels})
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
             message=f"{doubled} samples came out of more than one of {workers} workers",
             evidence=known(
                 {
-                    "samples by worker": {f"worker {number}": len(ids) for number, ids in enumerate(shared.by_worker)},
+                    "samples by worker": shared.table,
                     "samples in one process": alone.total if alone.ended else f"{alone.total} and more",
                     "samples came out": shared.total if shared.ended else f"{shared.total} and more",
                     "first read twice": first_double(shared, alone),

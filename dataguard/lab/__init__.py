@@ -7,7 +7,9 @@ while observing is remembered as well: a crash is paid for once, not once per ch
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +32,7 @@ from dataguard.lab import (
 from dataguard.lab.epochs import Epochs
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.hangings import Hangings
+from dataguard.lab.ledgers import depth_of
 from dataguard.lab.memory import Memory
 from dataguard.lab.orders import Contents
 from dataguard.lab.rankwise import Ranks
@@ -225,19 +228,37 @@ class Lab(Repros):
 
     def stream(self, num_workers: int, *, pin: bool, **asked: Any) -> streams.StreamTrace:
         """What a stream yields under so many workers; the arguments are those of `streams.Request`."""
-        if self.facts.kind != "stream":
-            raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
-        request = streams.Request(num_workers, pin, **asked)
+        self._need_stream()
+        return self._stream(streams.Request(num_workers, pin, **asked))
+
+    def _stream(self, request: streams.Request) -> streams.StreamTrace:
         samples = self.facts.stretch(self.settings.samples) * (self.ranks.world if self.ranks.declared else 1)
         return self.vary(
             request,
-            lambda folder: streams.run_stream(self.build, folder, request, samples, 0.1 * self.settings.budget),
-            streams.read_stream,
+            lambda folder: streams.run_stream(self.build, folder, request, samples, self.seconds_of(request)),
+            lambda folder, drive: streams.read_stream(folder, drive, request.depth),
+            whole=request.whole,
         )
 
+    def _need_stream(self) -> None:
+        if self.facts.kind != "stream":
+            raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
+
+    def whole_if_asked(self, request: streams.Request) -> streams.Request:
+        """The request, for the whole stream where the settings ask for all samples."""
+        return replace(request, whole=True, depth=depth_of(self.epoch.read or 0)) if self.settings.all else request
+
+    def seconds_of(self, request: streams.Request) -> float:
+        """How long one epoch of a stream may be read, in seconds."""
+        return math.inf if request.whole else 0.1 * self.settings.budget
+
     def shares(self, num_workers: int, **asked: Any) -> streams.StreamTrace:
-        """Like `stream`, with samples recognised by the user's own key, where the settings name one."""
-        return self.stream(num_workers, key=self.settings.key, **asked)
+        """Like `stream`, to compare who reads what: the whole of it where all samples are asked for.
+
+        Samples are recognised by the user's own key, where the settings name one.
+        """
+        self._need_stream()
+        return self._stream(self.whole_if_asked(streams.Request(num_workers, key=self.settings.key, **asked)))
 
     def build(self, place: Mapping[str, int] | None = None, *, alike: bool = False, **overrides: Any) -> Loader:
         """Build the loader afresh in this process, with what the settings ask for and these overrides.
@@ -254,11 +275,16 @@ class Lab(Repros):
         if self.facts.kind != "map":
             raise NotApplicable(reason)
 
-    def vary(self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], T]) -> T:
-        """Observe the loader under settings that are not its own: what fails only then says nothing against it."""
+    def vary(
+        self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], T], *, whole: bool = False
+    ) -> T:
+        """Observe the loader under settings that are not its own: what fails only then says nothing against it.
+
+        An observation of the `whole` loader takes as long as it goes on.
+        """
         self.epoch  # noqa: B018 - what fails as it is, fails once
         try:
-            return self._observe(key, run, read)
+            return (self._memory.observe_all if whole else self._observe)(key, run, read)
         except LoaderFailed as failure:
             reason = f"it runs as it is, but not as this observation needs it: {failure.incident.headline}"
             raise Undecided(reason) from failure

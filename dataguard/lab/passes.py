@@ -94,7 +94,8 @@ def run_epoch(
     return ride, sizes, ride.ended and (own is None or own.whole)
 
 
-def _why_nothing(ride: Ride | None) -> str:
+def why_nothing(ride: Ride | None) -> str:
+    """Why no sample of an epoch was seen."""
     if ride is None:
         return "the budget ran out before the first batch was complete: raise --budget, or lower the batch size"
     return f"{ride.batches} batches came out unobserved: the loader does not fetch them as torch does"
@@ -114,7 +115,7 @@ def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] |
     if not samples and ride and ride.ended and not ride.batches:
         raise EmptyEpoch(stops)
     if not samples:
-        raise Undecided(_why_nothing(ride))
+        raise Undecided(why_nothing(ride))
     return EpochTrace(samples, batches, sizes, whole, ride, limit, stops)
 
 

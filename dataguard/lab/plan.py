@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dataguard.lab.ledgers import Depth
 from dataguard.lab.stillness import Free
 
 
@@ -26,7 +27,7 @@ class Plan:
     generator gets before its fetches, held ones included, but for the one that is `free`: see `Stillness`. `key` spells
     a function of a sample by whose result alone it is recognised. After `most` samples in an epoch, a process only
     passes batches on. With `keep`, records are sieved: see `Sieve`. `seats` are a rank and the number of ranks whose
-    workers a stream takes for those of one loader.
+    workers a stream takes for those of one loader. `ledger` has every sample taken down, to that depth.
     """
 
     folder: Path
@@ -48,6 +49,7 @@ class Plan:
     most: int | None = None
     keep: int | None = None
     seats: tuple[int, int] | None = None
+    ledger: Depth | None = None
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""

@@ -81,11 +81,13 @@ class Ranks:
             return False
         return self.told or bool(lab.facts.kind == "stream" and self.asking)
 
-    def _look(self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], Any]) -> Any:
+    def _look(
+        self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], Any], *, whole: bool = False
+    ) -> Any:
         """Observe ranks. A loader that only asks for its rank, and fails on several, is made for one process."""
         lab = self._lab
         try:
-            return lab.vary(key, run, read)
+            return lab.vary(key, run, read, whole=whole)
         except Undecided as why:
             if self.told or not isinstance(why.__cause__, LoaderFailed):
                 raise
@@ -119,13 +121,15 @@ class Ranks:
         return Shards(tuple(share_of(trace, self.seats) for trace in ranks), share_of(alone, self.seats))
 
     def _streams(self, world: int, alike: bool = False, **asked: Any) -> tuple[StreamTrace, ...]:
-        lab, request = self._lab, streams.Request(self.seats, key=self._lab.settings.key, **asked)
-        samples, seconds = lab.facts.stretch(lab.settings.samples), 0.1 * lab.settings.budget
+        lab = self._lab
+        request = lab.whole_if_asked(streams.Request(self.seats, key=lab.settings.key, **asked))
+        samples, seconds = lab.facts.stretch(lab.settings.samples), lab.seconds_of(request)
         build = partial(lab.build, alike=alike)
         found: tuple[StreamTrace, ...] = self._look(
             ("streamed on ranks", request, world, alike),
             lambda folder: shards.run_streams_on_ranks(build, folder, request, world, samples, seconds),
-            shards.read_streams_on_ranks,
+            lambda folder, drives: shards.read_streams_on_ranks(folder, drives, request.depth),
+            whole=request.whole,
         )
         return found
 

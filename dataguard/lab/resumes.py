@@ -16,7 +16,6 @@ from dataguard.lab.passes import gate
 from dataguard.lab.pins import PIN
 from dataguard.lab.plan import Plan
 from dataguard.lab.records import SampleRecord, read_spools
-from dataguard.lab.streams import Identity
 from dataguard.lab.trials import Vary
 from dataguard.model import NotApplicable, Undecided
 from dataguard.variants import Loader
@@ -27,6 +26,7 @@ MOST = 32
 TRIED_BY_JSON = 2
 """Which of the states goes through JSON as well: that of the second point, in the middle of an epoch."""
 
+Identity = tuple[tuple[str, bytes], ...]
 Batches = tuple[Identity, ...]
 """What the batches of an epoch are recognised by: paths and digests of their leaves."""
 

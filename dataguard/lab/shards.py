@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from dataguard.lab.drive import announce_epoch
 from dataguard.lab.facts import LoaderFacts, length_of
+from dataguard.lab.ledgers import Depth
 from dataguard.lab.orders import PROBES, content
 from dataguard.lab.ranks import Rank, rank_folder, run_ranks
 from dataguard.lab.records import plain_index
@@ -29,16 +31,22 @@ class Share:
     says there, if anything; `ended` says that all was looked at, and `finished` that all batches were counted.
     """
 
-    by_worker: tuple[tuple[Hashable, ...], ...]
+    by_worker: tuple[Sequence[Hashable], ...]
     batches: int
     ended: bool
     planned: int | None = None
     finished: bool = True
+    yielded: tuple[int, ...] = ()
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """How many samples came out of each worker."""
+        return self.yielded or tuple(map(len, self.by_worker))
 
     @property
     def total(self) -> int:
         """How many samples came out."""
-        return sum(map(len, self.by_worker))
+        return sum(self.samples)
 
     @property
     def counts(self) -> Counter[Hashable]:
@@ -76,7 +84,7 @@ class Shards:
         share = self.ranks[number]
         elsewhere = {identity for other in self.ranks if other is not share for identity in other.counts}
         twice = sum(count for identity, count in share.counts.items() if identity in elsewhere)
-        workers = " + ".join(str(len(ids)) for ids in share.by_worker)
+        workers = " + ".join(map(str, share.samples))
         return f"{workers} ({twice} of them also elsewhere)" if twice else workers
 
 
@@ -153,26 +161,37 @@ def run_streams_on_ranks(
     return run_ranks(world, folder, ride)
 
 
-def read_streams_on_ranks(folder: Path, drives: Sequence[Drive] | None) -> tuple[StreamTrace, ...]:
+def read_streams_on_ranks(folder: Path, drives: Sequence[Drive] | None, depth: Depth) -> tuple[StreamTrace, ...]:
     """What every rank yielded. Raises Undecided when the budget cut the pass short."""
     if drives is None:
         raise Undecided("the budget ran out while the ranks streamed: raise --budget")
-    return tuple(read_stream(rank_folder(folder, number), drive) for number, drive in enumerate(drives))
+    return tuple(read_stream(rank_folder(folder, number), drive, depth) for number, drive in enumerate(drives))
 
 
 def share_of(trace: StreamTrace, workers: int) -> Share:
     """What one rank streamed, with a place for each of its workers."""
-    yielded = iter(trace.by_worker)
-    by_worker = tuple(() if number in trace.idle else next(yielded, ()) for number in range(max(workers, 1)))
-    return Share(by_worker, trace.batches[0] if trace.batches else 0, trace.ended, trace.planned, trace.finished)
+    yielded = zip(trace.by_worker, trace.samples, strict=True)
+    read = [((), 0) if number in trace.idle else next(yielded, ((), 0)) for number in range(max(workers, 1))]
+    by_worker, samples = zip(*read, strict=True)
+    batches = trace.batches[0] if trace.batches else 0
+    return Share(by_worker, batches, trace.ended, trace.planned, trace.finished, samples)
 
 
 def side_by_side(ranks: Sequence[StreamTrace]) -> StreamTrace:
     """What all ranks streamed, as if ranks were workers."""
+    paths = dict.fromkeys(path for trace in ranks for path in trace.leaves)
     return StreamTrace(
-        by_worker=tuple(tuple(chain.from_iterable(trace.by_worker)) for trace in ranks),
+        by_worker=tuple(_joined(trace.by_worker) for trace in ranks),
         ended=all(trace.ended for trace in ranks),
-        again=tuple(tuple(chain.from_iterable(trace.again)) for trace in ranks),
+        leaves={path: tuple(_joined(trace.leaves.get(path, ())) for trace in ranks) for path in paths},
+        again=tuple(_joined(trace.again) for trace in ranks),
         names={identity: name for trace in ranks for identity, name in trace.names.items()},
         seats=tuple(chain.from_iterable(trace.by_worker for trace in ranks)),
+        level=ranks[0].level,
+        yielded=tuple(sum(trace.samples) for trace in ranks),
+        yielded_again=tuple(sum(trace.yielded_again) for trace in ranks),
     )
+
+
+def _joined(parts: Sequence[Sequence[int]]) -> Sequence[int]:
+    return array("Q", chain.from_iterable(parts))

@@ -21,6 +21,7 @@ from dataguard.lab.censuses import Censuses
 from dataguard.lab.generators import move_on, reseed
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of, shared_bytes
+from dataguard.lab.ledgers import Ledger
 from dataguard.lab.pins import pinned
 from dataguard.lab.plan import Plan
 from dataguard.lab.proxies import WatchedBatches, WatchedItems, WatchedIterator
@@ -74,12 +75,16 @@ class Watcher:
         self.notes: SeedNotes | FirstSeeds | None = None
         self.stillness = Stillness(plan.still, plan.free) if plan.still else None
         self.sieve = Sieve(plan.keep) if plan.keep is not None else None
+        self.ledger = Ledger(plan.folder, worker, plan.ledger) if plan.ledger is not None else None
         self.key: Callable[[Any], Any] | None = load(plan.key).source if plan.key else None
 
     def keep(self, *records: SampleRecord | BatchRecord) -> None:
         """Count samples, and spool what the plan wants to be kept."""
+        samples = [record for record in records if isinstance(record, SampleRecord)]
+        if self.ledger is not None and samples:
+            self.ledger.enter(self.epoch, samples)
         if self.sieve is not None:
-            self.box.count(self.worker, sum(isinstance(record, SampleRecord) for record in records))
+            self.box.count(self.worker, len(samples))
             records = tuple(filter(self.sieve.keeps, records))
         if records:
             self.spool.write(*records)

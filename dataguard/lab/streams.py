@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -12,15 +12,15 @@ from typing import Any
 
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.facts import length_of
+from dataguard.lab.ledgers import CLOSE, Account, Depth, identity_of, read_ledgers
 from dataguard.lab.pins import PIN
 from dataguard.lab.plan import Plan
 from dataguard.lab.records import Census, SampleRecord, read_spools
 from dataguard.model import Undecided
 from dataguard.variants import Loader
 
-Identity = tuple[tuple[str, bytes], ...]
-"""What a sample is recognised by: paths and digests of its leaves."""
-
+Identity = int
+"""What a sample, or one of its leaves, is recognised by: 8 bytes of a digest of its content, as a number."""
 
 MOMENTS = (0, 1, 2, 3)
 """Fetches of an epoch after which generators are looked at."""
@@ -28,6 +28,8 @@ MOMENTS = (0, 1, 2, 3)
 
 COUNTED = 20
 """How many times as many batches are counted as are looked at."""
+NAMED = 1000
+"""Samples of each process whose names are kept."""
 RECOGNISED = 0.5
 """The share of samples that differ from all others in a leaf by which they are recognised."""
 
@@ -41,7 +43,8 @@ class Request:
     generator that is moved on after the first batch. `persistent` and the start `method` are the user's own where they
     are None; `announce` tells the dataset which epoch begins; `twice` reads the second epoch as far as the first;
     `key` spells the user's function that recognises samples; `count` goes on to count batches beyond what is looked at.
-    Requests that differ in `run` alone look twice.
+    `whole` reads the stream to its end, if it has one, and `depth` says what is kept of each sample. Requests that
+    differ in `run` alone look twice.
     """
 
     num_workers: int
@@ -54,6 +57,8 @@ class Request:
     twice: bool = False
     key: str | None = None
     count: bool = False
+    whole: bool = False
+    depth: Depth = CLOSE
     run: int = 0
 
     def plan(self, folder: Path, most: int) -> Plan:
@@ -67,7 +72,9 @@ class Request:
             announce=self.announce,
             still=((PIN,),) if self.still else (),
             key=self.key,
-            most=most if self.count else None,
+            most=most if self.count and not self.whole else None,
+            ledger=self.depth,
+            keep=NAMED,
         )
 
     @property
@@ -90,15 +97,17 @@ class Drive:
     planned: int | None
     most: int
 
-    def beyond(self, recorded: Mapping[int, Sequence[object]]) -> bool:
+    def beyond(self, yielded: Iterable[int]) -> bool:
         """Whether any process went on after all that was looked at."""
-        return any(len(ids) >= self.most for ids in recorded.values())
+        return any(samples >= self.most for samples in yielded)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamTrace:
     """The identities of the samples that each process yielded, in order; `ended` tells whether that was all of them.
 
+    `leaves` holds the same for each leaf alone, by its path. Of a large stream only one identity in 2 to the power of
+    `level` is there, the same ones from every process, and `yielded` tells how many samples came out of each.
     `censuses` tell the generators that were found in each worker after some fetches of two epochs; `again` is how each
     process began the second one. `batches` came out of each epoch, and of the first one `finished` says that its end
     was seen, though not all may have been looked at. `idle` are the numbers of workers that yielded nothing in it;
@@ -106,21 +115,34 @@ class StreamTrace:
     ranks stand in for workers, `seats` holds what each of their workers yielded.
     """
 
-    by_worker: tuple[tuple[Identity, ...], ...]
+    by_worker: tuple[Sequence[Identity], ...]
     ended: bool
+    leaves: Mapping[str, tuple[Sequence[Identity], ...]] = field(default_factory=dict)
     censuses: tuple[Census, ...] = ()
-    again: tuple[tuple[Identity, ...], ...] = ()
+    again: tuple[Sequence[Identity], ...] = ()
     batches: tuple[int, ...] = ()
     idle: tuple[int, ...] = ()
     planned: int | None = None
     finished: bool = False
     names: Mapping[Identity, str] = field(default_factory=dict)
-    seats: tuple[tuple[Identity, ...], ...] = ()
+    seats: tuple[Sequence[Identity], ...] = ()
+    level: int = 0
+    yielded: tuple[int, ...] = ()
+    yielded_again: tuple[int, ...] = ()
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """How many samples came out of each process."""
+        return self.yielded or tuple(map(len, self.by_worker))
 
     @property
     def total(self) -> int:
         """How many samples came out altogether."""
-        return sum(map(len, self.by_worker))
+        return sum(self.samples)
+
+    def scaled(self, identities: int) -> int:
+        """How many samples stand behind so many identities: an estimate where only some are kept."""
+        return identities << self.level
 
     @property
     def counts(self) -> Counter[Identity]:
@@ -131,7 +153,7 @@ class StreamTrace:
     def table(self) -> dict[str, int]:
         """How many samples each worker yielded: what a reader of a report sees first."""
         numbers = [number for number in range(len(self.by_worker) + len(self.idle)) if number not in self.idle]
-        yielded = {f"worker {number}": len(ids) for number, ids in zip(numbers, self.by_worker, strict=True)}
+        yielded = {f"worker {number}": samples for number, samples in zip(numbers, self.samples, strict=True)}
         return yielded | {f"worker {number}": 0 for number in self.idle}
 
     def shown(self, place: int, identity: Identity) -> str:
@@ -147,17 +169,25 @@ class StreamTrace:
     @property
     def second(self) -> StreamTrace:
         """The second epoch alone; it tells nothing of a third."""
-        return replace(self, by_worker=self.again, again=(), batches=self.batches[1:])
+        return replace(
+            self,
+            by_worker=self.again,
+            leaves={},
+            again=(),
+            batches=self.batches[1:],
+            yielded=self.yielded_again,
+            yielded_again=(),
+        )
 
     @property
     def distinct(self) -> float:
         """The share of samples that differ from all others."""
-        return len(self.counts) / max(self.total, 1)
+        return len(self.counts) / max(sum(map(len, self.by_worker)), 1)
 
     @property
     def paths(self) -> list[str]:
         """The paths of the leaves that samples have."""
-        return list(dict.fromkeys(path for ids in self.by_worker for identity in ids for path, _ in identity))
+        return list(self.leaves)
 
     @property
     def begins_otherwise(self) -> bool:
@@ -173,10 +203,7 @@ class StreamTrace:
 
     def by_leaf(self, path: str) -> StreamTrace:
         """The same with samples recognised by one leaf alone."""
-        by_worker = (
-            tuple(tuple(part for part in identity if part[0] == path) for identity in ids) for ids in self.by_worker
-        )
-        return StreamTrace(tuple(by_worker), self.ended)
+        return StreamTrace(self.leaves.get(path, ((),) * len(self.by_worker)), self.ended, level=self.level)
 
     def same_samples(self, other: StreamTrace) -> bool:
         """Whether both yielded the very same samples, to the end and equally often, in whatever order."""
@@ -209,34 +236,41 @@ def run_stream(
     loader = build(**request.overrides)
     processes = max(request.num_workers, 1)
     each = max(len(MOMENTS), -(-samples // (processes * (loader.batch_size or 1))))
-    most, plan = each * processes, request.plan(folder, each * (loader.batch_size or 1))
+    most, plan = None if request.whole else each * processes, request.plan(folder, each * (loader.batch_size or 1))
     second = (most if request.twice else len(MOMENTS) * processes,) if again else ()
-    first = most * COUNTED if request.count else most
+    first = most * COUNTED if most and request.count else most
     rides = drive(loader, plan, batches=(first, *second), seconds=seconds)
     return Drive(tuple(rides), request.num_workers, length_of(loader), plan.most or sys.maxsize)
 
 
-def read_stream(folder: Path, answer: Drive | None) -> StreamTrace:
+def read_stream(folder: Path, answer: Drive | None, depth: Depth) -> StreamTrace:
     """Group the samples by worker."""
-    records = list(read_spools(folder))
-    samples = [record for record in records if isinstance(record, SampleRecord)]
-    first, second = (_by_worker([record for record in samples if record.epoch == epoch]) for epoch in (0, 1))
+    first, second = (read_ledgers(folder, epoch) for epoch in (0, 1))
     rides = answer.rides if answer else ()
+    yielded, again = (tuple(account.samples for account in accounts.values()) for accounts in (first, second))
+    censuses, names = [], {}
+    for record in read_spools(folder):
+        if isinstance(record, Census):
+            censuses.append(record)
+        elif isinstance(record, SampleRecord) and record.name:
+            names[identity_of(record)] = record.name
     return StreamTrace(
-        by_worker=tuple(first.values()),
-        ended=bool(rides) and rides[0].ended and not (answer and answer.beyond(first)),
-        censuses=tuple(record for record in records if isinstance(record, Census)),
-        again=tuple(second.values()),
+        by_worker=tuple(account.identities for account in first.values()),
+        ended=bool(rides) and rides[0].ended and not (answer and answer.beyond(yielded)),
+        leaves=_by_leaf(list(first.values())),
+        censuses=tuple(censuses),
+        again=tuple(account.identities for account in second.values()),
         batches=tuple(ride.batches for ride in rides),
         finished=bool(rides) and rides[0].ended,
         idle=tuple(number for number in range(answer.workers if answer else 0) if number not in first),
         planned=answer.planned if answer else None,
-        names={record.digest: record.name for record in samples if record.name},
+        names=names,
+        level=depth.level,
+        yielded=yielded,
+        yielded_again=again,
     )
 
 
-def _by_worker(samples: Sequence[SampleRecord]) -> dict[int, tuple[Identity, ...]]:
-    by_worker: dict[int, list[Identity]] = {}
-    for record in samples:
-        by_worker.setdefault(-1 if record.worker is None else record.worker, []).append(record.digest)
-    return {worker: tuple(ids) for worker, ids in sorted(by_worker.items())}
+def _by_leaf(accounts: Sequence[Account]) -> dict[str, tuple[Sequence[Identity], ...]]:
+    paths = dict.fromkeys(path for account in accounts for path in account.paths)
+    return {path: tuple(account.columns.get(path, ()) for account in accounts) for path in paths}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dataguard.incident import EmptyEpoch, Incident, LoaderFailed
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.drive import Ride, drive
-from dataguard.lab.passes import EpochTrace
+from dataguard.lab.passes import EpochTrace, why_nothing
 from dataguard.lab.plan import Plan
 from dataguard.lab.records import BatchRecord, SampleRecord, Stop, plain_index, read_spools
 from dataguard.lab.schedules import Schedule, existing
@@ -24,19 +24,39 @@ if TYPE_CHECKING:
     from dataguard.lab import Lab
 
 
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How a rank takes turns with others: each gets a batch for every one of its workers, and then the next rank does.
+
+    torch hands batch k to worker k modulo their number, so that a batch meets the worker that it would meet in one
+    process.
+    """
+
+    rank: int = 0
+    world: int = 1
+    workers: int = 1
+
+    def takes(self, number: int) -> bool:
+        """Whether batch `number` of the epoch is for this rank."""
+        return number // self.workers % self.world == self.rank
+
+    def place(self, fetch: int, worker: int) -> int:
+        """The number of the batch that a worker of this rank fetches after so many others."""
+        return (fetch * self.world + self.rank) * self.workers + worker
+
+
 class Everything(Schedule):
-    """The user's own batches, all of them, of which this rank gets every `world`-th.
+    """The user's own batches, all of them, of which this rank gets those that are its turn.
 
     `sizes` holds the number of samples of every batch of the epoch so far, those of other ranks as well, None without
     automatic batching; `digest` that of all indices; `whole` tells that it came to its end. Integer indices of `limit`
     and above are left out.
     """
 
-    def __init__(self, inner: Any, limit: int | None, rank: int, world: int, *, batched: bool) -> None:
+    def __init__(self, inner: Any, limit: int | None, turns: Turns, *, batched: bool) -> None:
         super().__init__(inner)
         self.limit = limit
-        self.rank = rank
-        self.world = world
+        self.turns = turns
         self.batched = batched
         self.sizes: array[int] | None = array("L") if batched else None
         self.digest = hashlib.blake2b(digest_size=16)
@@ -48,44 +68,35 @@ class Everything(Schedule):
                 self.sizes.append(len(batch))
             self.digest.update(repr(plain_index(batch) if not self.batched else [*map(plain_index, batch)]).encode())
             kept = existing(batch, self.limit, batched=self.batched)
-            if number % self.world == self.rank and kept != []:
+            if self.turns.takes(number) and kept != []:
                 yield kept
         self.whole = True
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
-    """What one process read of a whole epoch: the records that were kept, and how much there was.
+class Driven:
+    """What the main process of a portion tells of it.
 
-    `read` counts samples. `sizes` are those of all batches of the epoch as the sampler plans it, those of other ranks
-    as well, and `plan` is a digest of all its indices; both are None where it does not plan batches. `whole` tells that
-    the plan came to its end. `workers` is how many took turns.
+    `sizes` are those of all batches of the epoch as the sampler plans it, those of other ranks as well, and `plan` is a
+    digest of all its indices; both are None where it does not plan batches. `whole` tells that it came to its end.
     """
 
+    ride: Ride
+    turns: Turns
+    sizes: array[int] | None
+    plan: bytes | None
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What one process read of a whole epoch: the records that were kept, and how many samples there were."""
+
+    driven: Driven
     samples: tuple[SampleRecord, ...]
     batches: tuple[BatchRecord, ...]
     stops: tuple[Incident, ...]
     read: int
-    ride: Ride
-    sizes: array[int] | None
-    plan: bytes | None
-    whole: bool
-    workers: int
-
-    def place(self, record: SampleRecord | BatchRecord) -> int:
-        """Where a record stands among all of this process: torch hands batch k to worker k modulo their number."""
-        return record.batch * max(self.workers, 1) + (record.worker or 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Driven:
-    """What the main process of a portion tells of it."""
-
-    ride: Ride
-    sizes: array[int] | None
-    plan: bytes | None
-    whole: bool
-    workers: int
 
 
 def run_portion(lab: Lab, folder: Path, limit: int | None, keep: int, team: Team | None) -> Driven:
@@ -95,20 +106,21 @@ def run_portion(lab: Lab, folder: Path, limit: int | None, keep: int, team: Team
     are told that they are some of as many as all ranks have together, as a stream shards by that.
     """
     rank, world = (team.rank, team.world) if team else (0, 1)
+    seated = world > 1 and lab.facts.kind == "stream"
+    turns = Turns(rank, world, max(lab.facts.num_workers, 1))
     planned: list[Everything] = []
 
     def schedule(inner: Any, batched: bool) -> Everything:
-        planned.append(Everything(inner, limit, rank, world, batched=batched))
+        planned.append(Everything(inner, limit, turns, batched=batched))
         return planned[-1]
 
-    seated = world > 1 and lab.facts.kind == "stream"
-    overrides: dict[str, Any] = {"num_workers": 1} if seated and not lab.facts.num_workers else {}
-    loader = lab.build(schedule=schedule, **overrides)
+    asked: dict[str, Any] = {"num_workers": turns.workers} if seated else {}
+    loader = lab.build(schedule=schedule, **asked)
     own = next((one for one in planned if one in (loader.batch_sampler, loader.sampler)), None)
     ride = drive(loader, Plan(folder, keep_going=True, keep=keep, seats=(rank, world) if seated else None))[0]
     if own is None:
-        return Driven(ride, None, None, ride.ended, loader.num_workers)
-    return Driven(ride, own.sizes, own.digest.digest(), ride.ended and own.whole, loader.num_workers)
+        return Driven(ride, turns, None, None, ride.ended)
+    return Driven(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole)
 
 
 def read_portion(folder: Path, driven: Driven | None) -> Portion:
@@ -122,8 +134,8 @@ def read_portion(folder: Path, driven: Driven | None) -> Portion:
     if not read and not driven.ride.batches:
         raise EmptyEpoch(stops)
     if not read:
-        raise Undecided(f"{driven.ride.batches} batches came out unobserved: torch does not fetch them as it should")
-    return Portion(samples, batches, stops, read, driven.ride, driven.sizes, driven.plan, driven.whole, driven.workers)
+        raise Undecided(why_nothing(driven.ride))
+    return Portion(driven, samples, batches, stops, read)
 
 
 def put_together(portions: Sequence[Portion | Exception], limit: int | None, keep: int) -> EpochTrace:
@@ -137,12 +149,13 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
     for outcome in (*failed, *others, *(() if read else portions)):
         assert isinstance(outcome, Exception)
         raise outcome
-    if len({portion.plan for portion in read}) > 1:
+    if len({portion.driven.plan for portion in read}) > 1:
         raise Undecided("the sampler draws another order on each rank: seed it by the factory's `seed`, or torch's own")
     sieve = Sieve(keep)
     samples = tuple(record for record in _in_order(read, lambda one: one.samples) if sieve.keeps(record))
     batches = tuple(record for record in _in_order(read, lambda one: one.batches) if sieve.keeps(record))
-    rides = [portion.ride for portion in read]
+    sizes = read[0].driven.sizes
+    rides = [portion.driven.ride for portion in read]
     ride = Ride(
         sum(ride.batches for ride in rides),
         all(ride.ended for ride in rides),
@@ -152,8 +165,8 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
     return EpochTrace(
         samples,
         batches,
-        None if read[0].sizes is None else tuple(read[0].sizes),
-        all(portion.whole for portion in read),
+        None if sizes is None else tuple(sizes),
+        all(portion.driven.whole for portion in read),
         ride,
         limit,
         tuple(stop for portion in read for stop in portion.stops),
@@ -164,8 +177,8 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
 def _in_order(portions: Sequence[Portion], kept: Callable[[Portion], Sequence[Any]]) -> Iterator[Any]:
     """The records of all portions by their place in the whole epoch, and numbered by it."""
     placed = [
-        (portion.place(record) * len(portions) + number, getattr(record, "position", 0), record)
-        for number, portion in enumerate(portions)
+        (portion.driven.turns.place(record.batch, record.worker or 0), getattr(record, "position", 0), record)
+        for portion in portions
         for record in kept(portion)
     ]
     for place, _, record in sorted(placed, key=lambda entry: entry[:2]):
