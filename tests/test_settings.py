@@ -109,6 +109,7 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
         select = ["DG101", "DG4, ragged-collate"]
         ignore = "DG406"
         samples = 12
+        all = true
         budget = 1.5
         timeout = 3
         seed = 0
