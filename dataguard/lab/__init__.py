@@ -7,7 +7,6 @@ while observing is remembered as well: a crash is paid for once, not once per ch
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -250,7 +249,7 @@ class Lab(Repros):
 
     def seconds_of(self, request: streams.Request) -> float:
         """How long one epoch of a stream may be read, in seconds."""
-        return math.inf if request.whole else 0.1 * self.settings.budget
+        return self.settings.budget * (1 if request.whole else 0.1)
 
     def shares(self, num_workers: int, **asked: Any) -> streams.StreamTrace:
         """Like `stream`, to compare who reads what: the whole of it where all samples are asked for.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -103,10 +104,12 @@ def run_portion(lab: Lab, folder: Path, limit: int | None, keep: int, team: Team
     """Iterate one epoch, or this rank's part of it, without indices of `limit` and above.
 
     Ranks take turns with the batches of a map-style dataset. The workers of a stream, of which there is one at least,
-    are told that they are some of as many as all ranks have together, as a stream shards by that.
+    are told that they are some of as many as all ranks have together, as a stream shards by that; and as nobody knows
+    whether it has an end, the budget has the last word.
     """
+    stream = lab.facts.kind == "stream"
     rank, world = (team.rank, team.world) if team else (0, 1)
-    seated = world > 1 and lab.facts.kind == "stream"
+    seated = world > 1 and stream
     turns = Turns(rank, world, max(lab.facts.num_workers, 1))
     planned: list[Everything] = []
 
@@ -117,7 +120,8 @@ def run_portion(lab: Lab, folder: Path, limit: int | None, keep: int, team: Team
     asked: dict[str, Any] = {"num_workers": turns.workers} if seated else {}
     loader = lab.build(schedule=schedule, **asked)
     own = next((one for one in planned if one in (loader.batch_sampler, loader.sampler)), None)
-    ride = drive(loader, Plan(folder, keep_going=True, keep=keep, seats=(rank, world) if seated else None))[0]
+    plan = Plan(folder, keep_going=True, keep=keep, seats=(rank, world) if seated else None)
+    ride = drive(loader, plan, seconds=lab.settings.budget if stream else math.inf)[0]
     if own is None:
         return Driven(ride, turns, None, None, ride.ended)
     return Driven(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole)
