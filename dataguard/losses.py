@@ -129,4 +129,4 @@ def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[...,
             lost = [place for place in range(horizon) if place not in found]
             first = alone.shown(lost[0], order[lost[0]]) if lost else None
             return Loss(len(lost), horizon, bool(lost), first)
-    raise Undecided(f"the stream goes on after {shared.total} samples: raise --samples, or read it to its end by --all")
+    raise Undecided(f"the stream goes on after {shared.total} samples: raise --samples, or try --all")

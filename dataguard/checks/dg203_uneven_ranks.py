@@ -24,7 +24,7 @@ def dg203_uneven_ranks(lab: Lab) -> Judgement:
     batches = [share.batches for share in shards.ranks]
     if not all(share.finished for share in shards.ranks):
         raise Undecided(
-            f"the ranks go on after {max(batches)} batches: raise --samples, or read them to their end by --all"
+            f"the ranks go on after {max(batches)} batches: read them to their end by --all"
         )
     least, most = min(batches), max(batches)
     if least < most:

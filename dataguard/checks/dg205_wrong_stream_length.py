@@ -34,7 +34,7 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
             continue
         if not ended and came <= planned:
             raise Undecided(
-                f"the stream goes on after {came} of {planned} batches: raise --samples, or see its end by --all"
+                f"the stream goes on after {came} of {planned} batches: see its end by --all"
             )
         more = "" if ended else " and more"
         yield Finding(

@@ -32,7 +32,7 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
     sizes = epoch.sizes or (tuple(batch.size for batch in epoch.batches) if epoch.whole else None)
     if sizes is None:
         raise Undecided(
-            "the stream was not read to its end, so that its last batches are unknown: raise --samples, or use --all"
+            "its last batches are unknown, as the stream was not read to its end: try --all"
         )
     singles = [number for number, size in enumerate(sizes) if size == 1]
     fixed = (
