@@ -5,9 +5,10 @@ Then the line is looked for that seeds it alike, where it is seeded in the worke
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from dataguard.model import NotApplicable, Undecided
@@ -49,8 +50,11 @@ def find_seeding(lab: Lab, path: str, one: Seat, two: Seat, libraries: tuple[str
 def _made_sure(lab: Lab, repeat: Repeat) -> Repeat | None:
     """The repeat with the suspects that it hangs on, the one for its first leaf first; None when it is none of them.
 
-    A single suspect is taken at its word. Those that time is too short for stay.
+    A single suspect is taken at its word, unless it starts over with each item. Those that time is too short for stay.
     """
+    repeat = replace(repeat, suspects=tuple(_running_on(lab, repeat)))
+    if not repeat.suspects and not repeat.unreadable:
+        return None
     if len(repeat.suspects) + len(repeat.unreadable) < 2:
         return repeat
     tried = [(suspect, _hanging_on(suspect, lab, repeat)) for suspect in repeat.suspects[:MOST_SUSPECTS]]
@@ -61,6 +65,31 @@ def _made_sure(lab: Lab, repeat: Repeat) -> Repeat | None:
         return None
     found = (*(suspect for suspect, _ in guilty), *unclear)
     return replace(repeat, suspects=found, sure=_words(guilty, repeat) or None)
+
+
+def _running_on(lab: Lab, repeat: Repeat) -> Iterator[GeneratorState]:
+    """The suspects but for those that each item makes anew, in a state that follows from the item alone.
+
+    Such a one is back in its state when the item is read again. A generator that runs on never is.
+    """
+    first = _states(lab.same_items(repeat.effort), repeat.one)
+    remade = {
+        suspect.path
+        for suspect in repeat.suspects
+        if len({states[suspect.path].made for states in first.values() if suspect.path in states}) > 1
+    }
+    again = _states(lab.same_items(repeat.effort, again=True), repeat.one) if remade else {}
+    for suspect in repeat.suspects:
+        met = [states[suspect.path].state for _, states in sorted(again.items()) if suspect.path in states]
+        turns = [state for state, _ in groupby(met)]
+        if suspect.path not in remade or len(set(turns)) == len(turns):
+            yield suspect
+
+
+def _states(draws: SameItems, seat: Seat) -> dict[int, dict[str, GeneratorState]]:
+    """The generators at one seat, by path, after each number of fetches at which they were looked for."""
+    censuses = (census for census in draws.censuses if (census.worker or 0, census.epoch) == seat)
+    return {census.fetches: {state.path: state for state in census.generators} for census in censuses}
 
 
 def _hanging_on(suspect: GeneratorState, lab: Lab, repeat: Repeat) -> list[str] | None:

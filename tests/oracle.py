@@ -129,7 +129,8 @@ def truth(loader: Description, code: str) -> Truth:
     A repeat has to be found wherever it shows: its values stand alone in a leaf, or beside others that repeat as well
     or can be held still. Beside values that differ from worker to worker (or from epoch to epoch) whatever is held
     still, it is "masked": no two leaves are ever equal, and the verdict may be left open, but the repeat not denied. A
-    coin that falls on one side in 95 % of the draws may leave the verdict open, too.
+    coin that falls on one side in 95 % of the draws may leave the verdict open, too; and so may a generator that runs
+    alike and only fills a cache, beside values that cannot be held still.
     """
     if code == "DG103":
         return frozen_truth(loader)
@@ -144,7 +145,10 @@ def truth(loader: Description, code: str) -> Truth:
         return Truth("repeat", FAILED | OPEN if all(rare[number] for number in seen) else FAILED)
     if repeated:
         return Truth("masked", FAILED | OPEN)
-    leaves_open = any(rare) or any(source.origin == "counter" for source in loader.sources)
+    wild = sum(not one.tame for one in natures) > 1
+    kept = (one for source, one in zip(loader.sources, natures, strict=True) if source.origin == "cached" and wild)
+    leaves_open = any(rare) or any(getattr(one, alike) for one in kept)
+    leaves_open = leaves_open or any(source.origin == "counter" for source in loader.sources)
     return Truth("healthy", PASSED | OPEN if leaves_open else PASSED)
 
 

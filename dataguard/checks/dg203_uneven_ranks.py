@@ -23,9 +23,7 @@ def dg203_uneven_ranks(lab: Lab) -> Judgement:
     shards = lab.ranks.shards()
     batches = [share.batches for share in shards.ranks]
     if not all(share.finished for share in shards.ranks):
-        raise Undecided(
-            f"the ranks go on after {max(batches)} batches: read them to their end by --all"
-        )
+        raise Undecided(f"the ranks go on after {max(batches)} batches: read them to their end by --all")
     least, most = min(batches), max(batches)
     if least < most:
         first, last = batches.index(least), batches.index(most)

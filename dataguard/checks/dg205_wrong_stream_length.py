@@ -33,9 +33,7 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
         if planned is None or planned == came or _worker_tails(facts, planned, came, samples, ended):
             continue
         if not ended and came <= planned:
-            raise Undecided(
-                f"the stream goes on after {came} of {planned} batches: see its end by --all"
-            )
+            raise Undecided(f"the stream goes on after {came} of {planned} batches: see its end by --all")
         more = "" if ended else " and more"
         yield Finding(
             message=f"len(loader) is {planned:,}{where}, but {came:,}{more} batches come out",

@@ -31,9 +31,7 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
         raise NotApplicable("the dataset is shorter than it says: see DG301")
     sizes = epoch.sizes or (tuple(batch.size for batch in epoch.batches) if epoch.whole else None)
     if sizes is None:
-        raise Undecided(
-            "its last batches are unknown, as the stream was not read to its end: try --all"
-        )
+        raise Undecided("its last batches are unknown, as the stream was not read to its end: try --all")
     singles = [number for number, size in enumerate(sizes) if size == 1]
     fixed = (
         sizes.count(max(sizes)) >= len(sizes) / 2

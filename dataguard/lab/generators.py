@@ -103,7 +103,8 @@ def state_of(source: Source, roots: Mapping[str, Any]) -> GeneratorState:
         owner, part = source.owner, source.part
         place = made_at(owner.value) if owner else None
         part_path = part.path if part else None
-        return GeneratorState(source.path, source.kind, source.state(), place, source.reseed, part_path)
+        made = id(source.generator)
+        return GeneratorState(source.path, source.kind, source.state(), place, source.reseed, part_path, made)
     init = roots.get("worker_init_fn")
     place = None if init is None else made_at(init)
     return GeneratorState(source.path, source.kind, source.state(), place)

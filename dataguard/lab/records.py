@@ -113,7 +113,7 @@ class GeneratorState:
 
     A path reads `dataset.transform.rng`; the generators that python, numpy and torch share are called `global ...`.
     `at` is the file and line of what holds it. `part` is the path of the library's object that it belongs to, if any,
-    and `reseed` the path of a method that seeds it anew.
+    and `reseed` the path of a method that seeds it anew. `made` tells one object at the path from another.
     """
 
     path: str
@@ -122,6 +122,7 @@ class GeneratorState:
     at: tuple[str, int] | None
     reseed: str | None = None
     part: str | None = None
+    made: int = 0
 
 
 @dataclass(frozen=True, slots=True)

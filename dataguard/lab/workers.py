@@ -48,6 +48,7 @@ class Request:
     method: str | None = None
     announce: bool = True
     apart: tuple[str, tuple[int, int]] | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ class Shape:
     rounds as they are before the pinned ones, so that generators made late are made unpinned. `reseed` names
     libraries whose generator is given a seed of its own in each worker and epoch. `persistent` and the start `method`
     are the user's own where they are None; `announce` tells sampler and dataset which epoch begins. `apart` is the path
-    of a generator and the seat, a worker in an epoch, at which alone it is moved on after the first fetch.
+    of a generator and the seat, a worker in an epoch, at which alone it is moved on after the first fetch. `again` has
+    generators looked for each time that the first item was read, and not only in the beginning.
     """
 
     workers: int
@@ -72,6 +74,13 @@ class Shape:
     announce: bool = True
     apart: tuple[str, tuple[int, int]] | None = None
     epochs: int = EPOCHS
+    again: bool = False
+
+    @property
+    def census(self) -> tuple[int, ...]:
+        """After how many fetches generators are looked for."""
+        first_item = (2, 2 + self.items, 2 + 2 * self.items) if self.again else ()
+        return (0, 1, *first_item, WAKENED, self.draws)
 
     @property
     def pinned_fetches(self) -> int:
@@ -167,6 +176,7 @@ def shape_of(facts: LoaderFacts, request: Request, seconds_per_sample: float, le
         request.announce,
         request.apart,
         request.apart[1][1] + 1 if request.apart else EPOCHS,
+        request.again,
     )
     for shape in (wanted, replace(wanted, items=4)) if request.effort == 0 else (wanted,):
         if shape.draws * shape.size * EPOCHS * seconds_per_sample <= max(left, 0) / 3:
@@ -192,13 +202,12 @@ def run_same_items(
     other = {"persistent_workers": shape.persistent, "multiprocessing_context": shape.method}
     asked = {name: value for name, value in other.items() if value is not None}
     loader = build(num_workers=shape.workers, in_order=True, schedule=schedule, **asked)
-    census = (0, 1, WAKENED, shape.draws)
     perturb, perturb_at = shape.apart or (None, None)
     plan = Plan(
         folder,
         shape.pins,
         keep_going=True,
-        census=census,
+        census=shape.census,
         reseed=shape.reseed,
         length=shape.draws,
         announce=shape.announce,
