@@ -127,6 +127,10 @@ class Doc:
         return cls(summary=" ".join(summary.split()), links=links, **found)
 
 
+FIRST_SET = "2026.1"
+"""The first check set. A later one, as `2026.2`, has all checks of those before it and some new ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A contract that a loader must keep: a stable code and name, its documentation, and its judge."""
@@ -136,6 +140,8 @@ class Check:
     severity: Severity
     doc: Doc
     judge: Callable[[Lab], Judgement]
+    since: str = FIRST_SET
+    """The check set in which it arrived."""
 
     @property
     def stem(self) -> str:
@@ -148,11 +154,13 @@ class Check:
         return f"{self.code}-{self.name}"
 
 
-def check(code: str, name: str, severity: Severity) -> Callable[[Callable[[Lab], Judgement]], Check]:
+def check(
+    code: str, name: str, severity: Severity, since: str = FIRST_SET
+) -> Callable[[Callable[[Lab], Judgement]], Check]:
     """Turn a judge into a `Check`; its docstring becomes the check's documentation."""
 
     def decorate(judge: Callable[[Lab], Judgement]) -> Check:
-        return Check(code, name, severity, Doc.parse(judge.__doc__ or ""), judge)
+        return Check(code, name, severity, Doc.parse(judge.__doc__ or ""), judge, since)
 
     return decorate
 

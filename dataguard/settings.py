@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dataguard.model import Check, Severity, UsageError
+from dataguard.model import FIRST_SET, Check, Severity, UsageError
 from dataguard.values import PARSERS, suggest
 
 if sys.version_info >= (3, 11):
@@ -52,6 +52,7 @@ class Settings:
     ranks: int | None = None
     """How many real ranks to look at; None means two, where the loader knows of ranks."""
     checks: str | None = None
+    """The check set to keep to, as `2026.1`; None is the newest, whose new checks are warnings at most."""
     fail_on: Severity = Severity.WARNING
     """The mildest severity that makes the exit code 1."""
     expect: Mapping[str, str] = field(default_factory=dict)
@@ -70,7 +71,7 @@ class Settings:
     def unread(self) -> tuple[str, ...]:
         """The keys the user set that no check of this version reads."""
         contract = (f"contract.{key}" for key in self.contract if key not in READ)
-        return (*(("checks",) if self.checks else ()), *contract)
+        return tuple(contract)
 
     @property
     def key(self) -> str | None:
@@ -97,24 +98,44 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
 def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
     """The checks that `select` and `ignore` leave, in catalogue order.
 
-    Raises UsageError for a word that names no check, with the closest code or name.
+    Raises UsageError for a word that names no check, with the closest code or name, and for a set that does not exist.
     """
-    known = tuple(checks)
+    known = _of_set(tuple(checks), settings.checks)
+    kind = f"check of {settings.checks}" if settings.checks else "check"
     for option, words in (("select", settings.select), ("ignore", settings.ignore)):
         for word in words:
             if not any(_names(word, check) for check in known):
                 spellings = [spelling for check in known for spelling in (check.code, check.name)]
-                raise UsageError(f"{option}: no check is called {word!r}{suggest(word, spellings)}")
+                raise UsageError(f"{option}: no {kind} is called {word!r}{suggest(word, spellings)}")
     for word in settings.expect:
         code = word.partition("[")[0]
         if not any(code in (check.code, check.name) for check in known):
-            raise UsageError(f"expect: no check is called {code!r}{suggest(code, [check.code for check in known])}")
+            raise UsageError(f"expect: no {kind} is called {code!r}{suggest(code, [one.code for one in known])}")
     return tuple(
         check
         for check in known
         if (not settings.select or any(_names(word, check) for word in settings.select))
         and not any(_names(word, check) for word in settings.ignore)
     )
+
+
+def _of_set(checks: tuple[Check, ...], wanted: str | None) -> tuple[Check, ...]:
+    """The checks of a set; those that are new in the newest one do not fail as errors yet."""
+    sets = sorted({check.since for check in checks} | {FIRST_SET}, key=_numbers)
+    if wanted is not None and wanted not in sets:
+        raise UsageError(f"checks: there is no set {wanted!r}{suggest(wanted, sets)}")
+    newest = wanted is None and sets[-1] != FIRST_SET
+    return tuple(
+        replace(check, severity=Severity.WARNING)
+        if newest and check.since == sets[-1] and check.severity is Severity.ERROR
+        else check
+        for check in checks
+        if wanted is None or _numbers(check.since) <= _numbers(wanted)
+    )
+
+
+def _numbers(name: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in name.split("."))
 
 
 def expectation(settings: Settings, check: Check, loader: str) -> str | None:

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ class Session:
             self.close()
             return self._without_verdict(check, loader, Status.BROKEN, str(answer), started)
         result: Result = answer
-        return result
+        return replace(result, severity=check.severity)  # which depends on the check set
 
     def close(self) -> None:
         """End the observing process and everything below it; safe to call twice."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dataguard import cli
-from dataguard.model import Report, Severity, UsageError
+from dataguard.checks import CATALOGUE as EVERY
+from dataguard.engine import scan
+from dataguard.model import Report, Severity, Status, UsageError
 from dataguard.pytest_plugin import OPTIONS
 from dataguard.settings import READ, Settings, chosen, expectation, resolve
 from dataguard.values import CONTRACT_KEYS
@@ -28,7 +30,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "workers": (0, 0),
     "start_method": ("spawn", "spawn"),
     "ranks": (2, 2),
-    "checks": ("mypkg.checks", "mypkg.checks"),
+    "checks": ("2026.1", "2026.1"),
     "fail_on": ("error", Severity.ERROR),
     "expect": ({"DG401": "depth maps are not RGB"}, {"DG401": "depth maps are not RGB"}),
     "roles": ({"a": "train"}, {"a": "train"}),
@@ -116,7 +118,7 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
         workers = 0
         start-method = "spawn"
         ranks = 2
-        checks = "mypkg.checks"
+        checks = "2026.1"
         fail_on = "error"
         [expect]
         DG401 = "depth maps are not RGB"
@@ -134,7 +136,6 @@ def test_every_key_of_the_contract_is_known(key: str, tmp_path: Path) -> None:
 
 
 def test_a_key_that_no_check_reads_is_told(tmp_path: Path) -> None:
-    assert resolve(start=tmp_path, checks="2026.1").unread == ("checks",)
     contract = dict.fromkeys(CONTRACT_KEYS, "pkg.mod:name")
     assert resolve(start=tmp_path, contract=contract).unread == tuple(
         f"contract.{key}" for key in CONTRACT_KEYS if key not in READ
@@ -254,6 +255,45 @@ class TestChosen:
         assert expectation(settings, CATALOGUE[0], "train") is None
 
 
+def of_set(name: str | None) -> dict[str, Severity]:
+    """The checks of a set, where one is of the first, two came with a second and one with a third."""
+    arrived = (("DG901", "2026.1", "error"), ("DG902", "2026.2", "note"), ("DG903", "2026.2", "error"))
+    later = (*arrived, ("DG904", "2026.10", "error"), ("DG905", "2026.10", "note"))
+    made = [replace(CATALOGUE[0], code=code, since=since, severity=Severity(level)) for code, since, level in later]
+    return {check.code: check.severity for check in chosen(made, Settings(checks=name))}
+
+
+def test_a_check_set_keeps_to_what_it_had() -> None:
+    error, warning, note = Severity.ERROR, Severity.WARNING, Severity.NOTE
+    assert of_set("2026.1") == {"DG901": error}
+    assert of_set("2026.2") == {"DG901": error, "DG902": note, "DG903": error}
+    everything = {"DG901": error, "DG902": note, "DG903": error, "DG904": warning, "DG905": note}
+    assert of_set(None) == everything, "what is new is a warning at most"
+    assert of_set("2026.10") == everything | {"DG904": error}, "unless its set is asked for"
+
+
+def test_the_first_set_is_as_severe_as_the_catalogue_says() -> None:
+    assert chosen(CATALOGUE, Settings()) == chosen(CATALOGUE, Settings(checks="2026.1")) == CATALOGUE
+
+
+@pytest.mark.parametrize(("name", "hint"), [("2025.1", "did you mean '2026.1'?"), ("newest", "known: 2026.1")])
+def test_a_check_set_that_does_not_exist_is_an_error(name: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="checks: there is no set") as refused:
+        chosen(CATALOGUE, Settings(checks=name))
+    assert hint in str(refused.value)
+
+
+def test_new_checks_are_warnings_in_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    new = tuple(replace(check, since="2026.2") if check.code == "DG301" else check for check in EVERY)
+    monkeypatch.setattr("dataguard.engine.CATALOGUE", new)
+    target = "sample_datasets.dg301_overlong_len:bad"
+    (result,) = scan(target, Settings(select=("DG301",))).results
+    assert (result.status, result.severity) == (Status.FAILED, Severity.WARNING)
+    assert not scan(target, Settings(select=("DG302",), checks="2026.1")).count(Status.FAILED)
+    with pytest.raises(UsageError, match=r"no check of 2026\.1 is called 'DG301'"):
+        scan(target, Settings(select=("DG301",), checks="2026.1"))
+
+
 REACHED = {
     "targets": (["a:x", "b=c:y"], ("a:x", "b=c:y")),
     "select": (["a:x", "--select", "DG101,DG4", "--select", "ragged-collate"], ("DG101", "DG4", "ragged-collate")),
@@ -272,7 +312,7 @@ REACHED = {
 }
 """How each setting is spelled on the command line."""
 FILES_ONLY = {
-    "checks": "no check of this version reads it",
+    "checks": "a set is kept to by a whole project: it belongs into its file",
     "contract": "a table of many shapes: a file says it better than an option",
 }
 """The settings that no option sets, and why."""
