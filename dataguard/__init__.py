@@ -10,11 +10,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dataguard.agreed import Leaf, assert_contract
     from dataguard.model import Finding, Report, Severity, Status
     from dataguard.settings import Settings
+    from dataguard.toolbox import parametrize_with_checks, use_target
 
 __version__ = "0.1.0"
-__all__ = ["Finding", "Report", "Settings", "Severity", "Status", "__version__", "scan"]
+__all__ = [
+    "Finding",
+    "Leaf",
+    "Report",
+    "Settings",
+    "Severity",
+    "Status",
+    "__version__",
+    "assert_contract",
+    "check_loader",
+    "parametrize_with_checks",
+    "scan",
+    "use_target",
+]
 
 _HOMES = {
     "Finding": "dataguard.model",
@@ -22,6 +37,10 @@ _HOMES = {
     "Severity": "dataguard.model",
     "Status": "dataguard.model",
     "Settings": "dataguard.settings",
+    "Leaf": "dataguard.agreed",
+    "assert_contract": "dataguard.agreed",
+    "parametrize_with_checks": "dataguard.toolbox",
+    "use_target": "dataguard.toolbox",
 }
 
 
@@ -41,6 +60,17 @@ def scan(*targets: str, config: str | None = None, **options: Any) -> Report:
 
         raise UsageError('nothing to scan: name a target, such as scan("mypkg.data:make_loader")')
     return run(settings.targets, settings)
+
+
+def check_loader(factory: Any, **options: Any) -> Report:
+    """Run every chosen check on every loader that a factory makes, and return what was found.
+
+    `factory` is a function of a module, or its spelling; `options` are those of `scan`. Raises UsageError for a factory
+    that cannot be found by name, as it runs in a process of its own.
+    """
+    from dataguard.spelling import spelling_of
+
+    return scan(spelling_of(factory), **options)
 
 
 def _spellings(targets: Iterable[object]) -> tuple[str, ...]:

@@ -1,18 +1,25 @@
-"""The pytest front door: options, their ini twins and the `dataguard` marker.
+"""The pytest front door: options, their ini twins, marks and fixtures.
 
 Imports pytest only. The rest of dataguard is loaded when `--dataguard` (or the ini key `dataguard`) names a target,
-so that every other run of pytest stays as fast as it was.
+or when a test asks for it, so that every other run of pytest stays as fast as it was.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dataguard.model import Report
     from dataguard.settings import Settings
+    from dataguard.toolbox import Laboratory, Toolbox
+    from dataguard.variants import Loader
+
+T = TypeVar("T")
 
 CONFIGURED = "config"
 """`--dataguard=config` stands for the targets of the configuration file; no spelling of a target looks like it."""
@@ -80,6 +87,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; when a target is asked for, resolve the settings and hand over to the rest of dataguard."""
     config.addinivalue_line("markers", "dataguard: one contract of one data loader, added by --dataguard")
+    config.addinivalue_line("markers", "dataguard_checks: made by dataguard.parametrize_with_checks")
+    config.addinivalue_line("markers", "dataguard_target: made by dataguard.use_target")
     asked = config.getoption("dataguard")
     if not asked and not config.getini("dataguard"):
         return
@@ -98,6 +107,59 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(plugin, "dataguard-contracts")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give tests that `dataguard.parametrize_with_checks` marked their checks."""
+    mark = metafunc.definition.get_closest_marker("dataguard_checks")
+    if mark is not None:
+        from dataguard.toolbox import parametrize
+
+        parametrize(metafunc, mark, toolbox_of(metafunc.config))
+
+
+@pytest.fixture
+def dataguard_lab(request: pytest.FixtureRequest) -> Laboratory:
+    """The target under examination: `dataguard_lab.judge("DG101", "train")` says what a check makes of a loader."""
+    return _made(lambda toolbox: toolbox.laboratory(request), request)
+
+
+@pytest.fixture
+def dataguard_report(request: pytest.FixtureRequest) -> Report:
+    """The report of a scan, made once for all tests that ask for the same."""
+    return _made(lambda toolbox: toolbox.report(toolbox.settings_of(request)), request)
+
+
+@pytest.fixture
+def dataguard_loader(request: pytest.FixtureRequest) -> Loader:
+    """A loader of the target, made anew in the process of the tests."""
+    return _made(lambda toolbox: toolbox.loader(request), request)
+
+
+@pytest.fixture
+def dataguard_dataset(dataguard_loader: Loader) -> Any:
+    """The dataset of that loader."""
+    return dataguard_loader.dataset
+
+
+def toolbox_of(config: pytest.Config) -> Toolbox:
+    """The toolbox of this run, made when it is first asked for. Raises UsageError for settings that are wrong."""
+    from dataguard.toolbox import Toolbox
+
+    found: Toolbox | None = config.pluginmanager.get_plugin("dataguard-toolbox")
+    if found is None:
+        found = Toolbox(read_settings(config))
+        config.pluginmanager.register(found, "dataguard-toolbox")
+    return found
+
+
+def _made(make: Callable[[Toolbox], T], request: pytest.FixtureRequest) -> T:
+    from dataguard.model import UsageError
+
+    try:
+        return make(toolbox_of(request.config))
+    except UsageError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
 def read_settings(config: pytest.Config) -> Settings:
     """Merge command line, ini keys and configuration file, the earlier ones winning, by the resolver that all share.
 
@@ -107,14 +169,14 @@ def read_settings(config: pytest.Config) -> Settings:
     from dataguard.settings import resolve
 
     given = {option.setting: _value(config, option) for option in OPTIONS}
-    file, targets = given.pop("config"), given.pop("targets")
+    file, targets = given.pop("config"), given.pop("targets") or []
     if CONFIGURED in targets:
         configured = resolve(file, start=config.rootpath).targets
         if not configured:
             raise UsageError(f"--dataguard={CONFIGURED}: neither dataguard.toml nor [tool.dataguard] names `targets`")
         at = targets.index(CONFIGURED)
         targets[at : at + 1] = configured
-    return resolve(file, start=config.rootpath, targets=targets, **given)
+    return resolve(file, start=config.rootpath, targets=targets or None, **given)
 
 
 def _value(config: pytest.Config, option: Option) -> Any:

@@ -88,11 +88,17 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
     """
     path = Path(config) if config is not None else _find(start or Path.cwd())
     table = _read(path, required=config is not None) if path else {}
-    given = {name: value for name, value in options.items() if value is not None}
-    merged = _parse(table, f"{path}: ")
-    for key, value in _parse(given, "").items():
-        merged[key] = {**merged.get(key, {}), **value} if key in _MERGED else value
-    return replace(Settings(), **merged)
+    return changed(replace(Settings(), **_parse(table, f"{path}: ")), **options)
+
+
+def changed(settings: Settings, **options: Any) -> Settings:
+    """The settings with those options that are not None; tables are merged entry by entry.
+
+    Raises UsageError for an unknown option or a value of the wrong shape.
+    """
+    given = _parse({name: value for name, value in options.items() if value is not None}, "")
+    tables = {key: {**getattr(settings, key), **given[key]} for key in _MERGED if key in given}
+    return replace(settings, **{**given, **tables})
 
 
 def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:

@@ -18,3 +18,8 @@ def raises() -> DataLoader[Any]:
 
 
 some = {"works": works, "raises": raises}
+
+
+def pair() -> dict[str, DataLoader[Any]]:
+    """Two loaders, so that one has to be chosen."""
+    return {"train": works(), "val": works()}

@@ -1,0 +1,106 @@
+"""What a user and a loader have agreed on about each part of a batch, and an assertion that says where it is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What one part of a batch has to be; what is None may be anything.
+
+    `shape` has None, or ..., for a size that may be any, as in `(None, 3, 224, 224)`; `dtype` is one of torch, or its
+    name; `between` are the least and the greatest value; `finite` forbids NaN and Inf; `one_of` lists all values there
+    are.
+    """
+
+    shape: Sequence[int | None] | None = None
+    dtype: torch.dtype | str | None = None
+    between: tuple[float, float] | None = None
+    finite: bool = True
+    one_of: Iterable[float] | None = None
+
+    def faults(self, value: Any) -> Iterator[str]:
+        """What is wrong with a value, in words."""
+        try:
+            tensor = torch.as_tensor(value)
+        except (TypeError, ValueError, RuntimeError):
+            yield f"is a {type(value).__name__}, which holds no numbers"
+            return
+        if self.shape is not None and not _fits(tuple(tensor.shape), tuple(self.shape)):
+            yield f"has the shape {_shown(tensor.shape)}, expected {_shown(self.shape)}"
+        if self.dtype is not None and str(tensor.dtype).removeprefix("torch.") != str(self.dtype).removeprefix(
+            "torch."
+        ):
+            yield f"is {_name(tensor.dtype)}, expected {_name(self.dtype)}"
+        if not tensor.numel():
+            return
+        if self.finite and (tensor.is_floating_point() or tensor.is_complex()) and not bool(tensor.isfinite().all()):
+            yield f"holds {int((~tensor.isfinite()).sum())} values that are not finite"
+        if self.between is not None:
+            least, greatest = float(tensor.min()), float(tensor.max())
+            if not (self.between[0] <= least and greatest <= self.between[1]):
+                yield f"lies between {least:g} and {greatest:g}, expected {self.between[0]:g} to {self.between[1]:g}"
+        if self.one_of is not None:
+            others = set(tensor.unique().tolist()) - set(self.one_of)
+            if others:
+                yield f"holds {', '.join(map(str, sorted(others)[:5]))}, which is none of the values agreed on"
+
+
+def assert_contract(loader: Iterable[Any], *, batches: int = 2, **parts: Leaf | Sequence[int | None]) -> None:
+    """Read some batches, in this process, and compare their parts with what is agreed.
+
+    A part is named as it is in the batch: by key, or by attribute; of a tuple or list, the first name stands for the
+    first part, and so on. A plain tuple stands for `Leaf(shape=...)`. Raises AssertionError with all that is
+    wrong, ValueError when no parts are named.
+    """
+    __tracebackhide__ = True
+    if not parts:
+        raise ValueError("name the parts of a batch, such as image=Leaf(shape=(None, 3, 224, 224))")
+    agreed = {name: part if isinstance(part, Leaf) else Leaf(shape=part) for name, part in parts.items()}
+    seen = 0
+    faults: dict[str, None] = {}
+    for number, batch in enumerate(islice(iter(loader), batches)):
+        seen += 1
+        for name, leaf in agreed.items():
+            found = _part(batch, name, list(agreed).index(name))
+            wrong = [f"is not in the batch, a {type(batch).__name__}"] if found is _NOTHING else leaf.faults(found)
+            faults |= dict.fromkeys(f"batch {number}: {name} {words}" for words in wrong)
+    if not seen:
+        raise AssertionError("the loader yields no batch")
+    if faults:
+        raise AssertionError("the loader does not keep to what is agreed:\n" + "\n".join(f"  {one}" for one in faults))
+
+
+_NOTHING = object()
+
+
+def _part(batch: Any, name: str, position: int) -> Any:
+    """A part of a batch: by key, by attribute, by position."""
+    if isinstance(batch, Mapping):
+        return batch.get(name, _NOTHING)
+    if isinstance(batch, tuple | list) and name not in getattr(batch, "_fields", ()):
+        return batch[position] if position < len(batch) else _NOTHING
+    if isinstance(batch, torch.Tensor):
+        return _NOTHING if position else batch
+    return getattr(batch, name, _NOTHING)
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[Any, ...]) -> bool:
+    return len(shape) == len(wanted) and all(
+        size in (None, ...) or size == own for own, size in zip(shape, wanted, strict=True)
+    )
+
+
+def _shown(shape: Iterable[Any]) -> str:
+    sizes = ["any" if size in (None, ...) else str(size) for size in shape]
+    return f"({', '.join(sizes)}{',' * (len(sizes) == 1)})"
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
