@@ -29,20 +29,26 @@ def leaves_of(value: Any) -> tuple[Leaf, ...]:
     """Every leaf of a sample or batch, in order of appearance; containers are entered, tensors and the like are not."""
     found: list[Leaf] = []
     for path, leaf in walk(value):
-        found.append(_described(path, leaf))
+        found.append(describe(path, leaf))
         if len(found) == MAX_LEAVES:
             break
     return tuple(found)
 
 
-def walk(value: Any, path: str = "", depth: int = 0, above: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Yield `(path, leaf)` pairs. Paths read like Python: `['image']`, `[1].boxes`, `` for a lone leaf."""
-    children = None if depth >= MAX_DEPTH or id(value) in above else _children(value)
+def walk(
+    value: Any, path: str = "", depth: int = 0, above: tuple[int, ...] = (), whole: tuple[type, ...] = ()
+) -> Iterator[tuple[str, Any]]:
+    """Yield `(path, leaf)` pairs. Paths read like Python: `['image']`, `[1].boxes`, `` for a lone leaf.
+
+    Objects of the types in `whole` are not entered.
+    """
+    closed = depth >= MAX_DEPTH or id(value) in above or isinstance(value, whole)
+    children = None if closed else _children(value)
     if children is None:
         yield path, value
         return
     for step, child in children:
-        yield from walk(child, path + step, depth + 1, (*above, id(value)))
+        yield from walk(child, path + step, depth + 1, (*above, id(value)), whole)
 
 
 def _children(value: Any) -> list[tuple[str, Any]] | None:
@@ -96,7 +102,8 @@ def _state(value: Any) -> dict[str, Any]:
     return state
 
 
-def _described(path: str, value: Any) -> Leaf:
+def describe(path: str, value: Any) -> Leaf:
+    """One leaf with its path, type, shape and digest."""
     try:
         return _describe(path, value)
     except Exception:  # noqa: BLE001 - a tensor type that cannot be read is our lack, and no fault of the user's loader
@@ -137,6 +144,9 @@ def _describe(path: str, value: Any) -> Leaf:
 
 def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor) -> Leaf:
     dtype = str(tensor.dtype).removeprefix("torch.")
+    device = None if tensor.device.type == "cpu" else str(tensor.device)
+    if tensor.device.type == "meta":  # it has no content
+        return Leaf(path, kind, dtype, tuple(tensor.shape), _digest(dtype, tuple(tensor.shape), b""), device=device)
     dense = tensor.detach()
     if dense.is_nested:
         shape: tuple[int, ...] = (dense.size(0),)
@@ -151,7 +161,7 @@ def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor) -> Leaf:
     dense = dense.resolve_conj().resolve_neg().contiguous()
     nan, inf, mask = _non_finite(dense, path) if dense.is_floating_point() or dense.is_complex() else (0, 0, False)
     content = dense.reshape(-1).view(torch.uint8).numpy().data if dense.numel() else b""
-    return Leaf(path, kind, dtype, shape, _digest(dtype, shape, content), nan, inf, mask)
+    return Leaf(path, kind, dtype, shape, _digest(dtype, shape, content), nan, inf, mask, device=device)
 
 
 def _non_finite(tensor: torch.Tensor, path: str) -> tuple[int, int, bool]:

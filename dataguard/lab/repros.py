@@ -29,7 +29,7 @@ class Repros:
 
     def repro_batch(self, indices: Sequence[object]) -> str:
         """A line that builds the loader again and collates these samples."""
-        work = f"loader = {self._build_line}; loader.collate_fn([loader.dataset[i] for i in {list(indices)!r}])"
+        work = f"loader = {self._build_line}; print(loader.collate_fn([loader.dataset[i] for i in {list(indices)!r}]))"
         return f'python -c "from dataguard.target import load; {work}"'
 
     @property
