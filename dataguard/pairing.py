@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dataguard.lab.collations import Carried, Collation, Form
+    from dataguard.lab.collations import Carried, Collation, Form, Rows
     from dataguard.lab.together import Together
 
 FORMS = ("in order", "reversed")
@@ -66,7 +66,17 @@ def _tried(form: Form, sources: tuple[bytes, bytes], name: str) -> Iterator[Misp
     for one in first:
         for two in second:
             if len(one.rows) == len(two.rows):
-                yield _apart(one, two, form, name)
+                yield None if _is_told(one.rows, two.rows, form) else _apart(one, two, form, name)
+
+
+def _is_told(one: Rows, two: Rows, form: Form) -> bool:
+    """Whether a leaf of the batch says how the rows of one leaf are to be put into the order of the other."""
+    ways = [order for order in form.orders if len(order) == len(one)]
+    return any(
+        all(these[place] & those[row] for row, place in enumerate(order))
+        for order in ways
+        for these, those in ((one, two), (two, one))
+    )
 
 
 def _apart(one: Carried, two: Carried, form: Form, name: str) -> Mispair | None:
@@ -77,17 +87,19 @@ def _apart(one: Carried, two: Carried, form: Form, name: str) -> Mispair | None:
 
 
 def missing(collation: Collation) -> Missing | None:
-    """Samples that are lost in every order, the same ones whatever the seed.
+    """Samples that are lost because of where they stand, the same ones whatever the seed.
 
-    A sample that gives nothing even alone is left out on purpose, and so is what changes with the seed.
+    A sample that gives nothing even alone is left out on purpose, and so is one that is lost in every order, for what
+    it holds. What changes with the seed is drawn.
     """
     if not collation.alone:
         return None
     for look in (_lost, _replaced):
         by_form = {form: look(found, collation) for form, found in collation.forms.items() if form[1] in FORMS}
         steady = all(by_form[0, name] == by_form[1, name] for name in FORMS)
-        if by_form and steady and all(by_form.values()):
-            return by_form[0, FORMS[0]]
+        first, second = (by_form[0, name] for name in FORMS)
+        if steady and first and second and first.samples != second.samples:
+            return first
     return None
 
 

@@ -226,6 +226,19 @@ def good_packed() -> DataLoader[Any]:
     return DataLoader(Sentences(), batch_size=8, num_workers=2, collate_fn=pack_samples)
 
 
+def sort_and_remember(samples: list[Sentence]) -> dict[str, Tensor]:
+    """The longest first, and how to put the model's answers back into the order of the labels."""
+    sentences, labels = [sentence for sentence, _ in samples], torch.tensor([label for _, label in samples])
+    lengths, order = lengths_of(sentences).sort(descending=True)
+    tokens = pad_sequence([sentences[place] for place in order], batch_first=True)
+    return {"tokens": tokens, "lengths": lengths, "order": order, "labels": labels}
+
+
+def good_remembered() -> DataLoader[Any]:
+    """Sentences are sorted, labels are not, and the batch says how."""
+    return DataLoader(Sentences(), batch_size=8, num_workers=2, collate_fn=sort_and_remember)
+
+
 def mix_up(samples: list[tuple[Tensor, int]]) -> dict[str, Tensor]:
     """Each picture blended with another one of the batch, with both labels."""
     images, labels = default_collate(samples)

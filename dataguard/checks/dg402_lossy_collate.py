@@ -35,7 +35,8 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
     repro = None if None in collation.indices else lab.repro_batch(collation.indices)
     facts = lab.facts
     lasting = not facts.num_workers or facts.persistent or facts.spawns
-    found = [*_apart(collation), *_lost(collation), *_changed(collation), *(_written(collation) if lasting else ())]
+    found = list(_lost(collation)) or list(_apart(collation))
+    found += [*_changed(collation), *(_written(collation) if lasting else ())]
     for message, evidence in found:
         order = None if None in collation.indices else list(collation.shown)
         yield Finding(message, known({**evidence, "samples put together": order}), repro=repro)
@@ -69,6 +70,7 @@ def _lost(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
     gone = missing(collation)
     if gone:
         names = ", ".join(_name(collation, sample) for sample in gone.samples[:4])
+        names += ", ..." if len(gone.samples) > 4 else ""
         rows = f"{gone.rows} rows of batch{gone.leaf} for {len(collation.indices)} samples"
         verb = "does" if len(gone.samples) == 1 else "do"
         why = ": others stand there several times" if gone.repeated else ""

@@ -14,7 +14,7 @@ from dataguard.lab.mixtures import Mixtures, kinds_of, run_mixtures
 from dataguard.lab.paddings import Padding, find_padding
 from dataguard.lab.pinnings import Pinning, can_pin, try_pinning
 from dataguard.lab.records import Index, SampleRecord
-from dataguard.lab.together import Together, ask_together
+from dataguard.lab.together import Together, ask_together, gives_batches
 from dataguard.model import NotApplicable, Undecided
 from dataguard.variants import Loader
 
@@ -84,6 +84,8 @@ class Collating:
             raise NotApplicable(
                 "the sampler's indices are not numbers, strings or tuples that could be asked for again"
             )
+        if len(kinds) == 1:  # an ordinary epoch has put them together already
+            return Mixtures(None, 0, 1, 0)
         lab.afford(len(kinds) * lab.epoch.seconds_per_sample)
         mixtures: Mixtures = lab.vary(
             ("mixtures", kinds, single),
@@ -106,6 +108,8 @@ def run_bench(
     handful = Handful(build(), folder, chosen)
     try:
         gather(handful)
+        if not handful.is_stream and gives_batches(handful):
+            raise NotApplicable("__getitems__ gives whole batches, and no samples that collate_fn would put together")
         alone = try_alone(handful)
         batch = handful.collate(range(len(handful.samples)))
         padding, pinning = find_padding(handful, batch, alone), try_pinning(batch, really=can_pin())

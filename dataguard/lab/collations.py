@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -45,10 +45,14 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One batch: the positions of the samples that were put in, and the leaves that carry them on."""
+    """One batch: the positions of the samples that were put in, and the leaves that carry them on.
+
+    `orders` are leaves that hold the numbers of rows in another order, as for putting sorted rows back.
+    """
 
     positions: tuple[int, ...]
     carried: tuple[Carried, ...]
+    orders: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,13 @@ def try_forms(handful: Handful, alone: Sequence[Mapping[str, Column]]) -> Collat
     wanted[0, DOUBLED] = tuple(sorted(order * 2))[:count]
     cut = {form: _columns(handful, positions, form[0]) for form, positions in wanted.items()}
     sources = _Sources(alone, contents)
-    forms = {form: Form(wanted[form], sources.carried(found, wanted[form])) for form, found in cut.items()}
+    forms = {
+        form: Form(wanted[form], sources.carried(found, wanted[form]), _numberings(found))
+        for form, found in cut.items()
+    }
     always = frozenset.intersection(*(_pairs(form) for form in forms.values()))
     kept = {
-        form: Form(found.positions, tuple(one for one in found.carried if (one.leaf, one.source) in always))
+        form: replace(found, carried=tuple(one for one in found.carried if (one.leaf, one.source) in always))
         for form, found in forms.items()
     }
     return Collation(
@@ -111,6 +118,14 @@ def try_forms(handful: Handful, alone: Sequence[Mapping[str, Column]]) -> Collat
 
 def _orders(order: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     return {"in order": order, "reversed": order[::-1]}
+
+
+def _numberings(found: Mapping[str, Column]) -> tuple[tuple[int, ...], ...]:
+    numbers = (
+        tuple(int(row) for row in column.rows if isinstance(row, Tensor) and not row.ndim and row.dtype in _WHOLE)
+        for column in found.values()
+    )
+    return tuple(one for one in numbers if sorted(one) == list(range(len(one))) != list(one))
 
 
 def _pairs(form: Form) -> frozenset[tuple[str, bytes]]:
@@ -253,9 +268,10 @@ def _written(handful: Handful) -> dict[str, Index]:
     readings += [_read(handful, count) for _ in range(2)]
     written: dict[str, Index] = {}
     for position in range(count):
-        before, again, after, later = (_digests(reading[position][1]) for reading in readings)
-        for path, digest in before.items():
-            if again.get(path) == digest != after.get(path) == later.get(path):
+        before, again, after, later = ({leaf.path: leaf for leaf in reading[position][1]} for reading in readings)
+        for path, leaf in before.items():
+            same_type = path not in after or after[path].kind == leaf.kind  # else something was put off until then
+            if same_type and again.get(path) == leaf != after.get(path) == later.get(path):
                 written.setdefault(path, handful.indices[position])
     return written
 
@@ -264,7 +280,3 @@ def _read(handful: Handful, count: int) -> list[tuple[Any, tuple[Leaf, ...]]]:
     """The first samples with their leaves as they are now; what they are later may be another thing."""
     samples = [handful.read(index) for index in handful.indices[:count]]
     return [(sample, leaves_of(sample)) for sample in samples]
-
-
-def _digests(leaves: Sequence[Leaf]) -> dict[str, bytes]:
-    return {leaf.path: leaf.digest for leaf in leaves}

@@ -8,8 +8,13 @@ import math
 import numbers
 import sys
 import types
+from collections import deque
 from collections.abc import Iterator, Mapping, Set
+from datetime import date, time, timedelta
+from enum import Enum
+from pathlib import PurePath
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import torch
@@ -19,6 +24,8 @@ from dataguard.lab.records import Leaf
 MAX_DEPTH = 12
 MAX_LEAVES = 4096
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
+_VALUES = (PurePath, date, time, timedelta, Enum, UUID, range, slice, torch.dtype, torch.device)
+"""Types whose objects are told by how Python writes them."""
 SHORT = 60
 """Characters of a text that is shown to a reader at most."""
 LONG = 16
@@ -63,9 +70,9 @@ def _children(value: Any) -> list[tuple[str, Any]] | None:
         return [(f"[{key!r}]", item) for key, item in value.items()]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return [(f".{name}", item) for name, item in zip(value._fields, value, strict=False)]
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | deque):
         return None if _is_long_scalars(value) else [(f"[{i}]", item) for i, item in enumerate(value)]
-    if isinstance(value, Set):
+    if isinstance(value, (Set, *_VALUES)):
         return None
     if dataclasses.is_dataclass(value):
         return [(f".{item.name}", getattr(value, item.name, None)) for item in dataclasses.fields(value)]
@@ -82,7 +89,7 @@ def _array_children(value: np.ndarray) -> list[tuple[str, Any]] | None:
     return [(f"[{i}]", item) for i, item in enumerate(value.flat)] if value.dtype == object else None
 
 
-def _is_long_scalars(value: list[Any] | tuple[Any, ...]) -> bool:
+def _is_long_scalars(value: list[Any] | tuple[Any, ...] | deque[Any]) -> bool:
     return len(value) > LONG and all(isinstance(item, str | bytes | numbers.Number) for item in value)
 
 
@@ -129,13 +136,13 @@ def _describe(path: str, value: Any) -> Leaf:
     if isinstance(value, float | complex) and not isinstance(value, bool):
         nan, inf = (math.isnan(value), math.isinf(value)) if isinstance(value, float) else (False, False)
         return Leaf(path, kind, None, None, _digest(kind, (), repr(value).encode()), int(nan), int(inf))
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | deque):
         nan = sum(isinstance(item, float) and math.isnan(item) for item in value)
         inf = sum(isinstance(item, float) and math.isinf(item) for item in value)
         return Leaf(path, kind, None, (len(value),), _digest(kind, (), repr(value).encode()), nan, inf)
     if isinstance(value, Set):
         return Leaf(path, kind, None, (len(value),), _digest(kind, (), repr(sorted(map(repr, value))).encode()))
-    plain = value is None or isinstance(value, str | bytes | bytearray | numbers.Number)
+    plain = value is None or isinstance(value, (str, bytes, bytearray, numbers.Number, *_VALUES))
     # An opaque object's repr may hold its address, which would look random: only its type counts.
     short = len(value) <= SHORT if isinstance(value, str) else isinstance(value, int) and value.bit_length() <= 64
     shown = repr(value) if short else None

@@ -35,26 +35,31 @@ class Column:
 
 
 def content_of(value: Any) -> Content:
-    """A leaf's content, for comparison."""
+    """A leaf's content, for comparison; a digest for tensors whose numbers cannot be had."""
+    try:
+        numbers = _numbers(value)
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        numbers = None
+    return describe("", value).digest if numbers is None else numbers
+
+
+def _numbers(value: Any) -> Tensor | None:
     if isinstance(value, Tensor):
-        return describe("", value).digest if value.device.type == "meta" else dense(value)
+        return None if value.device.type == "meta" or value.is_nested else dense(value)
     if isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind in "biufc":
         return torch.from_numpy(np.array(value))
     if isinstance(value, bool | int | float | complex):
-        try:
-            return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
-        except (RuntimeError, OverflowError):  # an integer of more than 64 bits
-            return describe("", value).digest
+        return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
     if isinstance(value, list | tuple) and all(isinstance(item, bool | int | float) for item in value):
         return torch.tensor(value)
-    return describe("", value).digest
+    return None
 
 
 def dense(tensor: Tensor) -> Tensor:
     """A plain tensor of the same numbers."""
-    plain = tensor.detach().as_subclass(Tensor)
-    plain = plain.to_dense() if plain.layout is not torch.strided and not plain.is_nested else plain
-    return (plain.int_repr() if plain.is_quantized else plain).cpu()
+    plain = tensor.detach()
+    plain = plain.to_dense() if plain.layout is not torch.strided else plain
+    return (plain.int_repr() if plain.is_quantized else plain).cpu().as_subclass(Tensor)
 
 
 def sample_contents(sample: Any) -> dict[str, Content]:

@@ -25,6 +25,16 @@ class Together:
     parts: tuple[tuple[str, Index], ...] = ()
 
 
+def gives_batches(handful: Handful) -> bool:
+    """Whether `__getitems__` gives something else than samples: a batch that is put together already."""
+    if not callable(getattr(handful.loader.dataset, "__getitems__", None)):
+        return False
+    answer = handful.read_together(handful.indices[:2])
+    paths = {leaf.path for leaf in leaves_of(handful.samples[0])}
+    inside = answer if isinstance(answer, list | tuple) else ()
+    return all({leaf.path for leaf in leaves_of(one)} != paths for one in inside)
+
+
 def ask_together(handful: Handful, order: Sequence[int]) -> Together | None:
     """Ask for the samples at these places by `__getitems__`.
 
