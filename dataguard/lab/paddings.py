@@ -77,10 +77,10 @@ def _uneven(path: str, contents: Sequence[Mapping[str, Content]]) -> list[Tensor
 
 
 def _padded(path: str, tensors: Sequence[Tensor], column: Column, found: Sequence[Column], batch: Any) -> Padded | None:
-    owners = [_owner(row, tensors) for row in column.rows]
-    if None in owners or sorted(filter(None.__ne__, owners)) != list(range(len(tensors))):  # type: ignore[type-var]
+    owners = [owner for n, row in enumerate(column.rows) if (owner := _owner(row, n, tensors)) is not None]
+    inside = [tensors[owner] for owner in owners]
+    if sorted(one.shape for one in inside) != sorted(one.shape for one in tensors):
         return None
-    inside = [tensors[owner] for owner in owners if owner is not None]
     rows = [row for row in column.rows if isinstance(row, Tensor)]
     if len({row.shape for row in rows}) > 1:
         return None
@@ -105,8 +105,8 @@ def _padded(path: str, tensors: Sequence[Tensor], column: Column, found: Sequenc
     )
 
 
-def _owner(row: Content, tensors: Sequence[Tensor]) -> int | None:
-    """The sample whose tensor a row holds; the longest of those that begin alike."""
+def _owner(row: Content, place: int, tensors: Sequence[Tensor]) -> int | None:
+    """The sample whose tensor a row holds: the one at its own place, else the longest of those that begin alike."""
     if not isinstance(row, Tensor):
         return None
     fits = [
@@ -116,7 +116,7 @@ def _owner(row: Content, tensors: Sequence[Tensor]) -> int | None:
         and all(mine >= theirs for mine, theirs in zip(row.shape, tensor.shape, strict=True))
         and holds(row, tensor)
     ]
-    return max(fits, key=lambda n: tensors[n].numel(), default=None)
+    return place if place in fits else max(fits, key=lambda n: tensors[n].numel(), default=None)
 
 
 def _is_distinct(fill: Tensor, contents: Sequence[Tensor]) -> bool:
