@@ -48,7 +48,7 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
         yield Finding(f"__getitems__ {wrong}", {"asked for": asked, "given": answers}, repro=line)
     leaves = {one.leaf for form in collation.forms.values() for one in form.carried}
     if not (leaves or found or together):
-        raise Undecided("no leaf of the batch can be recognised as one of the samples': they are mixed or made anew")
+        raise Undecided("nothing in the batch is recognised: its samples are mixed, made anew, or all alike")
     looked = {"samples": count, "batches": len(collation.forms), "leaves": len(leaves), "reads": bench.reads}
     return Looked(looked, _HARMLESS if collation.written and not lasting else None)
 

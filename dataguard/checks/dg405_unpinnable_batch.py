@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.model import Finding, Judgement, Looked, Severity, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -23,8 +23,6 @@ def dg405_unpinnable_batch(lab: Lab) -> Judgement:
         named tuple.
     Links: https://docs.pytorch.org/docs/stable/data.html#memory-pinning
     """
-    if not lab.facts.pin_memory:
-        raise NotApplicable("pin_memory is off")
     pinning = lab.collate.pinning
     message = _fault(pinning)
     if message:

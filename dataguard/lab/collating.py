@@ -31,7 +31,7 @@ class Bench:
 
     collation: Collation
     padding: Padding
-    pinning: Pinning
+    pinning: Pinning | None
     together: Together | None
     reads: int
 
@@ -65,8 +65,11 @@ class Collating:
 
     @property
     def pinning(self) -> Pinning:
-        """What torch's pinning makes of a batch."""
-        return self.bench.pinning
+        """What torch's pinning makes of a batch. Raises NotApplicable for a loader that does not pin."""
+        pinning = self.bench.pinning if self._lab.facts.pin_memory else None
+        if pinning is None:
+            raise NotApplicable("pin_memory is off")
+        return pinning
 
     @property
     def padding(self) -> Padding:
@@ -112,7 +115,8 @@ def run_bench(
             raise NotApplicable("__getitems__ gives whole batches, and no samples that collate_fn would put together")
         alone = try_alone(handful)
         batch = handful.collate(range(len(handful.samples)))
-        padding, pinning = find_padding(handful, batch, alone), try_pinning(batch, really=can_pin())
+        padding = find_padding(handful, batch, alone)
+        pinning = try_pinning(batch, really=can_pin()) if handful.loader.pin_memory else None
         collation = try_forms(handful, alone)
         together = None if handful.is_stream else ask_together(handful, _order(handful, ascending=ascending))
     except Refused as refused:

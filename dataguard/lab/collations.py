@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dataguard.lab.handfuls import LARGEST, MOST, SEEDS, Handful, Refused
+from dataguard.lab.handfuls import LARGEST, MOST, SEEDS, Handful, Refused, bytes_of
 from dataguard.lab.leaves import leaves_of
 from dataguard.lab.records import Index, Leaf
 from dataguard.lab.rows import Column, Content, columns, holds, key, sample_contents
+from dataguard.model import Undecided
 
 REREAD = 4
 """How many samples are read again after they were collated."""
@@ -23,6 +24,8 @@ COLLATED = 2 * len(SEEDS) + 3
 READS = MOST + 4 * REREAD + MOST
 """How many samples are read, `__getitems__` included."""
 DOUBLED = "each twice"
+MOST_BYTES = 128_000_000
+"""How large the samples of a handful are together at most; there are some ten copies of them at a time."""
 FEWEST = 4
 """Different numbers that all become the same, before this is more than a coincidence."""
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -76,12 +79,19 @@ class Collation:
 
 
 def gather(handful: Handful) -> None:
-    """Read the samples: a few, or the whole batch where collate_fn insists on it. Raises Refused where it refuses."""
-    handful.fill(min(len(handful.indices), MOST))
+    """Read the samples: a few, or the whole batch where collate_fn insists on it. Raises Refused where it refuses.
+
+    Raises Undecided for samples so large that several batches of them would fill the memory.
+    """
+    handful.fill(1)
+    room = MOST_BYTES // max(bytes_of(handful.samples[0]), 1) if handful.samples else 0
+    if room < 2:
+        raise Undecided("a sample is too large, or none is there, to put several together again and again")
+    handful.fill(min(len(handful.indices), MOST, room))
     try:
         handful.collate(range(len(handful.samples)))
     except Refused:
-        if not len(handful.samples) < len(handful.indices) <= LARGEST:
+        if not len(handful.samples) < len(handful.indices) <= min(LARGEST, room):
             raise
         handful.fill(len(handful.indices))
         handful.collate(range(len(handful.samples)))

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import _utils
 
@@ -155,6 +156,13 @@ class Handful:
                 return self.loader.collate_fn(samples)
         except Exception as error:
             raise Refused from error
+
+
+def bytes_of(sample: Any) -> int:
+    """How many bytes the numbers of a sample take."""
+    leaves = [leaf for _, leaf in walk(sample)]
+    tensors = sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, torch.Tensor))
+    return tensors + sum(leaf.nbytes for leaf in leaves if isinstance(leaf, np.ndarray))
 
 
 def duplicate(sample: Any) -> Any:
