@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, default_collate
 
@@ -21,9 +22,13 @@ class MovedPictures(Pictures):
         return image.to(DEVICE), label
 
 
+def side_by_side(samples: list[tuple[Tensor, int]]) -> tuple[list[Tensor], Tensor]:
+    return [image for image, _ in samples], torch.tensor([label for _, label in samples])
+
+
 def bad() -> DataLoader[Any]:
     """The dataset moves each sample."""
-    return DataLoader(MovedPictures(32), batch_size=8, num_workers=2)
+    return DataLoader(MovedPictures(32), batch_size=8, num_workers=2, collate_fn=side_by_side)
 
 
 def move(samples: list[tuple[Tensor, int]]) -> dict[str, Tensor]:
