@@ -31,7 +31,9 @@ MOST = 8
 LARGEST = 64
 """The largest batch that is read whole for a collate_fn which insists on it."""
 SEEDS = ((PIN,), (PIN + 1,))
-"""What every generator is seeded with before each read and each batch: the first for all, the second to compare."""
+"""What every generator is seeded with before each batch: the first for all, the second to compare."""
+READING = tuple(range(PIN + 2, PIN + 2 + LARGEST))
+"""The same before each read: every sample has a seed of its own, for a dataset may draw all of it."""
 
 
 def choose(epoch: EpochTrace) -> tuple[Index, ...]:
@@ -90,13 +92,14 @@ class Handful:
         self.reads = 0
         self.box = BlackBox(folder / "blackbox")
         self._roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn}
-        self._still = Stillness(SEEDS) if still else None
+        self._still = Stillness((*SEEDS, READING)) if still else None
+        self._numbers: dict[Index, int] = {}
         if loader.num_workers:
             _pass_for_a_worker(loader)
         self.samples: list[Any] = []
 
-    def _held(self, seed: int) -> contextlib.AbstractContextManager[None]:
-        return self._still.held(seed, 0, self._roots) if self._still else contextlib.nullcontext()
+    def _held(self, row: int, number: int = 0) -> contextlib.AbstractContextManager[None]:
+        return self._still.held(row, number, self._roots) if self._still else contextlib.nullcontext()
 
     @property
     def is_stream(self) -> bool:
@@ -106,7 +109,7 @@ class Handful:
     def fill(self, count: int) -> None:
         """Read samples until there are `count` of them, or no more."""
         if self.is_stream:
-            with gate("sample"), self._held(0):
+            with gate("sample"), self._held(len(SEEDS)):
                 self.samples = list(islice(iter(self.loader.dataset), count))
             self.reads += len(self.samples)
             return
@@ -121,7 +124,8 @@ class Handful:
         """A sample of a map-style dataset, read anew."""
         self.reads += 1
         self.box.mark(None, "sample", index)
-        with gate("sample"), self._held(0):
+        number = self._numbers.setdefault(index, len(self._numbers))
+        with gate("sample"), self._held(len(SEEDS), number):
             return self.loader.dataset[index]
 
     def read_together(self, indices: Sequence[Any]) -> Any:
@@ -130,7 +134,7 @@ class Handful:
         self.box.mark(None, "sample", indices[0])
         dataset: Any = self.loader.dataset
         try:
-            with self._held(0):
+            with self._held(len(SEEDS)):
                 return dataset.__getitems__(list(indices))
         except Exception as error:
             raise Refused from error
