@@ -231,6 +231,22 @@ def test_a_dataset_that_changes_by_itself_is_not_blamed_on_collate(tmp_path: Pat
     assert bench(tmp_path, Items(lambda number: torch.tensor([next(reads)]))).collation.written == {}
 
 
+def test_samples_too_large_to_be_copied_are_left_alone(tmp_path: Path) -> None:
+    dataset = Items(lambda number: torch.empty(1).expand(100_000_000))
+    with pytest.raises(Undecided, match="400 MB"):
+        bench(tmp_path, dataset)
+
+
+def test_sparse_rows_are_recognised(tmp_path: Path) -> None:
+    def make(number: int) -> tuple[Tensor, int]:
+        return torch.eye(16)[number].to_sparse(), number % 3
+
+    def stack(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, list[int]]:
+        return torch.stack([row for row, _ in samples]), sorted(label for _, label in samples)
+
+    assert mispaired(bench(tmp_path, Items(make), stack).collation)
+
+
 def test_a_collate_that_insists_on_its_batch_is_undecided(tmp_path: Path) -> None:
     def whole(samples: list[Any]) -> Any:
         assert len(samples) == 12

@@ -84,9 +84,10 @@ def gather(handful: Handful) -> None:
     Raises Undecided for samples so large that several batches of them would fill the memory.
     """
     handful.fill(1)
-    room = MOST_BYTES // max(bytes_of(handful.samples[0]), 1) if handful.samples else 0
+    size = max((bytes_of(sample) for sample in handful.samples), default=0)
+    room = MOST_BYTES // max(size, 1)
     if room < 2:
-        raise Undecided("a sample is too large, or none is there, to put several together again and again")
+        raise Undecided(f"a sample takes {size / 1e6:.0f} MB, too much to put several together again and again")
     handful.fill(min(len(handful.indices), MOST, room))
     try:
         handful.collate(range(len(handful.samples)))

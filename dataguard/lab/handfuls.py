@@ -18,12 +18,13 @@ import torch
 from torch.utils.data import _utils
 
 from dataguard.lab.blackbox import BlackBox
+from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import walk
 from dataguard.lab.passes import EpochTrace, gate
 from dataguard.lab.pins import PIN
 from dataguard.lab.records import BatchRecord, Index, SampleRecord
 from dataguard.lab.stillness import Stillness
-from dataguard.model import NotApplicable
+from dataguard.model import NotApplicable, Undecided
 from dataguard.variants import Loader
 
 MOST = 8
@@ -159,6 +160,8 @@ class Handful:
             with self._held(seed):
                 return self.loader.collate_fn(samples)
         except Exception as error:
+            if incident_of(error, "collate").out_of_shared_memory:
+                raise Undecided("there is too little shared memory to put samples together again and again") from error
             raise Refused from error
 
 

@@ -56,10 +56,11 @@ def _numbers(value: Any) -> Tensor | None:
 
 
 def dense(tensor: Tensor) -> Tensor:
-    """A plain tensor of the same numbers."""
+    """A plain tensor of the same numbers, outside of shared memory, which may be small."""
     plain = tensor.detach()
     plain = plain.to_dense() if plain.layout is not torch.strided else plain
-    return (plain.int_repr() if plain.is_quantized else plain).cpu().as_subclass(Tensor)
+    plain = (plain.int_repr() if plain.is_quantized else plain).cpu().as_subclass(Tensor)
+    return plain.clone() if plain.is_shared() else plain
 
 
 def sample_contents(sample: Any) -> dict[str, Content]:
