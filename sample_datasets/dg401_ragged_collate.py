@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 
 from sample_datasets._parts import Pictures, picture
 
@@ -201,3 +201,42 @@ def good_buckets() -> DataLoader[Any]:
 def good_batch_of_one() -> DataLoader[Any]:
     """Heights differ, but each batch holds one picture."""
     return DataLoader(TallPictures(), batch_size=1, num_workers=2)
+
+
+def in_fours(images: list[Tensor]) -> Tensor:
+    """Two rows of two pictures each."""
+    return torch.stack(images).reshape(2, 2, *images[0].shape)
+
+
+def bad_fours() -> DataLoader[Any]:
+    """collate_fn takes four pictures and no fewer, and they have to be of one height."""
+    return DataLoader(TallPictures(), batch_size=4, shuffle=True, num_workers=2, drop_last=True, collate_fn=in_fours)
+
+
+def good_fours() -> DataLoader[Any]:
+    """Four pictures and no fewer, all of one height."""
+    images = [picture(number) for number in range(16)]
+    return DataLoader(images, batch_size=4, shuffle=True, num_workers=2, collate_fn=in_fours)  # type: ignore[arg-type]
+
+
+class SomeSentencesEmpty(Sentences):
+    """Sentences, of which one is empty."""
+
+    def __getitem__(self, index: int) -> Tensor:
+        return super().__getitem__(index)[:0] if index == 9 else super().__getitem__(index)
+
+
+def good_empty() -> DataLoader[Any]:
+    """An empty sentence is padded as well."""
+    return DataLoader(SomeSentencesEmpty(), batch_size=4, shuffle=True, num_workers=2, collate_fn=pad_sentences)
+
+
+def take_out(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    """Take the optional boxes out of the samples, and stack the rest."""
+    boxes = [sample.pop("box", None) for sample in samples]
+    return {**default_collate(samples), "boxes": boxes}
+
+
+def good_taken_out() -> DataLoader[Any]:
+    """An optional key is kept in a list."""
+    return DataLoader(SomeBoxed(), batch_size=4, shuffle=True, num_workers=2, collate_fn=take_out)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler
+from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, IterableDataset, RandomSampler, Sampler
 
-from sample_datasets._parts import Pictures
+from sample_datasets._parts import Pictures, picture, share
 
 
 def bad() -> DataLoader[Any]:
@@ -33,6 +34,40 @@ def bad_batch_sampler() -> DataLoader[Any]:
     """The batch sampler hands out the one that is left over."""
     pictures = Pictures(count=17)
     return DataLoader(pictures, batch_sampler=ShuffledBatches(RandomSampler(pictures)), num_workers=2)
+
+
+def bad_ranks(rank: int, world_size: int) -> dict[str, DataLoader[Any]]:
+    """One process reads thirty-four samples; each of two ranks reads seventeen, one more than two batches."""
+    pictures = Pictures(count=34)
+    sampler: Any = DistributedSampler(pictures, num_replicas=world_size, rank=rank)
+    return {"train": DataLoader(pictures, batch_size=8, sampler=sampler, num_workers=2)}
+
+
+class PictureStream(IterableDataset[tuple[Tensor, int]]):
+    """Pictures, of which each worker reads every n-th."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
+        return ((picture(number), number) for number in share(range(self.count)))
+
+
+def bad_stream() -> dict[str, DataLoader[Any]]:
+    """Each of two workers has nine samples, and batches of eight."""
+    return {"train": DataLoader(PictureStream(18), batch_size=8, num_workers=2)}
+
+
+def good_stream() -> dict[str, DataLoader[Any]]:
+    """All together leave one over, and no worker does."""
+    return {"train": DataLoader(PictureStream(13), batch_size=4, num_workers=2)}
+
+
+def good_ranks(rank: int, world_size: int) -> dict[str, DataLoader[Any]]:
+    """Each of two ranks drops the one that is left over."""
+    pictures = Pictures(count=34)
+    sampler: Any = DistributedSampler(pictures, num_replicas=world_size, rank=rank)
+    return {"train": DataLoader(pictures, batch_size=8, sampler=sampler, drop_last=True, num_workers=2)}
 
 
 def good() -> DataLoader[Any]:

@@ -26,8 +26,13 @@ from dataguard.checks.dg210_padded_evaluation import dg210_padded_evaluation
 from dataguard.checks.dg301_overlong_len import dg301_overlong_len
 from dataguard.checks.dg302_endless_index import dg302_endless_index
 from dataguard.checks.dg401_ragged_collate import dg401_ragged_collate
+from dataguard.checks.dg402_lossy_collate import dg402_lossy_collate
 from dataguard.checks.dg403_singleton_batch import dg403_singleton_batch
 from dataguard.checks.dg404_empty_epoch import dg404_empty_epoch
+from dataguard.checks.dg405_unpinnable_batch import dg405_unpinnable_batch
+from dataguard.checks.dg406_double_precision_batch import dg406_double_precision_batch
+from dataguard.checks.dg407_unmasked_padding import dg407_unmasked_padding
+from dataguard.checks.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
 from dataguard.checks.dg501_non_finite_sample import dg501_non_finite_sample
 from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
 from dataguard.model import Check
@@ -57,8 +62,13 @@ CATALOGUE: tuple[Check, ...] = (
     dg301_overlong_len,
     dg302_endless_index,
     dg401_ragged_collate,
+    dg402_lossy_collate,
     dg403_singleton_batch,
     dg404_empty_epoch,
+    dg405_unpinnable_batch,
+    dg406_double_precision_batch,
+    dg407_unmasked_padding,
+    dg408_device_tensor_in_worker,
     dg501_non_finite_sample,
     dg601_shm_headroom,
 )

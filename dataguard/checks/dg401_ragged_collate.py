@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
-    from dataguard.lab.records import BatchRecord, Index, SampleRecord
+    from dataguard.lab.mixtures import Clash, Mixtures
+    from dataguard.lab.records import BatchRecord, Leaf, SampleRecord
 
 
 @check("DG401", "ragged-collate", Severity.ERROR)
@@ -27,24 +28,50 @@ def dg401_ragged_collate(lab: Lab) -> Judgement:
     epoch = lab.epoch
     if epoch.batches and all(batch.refuses_each for batch in epoch.batches):
         raise NotApplicable("collate_fn fails on every batch: see DG001")
-    failing = [batch for batch in epoch.batches if batch.incident and batch.incident.stage == "collate"]
-    pairs = kinds = 0
-    if lab.facts.kind == "map" and lab.facts.mixes_samples:
-        trials = lab.collating
-        pairs, kinds = len(trials.pairs), trials.kinds
-        # A pair that fails sample by sample (all of it filtered away) is no evidence about the mixture.
-        clashing = [one for one in trials.pairs if one.incident and one.incident.stage == "collate"]
-        failing = [trial for trial in clashing if not trial.refuses_each] or failing
-    if failing:
-        yield _finding(lab, failing[0], {sample.index: sample for sample in epoch.samples})
-    return Looked(epoch.exercised | {unit: n for unit, n in (("pairs", pairs), ("structures", kinds)) if n})
+    refused = next((batch for batch in epoch.batches if batch.incident and batch.incident.stage == "collate"), None)
+    together = _members(epoch.samples, refused) if refused else epoch.samples
+    tried = _mixtures(lab, together, refused)
+    if tried and tried.clash:
+        yield _clash(lab, tried.clash)
+    elif refused:
+        yield _refused(lab, refused, together)
+    looked = {"pairs": tried.batches, "structures": tried.kinds} if tried else {}
+    return Looked(epoch.exercised | {unit: count for unit, count in looked.items() if count})
 
 
-def _finding(lab: Lab, batch: BatchRecord, seen: Mapping[Index, SampleRecord]) -> Finding:
+def _mixtures(lab: Lab, samples: Sequence[SampleRecord], refused: BatchRecord | None) -> Mixtures | None:
+    """Batches of the most different samples, where any two may meet, or of those of a batch that was refused."""
+    if lab.facts.kind != "map" or not (refused or lab.facts.mixes_samples):
+        return None
+    try:
+        return lab.collate.mixtures(samples, single=1 in (lab.epoch.sizes or ()))
+    except (NotApplicable, Undecided):
+        if refused is None:
+            raise
+        return None
+
+
+def _members(samples: Sequence[SampleRecord], batch: BatchRecord) -> list[SampleRecord]:
+    return [sample for sample in samples if (sample.worker, sample.batch) == (batch.worker, batch.batch)]
+
+
+def _clash(lab: Lab, clash: Clash) -> Finding:
+    indices = list(clash.indices)
+    shown = list(dict.fromkeys(indices))
+    difference = _difference(clash.samples[0], clash.samples[-1]) if len(shown) > 1 else ""
+    what = f"samples {shown}" if len(shown) > 1 else f"sample {shown[0]} {'by itself' if len(indices) == 1 else ''}"
+    return Finding(
+        message=f"collate_fn fails on {what.strip()}: {difference or clash.incident.message.splitlines()[0]}",
+        evidence={"exception": clash.incident.message, "samples": [str(index) for index in indices]},
+        at=clash.incident.location,
+        repro=lab.repro_batch(indices),
+    )
+
+
+def _refused(lab: Lab, batch: BatchRecord, members: Sequence[SampleRecord]) -> Finding:
     assert batch.incident is not None
     indices = list(dict.fromkeys(batch.indices))
-    samples = [seen[index] for index in indices if index in seen]
-    difference = _difference(samples[0], samples[-1]) if len(samples) > 1 else ""
+    difference = next(filter(None, (_difference(members[0].leaves, one.leaves) for one in members[1:])), "")
     what = "samples of a stream" if None in indices else f"samples {indices}"
     return Finding(
         message=f"collate_fn fails on {what}: {difference or batch.incident.message.splitlines()[0]}",
@@ -54,10 +81,11 @@ def _finding(lab: Lab, batch: BatchRecord, seen: Mapping[Index, SampleRecord]) -
     )
 
 
-def _difference(first: SampleRecord, second: SampleRecord) -> str:
+def _difference(first: Sequence[Leaf], second: Sequence[Leaf]) -> str:
     """The first leaf in which two samples differ: `['image'] is float32 (3, 64, 64) in one and ... in the other`."""
-    one = {leaf.path: f"{leaf.dtype or leaf.kind} {leaf.shape or ''}".strip() for leaf in first.leaves}
-    two = {leaf.path: f"{leaf.dtype or leaf.kind} {leaf.shape or ''}".strip() for leaf in second.leaves}
+    one, two = (
+        {leaf.path: f"{leaf.dtype or leaf.kind} {leaf.shape or ''}".strip() for leaf in x} for x in (first, second)
+    )
     for path in dict.fromkeys((*one, *two)):
         if one.get(path) != two.get(path):
             return f"sample{path} is {one.get(path, 'absent')} in one and {two.get(path, 'absent')} in the other"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.incident import LoaderFailed
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
+    from dataguard.lab.facts import LoaderFacts
+    from dataguard.lab.shards import Share
 
 
 @check("DG403", "singleton-batch", Severity.WARNING)
@@ -46,4 +49,34 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
                 "drop_last": facts.drop_last,
             },
         )
-    return Looked({"batches": len(sizes)})
+        return Looked({"batches": len(sizes)})
+    ranks = _ranks(lab)
+    for number, share in enumerate(ranks):
+        left = _left_over(share, facts)
+        if left:
+            yield Finding(
+                message=f"{left} of rank {number} holds a single sample",
+                evidence={"samples by worker": [len(ids) for ids in share.by_worker], "batch size": facts.batch_size},
+            )
+            break
+    return Looked({"batches": len(sizes)} | ({"ranks": len(ranks)} if ranks else {}))
+
+
+def _ranks(lab: Lab) -> tuple[Share, ...]:
+    """What each rank reads, where the loader is meant for several."""
+    try:
+        return lab.ranks.shards().ranks if lab.ranks.declared else ()
+    except (LoaderFailed, NotApplicable, Undecided):
+        return ()
+
+
+def _left_over(share: Share, facts: LoaderFacts) -> str | None:
+    """Which batch of a rank is single, in words: the last one, or that of one worker of a stream."""
+    size = facts.batch_size
+    if size is None or facts.drop_last or not share.ended or share.batches < 2:
+        return None
+    if facts.kind == "map":
+        whole = share.batches == -(-share.total // size)
+        return "the last batch" if whole and share.total % size == 1 else None
+    singles = (worker for worker, ids in enumerate(share.by_worker) if len(ids) % size == 1)
+    return next((f"the last batch of worker {worker}" for worker in singles), None)

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from dataguard.incident import EmptyEpoch, Incident, LoaderFailed
 from dataguard.lab import (
-    batches,
     caches,
     carryover,
     handles,
@@ -28,6 +27,7 @@ from dataguard.lab import (
     streams,
     workers,
 )
+from dataguard.lab.collating import Collating
 from dataguard.lab.epochs import Epochs
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.hangings import Hangings
@@ -75,6 +75,7 @@ class Lab(Repros):
         self._epochs = Epochs(self, self._memory, team)
         self.ranks = Ranks(self)
         self.hangings = Hangings(self)
+        self.collate = Collating(self)
 
     @property
     def facts(self) -> LoaderFacts:
@@ -216,14 +217,6 @@ class Lab(Repros):
         """What reading leaves behind for later reads, and the user's own workers lose."""
         self.afford(carryover.READS * workers.batch_size(self.facts) * self.epoch.seconds_per_sample)
         return carryover.observe(self.facts, self.build, self.vary, self.stream)
-
-    @property
-    def collating(self) -> batches.CollateTrials:
-        """What collate_fn makes of the most different samples that were seen, two at a time."""
-        self.need_map("a stream's samples cannot be put together at will")
-        if not self.facts.batched:
-            raise NotApplicable("automatic batching is off (batch_size=None): nothing is collated")
-        return batches.observe(self.facts, self.build, self.vary, self.epoch)
 
     def stream(self, num_workers: int, *, pin: bool, **asked: Any) -> streams.StreamTrace:
         """What a stream yields under so many workers; the arguments are those of `streams.Request`."""

@@ -36,7 +36,7 @@ class LoaderFacts:
     `epoch_hooks` are the `set_epoch` methods that the loader and its parts have, the dataset's first;
     `mixes_samples` that any two may meet in a batch, because torch's own samplers shuffle and cut them; `holder` is the
     class of what the user iterates in its place, if anything; `bare` tells that the user gave a dataset alone,
-    and `own_iter` that the loader's class has an `__iter__` of its own.
+    `own_iter` that the loader's class has an `__iter__` of its own, and `double` that float64 is torch's default type.
     """
 
     name: str
@@ -63,6 +63,8 @@ class LoaderFacts:
     holder: str | None
     bare: bool
     own_iter: bool
+    double: bool
+    cuda: bool
 
     @property
     def spawns(self) -> bool:
@@ -113,6 +115,8 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         holder=holder_of(loader),
         bare=is_ours(loader),
         own_iter=overrides_iter(loader),
+        double=torch.get_default_dtype() == torch.float64,
+        cuda=torch.cuda.is_available(),
     )
 
 

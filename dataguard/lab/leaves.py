@@ -8,8 +8,13 @@ import math
 import numbers
 import sys
 import types
+from collections import deque
 from collections.abc import Iterator, Mapping, Set
+from datetime import date, time, timedelta
+from enum import Enum
+from pathlib import PurePath
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import torch
@@ -19,6 +24,8 @@ from dataguard.lab.records import Leaf
 MAX_DEPTH = 12
 MAX_LEAVES = 4096
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
+_VALUES = (PurePath, date, time, timedelta, Enum, UUID, range, slice, torch.dtype, torch.device)
+"""Types whose objects are told by how Python writes them."""
 SHORT = 60
 """Characters of a text that is shown to a reader at most."""
 LONG = 16
@@ -29,20 +36,26 @@ def leaves_of(value: Any) -> tuple[Leaf, ...]:
     """Every leaf of a sample or batch, in order of appearance; containers are entered, tensors and the like are not."""
     found: list[Leaf] = []
     for path, leaf in walk(value):
-        found.append(_described(path, leaf))
+        found.append(describe(path, leaf))
         if len(found) == MAX_LEAVES:
             break
     return tuple(found)
 
 
-def walk(value: Any, path: str = "", depth: int = 0, above: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Yield `(path, leaf)` pairs. Paths read like Python: `['image']`, `[1].boxes`, `` for a lone leaf."""
-    children = None if depth >= MAX_DEPTH or id(value) in above else _children(value)
+def walk(
+    value: Any, path: str = "", depth: int = 0, above: tuple[int, ...] = (), whole: tuple[type, ...] = ()
+) -> Iterator[tuple[str, Any]]:
+    """Yield `(path, leaf)` pairs. Paths read like Python: `['image']`, `[1].boxes`, `` for a lone leaf.
+
+    Objects of the types in `whole` are not entered.
+    """
+    closed = depth >= MAX_DEPTH or id(value) in above or isinstance(value, whole)
+    children = None if closed else _children(value)
     if children is None:
         yield path, value
         return
     for step, child in children:
-        yield from walk(child, path + step, depth + 1, (*above, id(value)))
+        yield from walk(child, path + step, depth + 1, (*above, id(value)), whole)
 
 
 def _children(value: Any) -> list[tuple[str, Any]] | None:
@@ -57,9 +70,9 @@ def _children(value: Any) -> list[tuple[str, Any]] | None:
         return [(f"[{key!r}]", item) for key, item in value.items()]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return [(f".{name}", item) for name, item in zip(value._fields, value, strict=False)]
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | deque):
         return None if _is_long_scalars(value) else [(f"[{i}]", item) for i, item in enumerate(value)]
-    if isinstance(value, Set):
+    if isinstance(value, (Set, *_VALUES)):
         return None
     if dataclasses.is_dataclass(value):
         return [(f".{item.name}", getattr(value, item.name, None)) for item in dataclasses.fields(value)]
@@ -76,7 +89,7 @@ def _array_children(value: np.ndarray) -> list[tuple[str, Any]] | None:
     return [(f"[{i}]", item) for i, item in enumerate(value.flat)] if value.dtype == object else None
 
 
-def _is_long_scalars(value: list[Any] | tuple[Any, ...]) -> bool:
+def _is_long_scalars(value: list[Any] | tuple[Any, ...] | deque[Any]) -> bool:
     return len(value) > LONG and all(isinstance(item, str | bytes | numbers.Number) for item in value)
 
 
@@ -96,7 +109,8 @@ def _state(value: Any) -> dict[str, Any]:
     return state
 
 
-def _described(path: str, value: Any) -> Leaf:
+def describe(path: str, value: Any) -> Leaf:
+    """One leaf with its path, type, shape and digest."""
     try:
         return _describe(path, value)
     except Exception:  # noqa: BLE001 - a tensor type that cannot be read is our lack, and no fault of the user's loader
@@ -122,13 +136,13 @@ def _describe(path: str, value: Any) -> Leaf:
     if isinstance(value, float | complex) and not isinstance(value, bool):
         nan, inf = (math.isnan(value), math.isinf(value)) if isinstance(value, float) else (False, False)
         return Leaf(path, kind, None, None, _digest(kind, (), repr(value).encode()), int(nan), int(inf))
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | deque):
         nan = sum(isinstance(item, float) and math.isnan(item) for item in value)
         inf = sum(isinstance(item, float) and math.isinf(item) for item in value)
         return Leaf(path, kind, None, (len(value),), _digest(kind, (), repr(value).encode()), nan, inf)
     if isinstance(value, Set):
         return Leaf(path, kind, None, (len(value),), _digest(kind, (), repr(sorted(map(repr, value))).encode()))
-    plain = value is None or isinstance(value, str | bytes | bytearray | numbers.Number)
+    plain = value is None or isinstance(value, (str, bytes, bytearray, numbers.Number, *_VALUES))
     # An opaque object's repr may hold its address, which would look random: only its type counts.
     short = len(value) <= SHORT if isinstance(value, str) else isinstance(value, int) and value.bit_length() <= 64
     shown = repr(value) if short else None
@@ -137,6 +151,9 @@ def _describe(path: str, value: Any) -> Leaf:
 
 def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor) -> Leaf:
     dtype = str(tensor.dtype).removeprefix("torch.")
+    device = None if tensor.device.type == "cpu" else str(tensor.device)
+    if tensor.device.type == "meta":  # it has no content
+        return Leaf(path, kind, dtype, tuple(tensor.shape), _digest(dtype, tuple(tensor.shape), b""), device=device)
     dense = tensor.detach()
     if dense.is_nested:
         shape: tuple[int, ...] = (dense.size(0),)
@@ -151,7 +168,7 @@ def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor) -> Leaf:
     dense = dense.resolve_conj().resolve_neg().contiguous()
     nan, inf, mask = _non_finite(dense, path) if dense.is_floating_point() or dense.is_complex() else (0, 0, False)
     content = dense.reshape(-1).view(torch.uint8).numpy().data if dense.numel() else b""
-    return Leaf(path, kind, dtype, shape, _digest(dtype, shape, content), nan, inf, mask)
+    return Leaf(path, kind, dtype, shape, _digest(dtype, shape, content), nan, inf, mask, device=device)
 
 
 def _non_finite(tensor: torch.Tensor, path: str) -> tuple[int, int, bool]:

@@ -41,7 +41,7 @@ class Leaf:
 
     `kind` is the type's name, `shape` is None for what has none, `digest` is 8 bytes of BLAKE2b over dtype, shape and
     content. `nan` and `inf` count non-finite elements; `mask` says that they are nothing but -inf in an additive mask.
-    `shown` is a short text or whole number as Python writes it.
+    `shown` is a short text or whole number as Python writes it, `device` where a tensor is, if that is not the CPU.
     """
 
     path: str
@@ -53,6 +53,7 @@ class Leaf:
     inf: int = 0
     mask: bool = False
     shown: str | None = None
+    device: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

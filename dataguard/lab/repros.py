@@ -28,9 +28,15 @@ class Repros:
         return self.repro(f".dataset[{incident.index}]") if incident.stage == "sample" and incident.index else None
 
     def repro_batch(self, indices: Sequence[object]) -> str:
-        """A line that builds the loader again and collates these samples."""
-        work = f"loader = {self._build_line}; loader.collate_fn([loader.dataset[i] for i in {list(indices)!r}])"
-        return f'python -c "from dataguard.target import load; {work}"'
+        """A line that builds the loader again and collates these samples, in a worker where the loader has any."""
+        samples = f"[loader.dataset[i] for i in {list(indices)!r}]"
+        imports, work = "", f"loader.collate_fn({samples})"
+        if self.facts.num_workers:
+            imports = "from torch.utils.data import DataLoader; "
+            own = "collate_fn=loader.collate_fn, worker_init_fn=loader.worker_init_fn"
+            work = f"next(iter(DataLoader(loader.dataset, batch_sampler={[list(indices)]!r}, num_workers=1, {own})))"
+        build = f"from dataguard.target import load; {imports}loader = {self._build_line}"
+        return f'python -c "{build}; print({work})"'
 
     @property
     def _build_line(self) -> str:

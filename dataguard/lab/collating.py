@@ -1,0 +1,131 @@
+"""Observations of collate_fn in one process; see `Lab.collate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dataguard.lab.collations import COLLATED, READS, Collation, gather, try_alone, try_forms
+from dataguard.lab.handfuls import MOST, Handful, Refused, choose, collate_seconds
+from dataguard.lab.mixtures import Mixtures, kinds_of, run_mixtures
+from dataguard.lab.paddings import Padding, find_padding
+from dataguard.lab.pinnings import Pinning, can_pin, try_pinning
+from dataguard.lab.records import Index, SampleRecord
+from dataguard.lab.together import Together, ask_together, gives_batches
+from dataguard.model import NotApplicable, Undecided
+from dataguard.variants import Loader
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+    from dataguard.lab.passes import EpochTrace
+
+INSISTS = "collate_fn takes no part of a batch that it took whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """All that was seen of one handful of samples; `reads` samples were read for it."""
+
+    collation: Collation
+    padding: Padding
+    pinning: Pinning | None
+    together: Together | None
+    reads: int
+
+
+class Collating:
+    """What collate_fn does with samples that were really seen; each observation is made once, as with `Lab`."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    @property
+    def bench(self) -> Bench:
+        """A handful of samples put together in several forms.
+
+        Raises NotApplicable where nothing is collated, or samples cannot be asked for.
+        """
+        lab = self._lab
+        if not lab.facts.batched:
+            raise NotApplicable("automatic batching is off (batch_size=None): nothing is collated")
+        epoch = lab.epoch
+        if epoch.batches and all(batch.incident for batch in epoch.batches):
+            raise NotApplicable("collate_fn fails on every batch: see DG001")
+        chosen = choose(epoch)
+        batches = COLLATED + min(MOST, len(chosen))
+        lab.afford(READS * epoch.seconds_per_sample + batches * collate_seconds(epoch.batches))
+        ascending = _is_ascending(epoch)
+        bench: Bench = lab.vary(
+            "bench", lambda folder: run_bench(lab.build, folder, chosen, ascending=ascending), lambda _, found: found
+        )
+        return bench
+
+    @property
+    def pinning(self) -> Pinning:
+        """What torch's pinning makes of a batch. Raises NotApplicable for a loader that does not pin."""
+        pinning = self.bench.pinning if self._lab.facts.pin_memory else None
+        if pinning is None:
+            raise NotApplicable("pin_memory is off")
+        return pinning
+
+    @property
+    def padding(self) -> Padding:
+        """Which leaves of a batch are padded."""
+        return self.bench.padding
+
+    def mixtures(self, samples: Sequence[SampleRecord], *, single: bool) -> Mixtures:
+        """Batches made up of the kinds of sample there are among these, the smallest that clash first.
+
+        `single` tells that a batch may hold one sample.
+        """
+        lab = self._lab
+        kinds, size = kinds_of(samples), max((batch.size for batch in lab.epoch.batches), default=1)
+        if not kinds:
+            raise NotApplicable(
+                "the sampler's indices are not numbers, strings or tuples that could be asked for again"
+            )
+        if len(kinds) == 1:  # an ordinary epoch has put them together already
+            return Mixtures(None, 0, 1, 0)
+        lab.afford(len(kinds) * lab.epoch.seconds_per_sample)
+        mixtures: Mixtures = lab.vary(
+            ("mixtures", kinds, single),
+            lambda folder: run_mixtures(lab.build, folder, kinds, size, single=single),
+            lambda _, found: found,
+        )
+        return mixtures
+
+
+def _is_ascending(epoch: EpochTrace) -> bool:
+    """Whether no batch asks for its samples in another order than the dataset's."""
+    orders = ([index for index in batch.indices if isinstance(index, int)] for batch in epoch.batches)
+    return all(one <= two for order in orders for one, two in pairwise(order))
+
+
+def run_bench(
+    build: Callable[..., Loader], folder: Path, chosen: tuple[Index, ...], *, ascending: bool
+) -> Bench | None:
+    """Put the chosen samples together in every form, and look at the batch."""
+    handful = Handful(build(), folder, chosen)
+    try:
+        gather(handful)
+        if not handful.is_stream and gives_batches(handful):
+            raise NotApplicable("__getitems__ gives whole batches, and no samples that collate_fn would put together")
+        alone = try_alone(handful)
+        batch = handful.collate(range(len(handful.samples)))
+        padding = find_padding(handful, batch, alone)
+        pinning = try_pinning(batch, really=can_pin()) if handful.loader.pin_memory else None
+        collation = try_forms(handful, alone)
+        together = None if handful.is_stream else ask_together(handful, _order(handful, ascending=ascending))
+    except Refused as refused:
+        raise Undecided(f"{INSISTS}: {type(refused.__cause__).__name__}: {refused.__cause__}") from refused
+    return Bench(collation, padding, pinning, together, handful.reads)
+
+
+def _order(handful: Handful, *, ascending: bool) -> list[int]:
+    """The places of the samples, in the dataset's own order, or backwards where the loader mixes them up anyway."""
+    places = list(range(min(len(handful.samples), MOST)))
+    numbers = [index if isinstance(index, int) else place for place, index in enumerate(handful.indices)]
+    return sorted(places, key=lambda place: numbers[place], reverse=not ascending)

@@ -1,0 +1,434 @@
+"""DG402 lossy-collate: what arrives in the batch is not what the dataset gives index by index."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_sequence
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+
+from sample_datasets._parts import Pictures, picture, share
+
+Sentence = tuple[Tensor, int]
+
+
+class Sentences(Dataset[Sentence]):
+    """Token numbers from 1 on, in sentences of three to seven tokens, of two classes."""
+
+    def __init__(self, count: int = 32) -> None:
+        self.sentences = [torch.arange(3 + number * 3 % 5) + 1 + number for number in range(count)]
+        self.labels = [number // 3 % 2 for number in range(count)]
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def __getitem__(self, index: int) -> Sentence:
+        return self.sentences[index], self.labels[index]
+
+
+def lengths_of(sentences: Sequence[Tensor]) -> Tensor:
+    return torch.tensor([len(sentence) for sentence in sentences])
+
+
+def sort_sentences(samples: list[Sentence]) -> dict[str, Tensor]:
+    """The longest first, as packing wants it; the labels stay where they were."""
+    sentences = sorted((sentence for sentence, _ in samples), key=len, reverse=True)
+    labels = torch.tensor([label for _, label in samples])
+    return {"tokens": pad_sequence(sentences, batch_first=True), "lengths": lengths_of(sentences), "labels": labels}
+
+
+def bad() -> DataLoader[Any]:
+    """The sentences are sorted by length, and their labels are not."""
+    return DataLoader(Sentences(), batch_size=8, shuffle=True, num_workers=2, collate_fn=sort_sentences)
+
+
+def pack_sentences(samples: list[Sentence]) -> tuple[PackedSequence, Tensor]:
+    """A packed sequence, which has to be sorted, and the labels."""
+    sentences = sorted((sentence for sentence, _ in samples), key=len, reverse=True)
+    return pack_sequence(sentences), torch.tensor([label for _, label in samples])
+
+
+def bad_packed() -> DataLoader[Any]:
+    """The packed sentences are in another order than their labels."""
+    return DataLoader(Sentences(), batch_size=8, num_workers=2, collate_fn=pack_sentences)
+
+
+def drop_last_sample(samples: list[tuple[Tensor, int]]) -> dict[str, Tensor]:
+    """Inputs and labels; the loop ends one too early."""
+    pictures = [samples[row][0] for row in range(len(samples) - 1)]
+    labels = [samples[row][1] for row in range(len(samples) - 1)]
+    return {"image": torch.stack(pictures), "label": torch.tensor(labels)}
+
+
+def bad_short() -> DataLoader[Any]:
+    """The last sample of every batch is left out."""
+    return DataLoader(Pictures(32), batch_size=8, num_workers=2, collate_fn=drop_last_sample)
+
+
+def by_label(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+    """Gathered in a dict, whose keys are not unique."""
+    gathered = {label: image for image, label in samples}
+    return torch.stack(list(gathered.values())), torch.tensor(list(gathered))
+
+
+def bad_keyed() -> DataLoader[Any]:
+    """Of the samples of one label, only the last one is left."""
+    return DataLoader(Pictures(32), batch_size=8, num_workers=2, collate_fn=by_label)
+
+
+class ArrayPictures(Pictures):
+    """Pictures that are written into one buffer each time."""
+
+    def __init__(self) -> None:
+        super().__init__(32)
+        self.brightness = [torch.tensor(0.25 + number / 64) for number in range(32)]
+
+    def __getitem__(self, index: int) -> Any:
+        return {"image": self.images[index], "brightness": self.brightness[index], "label": self.labels[index]}
+
+
+def subtract_mean(samples: list[dict[str, Any]]) -> Any:
+    """Each picture around zero, in place."""
+    for sample in samples:
+        sample["image"] -= sample["image"].mean() - sample["brightness"]
+        sample["image"] *= 0.5
+    return default_collate(samples)
+
+
+def bad_in_place() -> DataLoader[Any]:
+    """collate_fn writes into pictures that the dataset holds, and each epoch finds them darker."""
+    return DataLoader(ArrayPictures(), batch_size=8, collate_fn=subtract_mean)
+
+
+def whole_scores(samples: list[tuple[Tensor, float]]) -> tuple[Tensor, Tensor]:
+    """Labels as whole numbers, as for classes, although they are scores between 0 and 1."""
+    return torch.stack([image for image, _ in samples]), torch.tensor([score for _, score in samples]).long()
+
+
+class Scored(Pictures):
+    """Pictures with a score between 0 and 1."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, _ = super().__getitem__(index)
+        return image, range(32)[index] / 32
+
+
+def bad_truncated() -> DataLoader[Any]:
+    """Scores between 0 and 1 become whole numbers: all of them zero."""
+    return DataLoader(Scored(32), batch_size=8, num_workers=2, collate_fn=whole_scores)
+
+
+class Rows(Dataset[tuple[float, int]]):
+    """Rows of a table in SQLite, whole batches of them by one query."""
+
+    def __init__(self, query: str = "select id, x, y from rows where id in ({marks})") -> None:
+        self.query = query
+        self.base: sqlite3.Connection | None = None
+
+    def connect(self) -> sqlite3.Connection:
+        """Connect where it is first needed, hence in each worker."""
+        if self.base is None:
+            self.base = sqlite3.connect(":memory:")
+            self.base.execute("create table rows (id integer primary key, x real, y integer)")
+            values = [(number, number * 0.618034 % 1, number * 7 % 5) for number in range(len(self))]
+            self.base.executemany("insert into rows values (?, ?, ?)", values)
+        return self.base
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> Any:
+        return self.__getitems__([range(len(self))[index]])[0]
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        query = self.query.format(marks=", ".join("?" * len(indices)))
+        found = self.connect().execute(query, [int(index) for index in indices]).fetchall()
+        return [(torch.tensor([x, 1 - x]), y) for _, x, y in found]
+
+
+def bad_query() -> DataLoader[Any]:
+    """The database gives rows in its own order, whatever was asked for."""
+    return DataLoader(Rows(), batch_size=8, shuffle=True, num_workers=2)
+
+
+class SeparateRows(Rows):
+    """Inputs in the order of the indices, labels by a query of their own."""
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        rows = {number: (x, y) for number, x, y in self.connect().execute("select id, x, y from rows")}
+        labels = [rows[index][1] for index in sorted(indices)]
+        return [(torch.tensor([rows[index][0]]), label) for index, label in zip(indices, labels, strict=True)]
+
+
+def bad_labels() -> DataLoader[Any]:
+    """Inputs come as they were asked for, and labels sorted by their number."""
+    return DataLoader(SeparateRows(), batch_size=8, shuffle=True, num_workers=2)
+
+
+class TwoViews(Pictures):
+    """Two views of each picture: as it is, and turned upside down."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        return [image, image.flip(1)], label
+
+
+def view_after_view(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    """All first views, then all second ones; the labels are repeated one by one."""
+    views = torch.cat([torch.stack([views[number] for views, _ in samples]) for number in range(2)])
+    return views, torch.tensor([label for _, label in samples]).repeat_interleave(2)
+
+
+def bad_views() -> DataLoader[Any]:
+    """Labels of two views of a picture follow each other, and the views do not."""
+    return DataLoader(TwoViews(32), batch_size=8, num_workers=2, collate_fn=view_after_view)
+
+
+class SentenceStream(IterableDataset[Sentence]):
+    """The sentences as a stream."""
+
+    def __iter__(self) -> Iterator[Sentence]:
+        sentences = Sentences()
+        return (sentences[number] for number in share(range(len(sentences))))
+
+
+def bad_stream() -> DataLoader[Any]:
+    """A stream of sentences, sorted apart from their labels."""
+    return DataLoader(SentenceStream(), batch_size=8, num_workers=2, collate_fn=sort_sentences)
+
+
+def sort_samples(samples: list[Sentence]) -> dict[str, Tensor]:
+    """The longest first, with their labels."""
+    samples = sorted(samples, key=lambda sample: len(sample[0]), reverse=True)
+    sentences = [sentence for sentence, _ in samples]
+    labels = torch.tensor([label for _, label in samples])
+    return {"tokens": pad_sequence(sentences), "lengths": lengths_of(sentences), "labels": labels}
+
+
+def good() -> DataLoader[Any]:
+    """Whole samples are sorted by length, and time comes first in the batch."""
+    return DataLoader(Sentences(), batch_size=8, shuffle=True, num_workers=2, collate_fn=sort_samples)
+
+
+def pack_samples(samples: list[Sentence]) -> tuple[PackedSequence, Tensor]:
+    """A packed sequence that remembers how it was sorted, and the labels as they came."""
+    packed = pack_sequence([sentence for sentence, _ in samples], enforce_sorted=False)
+    return packed, torch.tensor([label for _, label in samples])
+
+
+def good_packed() -> DataLoader[Any]:
+    """Packing sorts, and unpacking undoes it."""
+    return DataLoader(Sentences(), batch_size=8, num_workers=2, collate_fn=pack_samples)
+
+
+def sort_and_remember(samples: list[Sentence]) -> dict[str, Tensor]:
+    """The longest first, and how to put the model's answers back into the order of the labels."""
+    sentences, labels = [sentence for sentence, _ in samples], torch.tensor([label for _, label in samples])
+    lengths, order = lengths_of(sentences).sort(descending=True)
+    tokens = pad_sequence([sentences[place] for place in order], batch_first=True)
+    return {"tokens": tokens, "lengths": lengths, "order": order, "labels": labels}
+
+
+def good_remembered() -> DataLoader[Any]:
+    """Sentences are sorted, labels are not, and the batch says how."""
+    return DataLoader(Sentences(), batch_size=8, num_workers=2, collate_fn=sort_and_remember)
+
+
+def mix_up(samples: list[tuple[Tensor, int]]) -> dict[str, Tensor]:
+    """Each picture blended with another one of the batch, with both labels."""
+    images, labels = default_collate(samples)
+    order, share = torch.randperm(len(samples)), torch.distributions.Beta(0.4, 0.4).sample()
+    mixed = share * images + (1 - share) * images[order]
+    return {"image": mixed, "label": labels, "other": labels[order], "share": share}
+
+
+def good_mixup() -> DataLoader[Any]:
+    """Pictures are blended in the batch, and each has two labels."""
+    return DataLoader(Pictures(32), batch_size=8, shuffle=True, num_workers=2, collate_fn=mix_up)
+
+
+def with_negatives(samples: list[tuple[Tensor, int]]) -> dict[str, Tensor]:
+    """Each picture with its neighbour as a negative, and the diagonal as the target of a contrastive loss."""
+    images, labels = default_collate(samples)
+    return {"anchor": images, "negative": images.roll(1, 0), "label": labels, "target": torch.arange(len(samples))}
+
+
+def good_contrastive() -> DataLoader[Any]:
+    """Negatives are other pictures of the batch, on purpose."""
+    return DataLoader(Pictures(32), batch_size=8, num_workers=2, collate_fn=with_negatives)
+
+
+class SomeBroken(Pictures):
+    """Pictures, one in eight of which cannot be read."""
+
+    def __getitem__(self, index: int) -> Any:
+        return None if index % 8 == 3 else super().__getitem__(index)
+
+
+def skip_none(samples: list[Any]) -> Any:
+    """What could be read."""
+    return default_collate([sample for sample in samples if sample is not None])
+
+
+def good_skipped() -> DataLoader[Any]:
+    """Samples that could not be read are left out."""
+    return DataLoader(SomeBroken(32), batch_size=8, num_workers=2, collate_fn=skip_none)
+
+
+def crops(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    """Both views of each picture, one after the other, with a label for each."""
+    views = torch.stack([view for views, _ in samples for view in views])
+    return views, torch.tensor([label for _, label in samples]).repeat_interleave(2)
+
+
+def good_views() -> DataLoader[Any]:
+    """Two rows for each sample."""
+    return DataLoader(TwoViews(32), batch_size=8, num_workers=2, collate_fn=crops)
+
+
+def into_rows(samples: list[Sentence], width: int = 16) -> dict[str, Tensor]:
+    """Several sentences in one row, as language models are trained, with where each begins."""
+    rows: list[list[Tensor]] = [[]]
+    for sentence, _ in samples:
+        if sum(map(len, rows[-1])) + len(sentence) > width:
+            rows.append([])
+        rows[-1].append(sentence)
+    full = [torch.cat(row) for row in rows]
+    places = [torch.cat([torch.arange(len(sentence)) for sentence in row]) for row in rows]
+    padded = [pad_sequence(one, batch_first=True, padding_value=-100) for one in (full, places)]
+    return {"tokens": padded[0], "positions": padded[1]}
+
+
+def good_rows() -> DataLoader[Any]:
+    """A batch has fewer rows than samples, and all of them are there."""
+    return DataLoader(Sentences(), batch_size=8, num_workers=2, collate_fn=into_rows)
+
+
+def pop_labels(samples: list[dict[str, Any]]) -> dict[str, Tensor]:
+    """Take the labels out of the samples, which are new ones each time, and spread them out."""
+    labels = torch.tensor([sample.pop("label") for sample in samples])
+    images = torch.stack([sample["image"].sub_(0.5) for sample in samples])
+    return {"image": images, "label": one_hot(labels, 4)}
+
+
+class FreshPictures(Pictures):
+    """Pictures as dicts with copies of what is held."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        return {"image": image.clone(), "label": label}
+
+
+def good_in_place() -> DataLoader[Any]:
+    """collate_fn writes into samples that nobody else has."""
+    return DataLoader(FreshPictures(32), batch_size=8, num_workers=2, collate_fn=pop_labels)
+
+
+class OrderedRows(Rows):
+    """Rows put into the order of the indices."""
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        query = self.query.format(marks=", ".join("?" * len(indices)))
+        found = self.connect().execute(query, [int(index) for index in indices]).fetchall()
+        rows = {number: (torch.tensor([x, 1 - x]), y) for number, x, y in found}
+        return [rows[index] for index in indices]
+
+
+def good_query() -> DataLoader[Any]:
+    """One query for a batch, whose rows come as they were asked for."""
+    return DataLoader(OrderedRows(), batch_size=8, shuffle=True, num_workers=2)
+
+
+def episode(samples: list[tuple[Tensor, int]]) -> dict[str, Tensor]:
+    """Half of the batch to learn from, the other half to answer about; labels counted anew."""
+    half = len(samples) // 2
+    images, labels = default_collate(samples)
+    _, counted = labels.unique(return_inverse=True)
+    return {"support": images[:half], "query": images[half:], "known": counted[:half], "asked": counted[half:]}
+
+
+def good_episode() -> DataLoader[Any]:
+    """A batch is cut in two, as in few-shot learning."""
+    return DataLoader(Pictures(32), batch_size=8, num_workers=2, drop_last=True, collate_fn=episode)
+
+
+def detections(samples: list[tuple[Tensor, int]]) -> tuple[tuple[Tensor, ...], tuple[dict[str, Tensor], ...]]:
+    """Side by side, without stacking."""
+    targets = [
+        {"boxes": torch.tensor([[0.0, 0.0, 4.0, 2.0 + label]]), "labels": torch.tensor([label])} for _, label in samples
+    ]
+    return tuple(image for image, _ in samples), tuple(targets)
+
+
+def good_lists() -> DataLoader[Any]:
+    """Images and targets in tuples, as detection models take them."""
+    return DataLoader(Pictures(32), batch_size=8, shuffle=True, num_workers=2, collate_fn=detections)
+
+
+class Spoken(Dataset[dict[str, Any]]):
+    """Words of different length with a label, as text."""
+
+    words = (
+        "to",
+        "be",
+        "or",
+        "not",
+        "that",
+        "is",
+        "the",
+        "question",
+        "whether",
+        "nobler",
+        "in",
+        "mind",
+        "suffer",
+        "slings",
+    )
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"text": self.words[index], "label": len(self.words[index]) % 2}
+
+
+def tokenize(samples: list[dict[str, Any]]) -> dict[str, Tensor]:
+    """Letters as numbers, filled up with zeros, and a mask."""
+    tokens = [torch.tensor([ord(letter) - 96 for letter in sample["text"]]) for sample in samples]
+    padded = pad_sequence(tokens, batch_first=True)
+    return {"tokens": padded, "mask": padded != 0, "labels": torch.tensor([sample["label"] for sample in samples])}
+
+
+def good_tokenizer() -> DataLoader[Any]:
+    """Text is made into numbers in the batch."""
+    return DataLoader(Spoken(), batch_size=8, shuffle=True, num_workers=2, collate_fn=tokenize)
+
+
+def noisy(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+    """Noise and a random flip for the whole batch."""
+    images, labels = default_collate(samples)
+    images = images + 0.01 * torch.randn_like(images)
+    return (images.flip(-1) if torch.rand(()) < 0.5 else images), labels
+
+
+def good_noisy() -> DataLoader[Any]:
+    """Pictures are augmented in the batch."""
+    return DataLoader(Pictures(32), batch_size=8, shuffle=True, num_workers=2, collate_fn=noisy)
+
+
+def good_picture_stream() -> DataLoader[Any]:
+    """A stream of pictures, batched by torch."""
+
+    return DataLoader(PictureStream(), batch_size=8, num_workers=2)
+
+
+class PictureStream(IterableDataset[tuple[Tensor, int]]):
+    """The pictures as a stream."""
+
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
+        return ((picture(number), number % 4) for number in share(range(64)))

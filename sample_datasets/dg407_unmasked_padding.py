@@ -1,0 +1,205 @@
+"""DG407 unmasked-padding: collate_fn pads, and the batch does not tell how long its samples were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_sequence
+from torch.utils.data import DataLoader, Dataset, default_collate
+
+from sample_datasets._parts import picture
+
+Sound = tuple[Tensor, int]
+
+
+def length_of(number: int) -> int:
+    """From five to eleven, in no order."""
+    return 5 + number * 3 % 7
+
+
+class Sounds(Dataset[Sound]):
+    """Four measurements at each of five to eleven moments, and one of three classes."""
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> Sound:
+        number, length = range(32)[index], length_of(index)
+        wave = torch.sin(torch.arange(4 * length) * (0.3 + number / 50)).reshape(length, 4)
+        return wave, number % 3
+
+
+def loader(dataset: Dataset, collate: Any) -> DataLoader[Any]:
+    return DataLoader(dataset, batch_size=8, shuffle=True, num_workers=2, collate_fn=collate)
+
+
+def pad_sounds(samples: list[Sound]) -> tuple[Tensor, Tensor]:
+    """Silence at the end."""
+    return pad_sequence([wave for wave, _ in samples], batch_first=True), torch.tensor([label for _, label in samples])
+
+
+def bad() -> DataLoader[Any]:
+    """Zeros at the end look like sound that happens to be zero."""
+    return loader(Sounds(), pad_sounds)
+
+
+class Texts(Dataset[Sound]):
+    """Token numbers from `first` on, and one of two classes."""
+
+    def __init__(self, first: int = 0) -> None:
+        self.first = first
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> Sound:
+        number = range(32)[index]
+        return (torch.arange(length_of(number)) * 7 + number) % 20 + self.first, number % 2
+
+
+def bad_tokens() -> DataLoader[Any]:
+    """Token 0 is a word like any other, and fills up as well."""
+    return loader(Texts(), pad_sounds)
+
+
+class Scans(Dataset[tuple[Tensor, int]]):
+    """Pictures of different height with values from 0 to 1."""
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        number = range(32)[index]
+        return picture(number, height=length_of(number)).round(decimals=1), number % 4
+
+
+def pad_scans(samples: list[tuple[Tensor, int]]) -> dict[str, Tensor]:
+    """Black below."""
+    height = max(image.shape[1] for image, _ in samples)
+    images = [pad(image, (0, 0, 0, height - image.shape[1])) for image, _ in samples]
+    return {"image": torch.stack(images), "label": torch.tensor([label for _, label in samples])}
+
+
+def bad_scans() -> DataLoader[Any]:
+    """Black is a colour."""
+    return loader(Scans(), pad_scans)
+
+
+class Words(Dataset[dict[str, Any]]):
+    """Words as text."""
+
+    words = ("abandon", "banana", "cab", "data", "a", "abacus", "fable", "gab", "jackal", "lava", "mad", "salad")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"text": self.words[index], "label": index % 2}
+
+
+def spell(samples: list[dict[str, Any]]) -> dict[str, Tensor]:
+    """Letters counted from 0, filled up with 0."""
+    letters = [torch.tensor([ord(letter) - ord("a") for letter in sample["text"]]) for sample in samples]
+    labels = torch.tensor([sample["label"] for sample in samples])
+    return {"letters": pad_sequence(letters, batch_first=True), "label": labels}
+
+
+def bad_words() -> DataLoader[Any]:
+    """Text is made into numbers by collate_fn, and what fills up is the letter a."""
+    return loader(Words(), spell)
+
+
+def with_lengths(samples: list[Sound]) -> dict[str, Tensor]:
+    waves, labels = pad_sounds(samples)
+    return {"wave": waves, "length": torch.tensor([len(wave) for wave, _ in samples]), "label": labels}
+
+
+def good() -> DataLoader[Any]:
+    """The lengths are there."""
+    return loader(Sounds(), with_lengths)
+
+
+def with_mask(samples: list[Sound]) -> dict[str, Tensor]:
+    waves, labels = pad_sounds(samples)
+    masks = pad_sequence([torch.ones(len(wave), dtype=torch.bool) for wave, _ in samples], batch_first=True)
+    return {"wave": waves, "ignore": ~masks, "label": labels}
+
+
+def good_mask() -> DataLoader[Any]:
+    """True where there is nothing."""
+    return loader(Sounds(), with_mask)
+
+
+def good_pad_token() -> DataLoader[Any]:
+    """No word has the number 0."""
+    return loader(Texts(first=1), pad_sounds)
+
+
+def with_ignored(samples: list[Sound]) -> dict[str, Tensor]:
+    waves, _ = pad_sounds(samples)
+    tags = [(wave[:, 0] > 0).long() for wave, _ in samples]
+    return {"wave": waves, "tags": pad_sequence(tags, batch_first=True, padding_value=-100)}
+
+
+def good_ignored() -> DataLoader[Any]:
+    """Targets are filled up with -100, which the loss ignores."""
+    return loader(Sounds(), with_ignored)
+
+
+def with_shares(samples: list[Sound]) -> tuple[Tensor, Tensor, Tensor]:
+    waves, labels = pad_sounds(samples)
+    return waves, torch.tensor([len(wave) / waves.shape[1] for wave, _ in samples]), labels
+
+
+def good_shares() -> DataLoader[Any]:
+    """Lengths as shares of the longest, as SpeechBrain has them."""
+    return loader(Sounds(), with_shares)
+
+
+def with_attention(samples: list[Sound]) -> dict[str, Tensor]:
+    waves, labels = pad_sounds(samples)
+    mask = torch.zeros(len(samples), 1, waves.shape[1])
+    for row, (wave, _) in enumerate(samples):
+        mask[row, :, len(wave) :] = -torch.inf
+    return {"wave": waves, "attention": mask, "label": labels}
+
+
+def good_attention() -> DataLoader[Any]:
+    """A mask to be added to attention scores."""
+    return loader(Sounds(), with_attention)
+
+
+def with_sizes(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, list[dict[str, Tensor]]]:
+    targets = [{"size": torch.tensor(image.shape[1:]), "label": torch.tensor(label)} for image, label in samples]
+    return pad_scans(samples)["image"], targets
+
+
+def good_sizes() -> DataLoader[Any]:
+    """Each target says how large its picture is."""
+    return loader(Scans(), with_sizes)
+
+
+def packed(samples: list[Sound]) -> tuple[PackedSequence, Tensor]:
+    labels = torch.tensor([label for _, label in samples])
+    return pack_sequence([wave for wave, _ in samples], enforce_sorted=False), labels
+
+
+def good_packed() -> DataLoader[Any]:
+    """Nothing is padded."""
+    return loader(Sounds(), packed)
+
+
+class EvenSounds(Sounds):
+    """Five moments each."""
+
+    def __getitem__(self, index: int) -> Sound:
+        wave, label = super().__getitem__(index)
+        return wave[:5], label
+
+
+def good_even() -> DataLoader[Any]:
+    """All are equally long."""
+    return loader(EvenSounds(), default_collate)

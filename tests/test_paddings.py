@@ -1,0 +1,138 @@
+"""Padding that a batch tells of, and padding that it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
+
+from dataguard.lab.collating import run_bench
+from dataguard.lab.paddings import Padding
+
+LENGTHS = (4, 7, 5, 6, 4, 9)
+Samples = list[Tensor]
+
+
+def wave(number: int) -> Tensor:
+    """Measurements around zero."""
+    return torch.sin(torch.arange(LENGTHS[number]) * 0.7 + number)[:, None].expand(-1, 2).contiguous()
+
+
+def words(number: int) -> Tensor:
+    """Whole numbers from 1 on."""
+    return torch.arange(LENGTHS[number]) + 1 + number
+
+
+def padding(tmp_path: Path, make: Callable[[int], Any], collate: Callable[[Any], Any]) -> Padding:
+    samples = [make(number) for number in range(len(LENGTHS))]
+    loader: DataLoader[Any] = DataLoader(samples, batch_size=6, collate_fn=collate)  # type: ignore[arg-type]
+    bench = run_bench(lambda: loader, tmp_path, tuple(range(len(LENGTHS))), ascending=True)
+    assert bench is not None
+    return bench.padding
+
+
+def padded(samples: Samples, value: float = 0.0) -> Tensor:
+    return pad_sequence(samples, batch_first=True, padding_value=value)
+
+
+def lengths(samples: Samples) -> Tensor:
+    return torch.tensor([len(sample) for sample in samples])
+
+
+def mask(samples: Samples) -> Tensor:
+    return torch.arange(max(LENGTHS))[None] < lengths(samples)[:, None]
+
+
+TOLD: dict[str, tuple[Callable[[int], Tensor], Callable[[Samples], Any]]] = {
+    "lengths": (wave, lambda samples: (padded(samples), lengths(samples))),
+    "lengths as a list": (wave, lambda samples: (padded(samples), lengths(samples).tolist())),
+    "lengths of windows": (wave, lambda samples: (padded(samples), lengths(samples) // 2 + 1)),
+    "seconds": (wave, lambda samples: (padded(samples), lengths(samples) / 16_000)),
+    "shares of the longest": (wave, lambda samples: (padded(samples), lengths(samples) / 9)),
+    "how much is missing": (wave, lambda samples: (padded(samples), 9 - lengths(samples))),
+    "offsets": (wave, lambda samples: (padded(samples), torch.tensor([0, *lengths(samples).cumsum(0)]))),
+    "mask": (wave, lambda samples: (padded(samples), mask(samples))),
+    "inverted mask": (wave, lambda samples: (padded(samples), ~mask(samples))),
+    "mask of floats": (wave, lambda samples: {"x": padded(samples), "mask": mask(samples).float()[:, None]}),
+    "additive mask": (wave, lambda samples: (padded(samples), torch.where(mask(samples), 0.0, -torch.inf))),
+    "mask of pairs": (wave, lambda samples: (padded(samples), mask(samples)[:, None] & mask(samples)[:, :, None])),
+    "sizes": (wave, lambda samples: (padded(samples), [torch.tensor(sample.shape) for sample in samples])),
+    "the samples themselves": (wave, lambda samples: (padded(samples), samples)),
+    "other padding that tells": (
+        wave,
+        lambda samples: (padded(samples), padded([(one[:, 0] > 0).long() for one in samples], -100)),
+    ),
+    "a number that is no word": (words, padded),
+    "a number beyond the data": (wave, lambda samples: padded(samples, -5.0)),
+    "not a number": (wave, lambda samples: padded(samples, torch.nan)),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_lengths_can_be_told(tmp_path: Path, name: str) -> None:
+    found = padding(tmp_path, *TOLD[name])
+    assert found.padded
+    assert all(one.told_by or one.distinct for one in found.padded)
+
+
+UNTOLD: dict[str, tuple[Callable[[int], Tensor], Callable[[Samples], Any]]] = {
+    "zeros": (wave, padded),
+    "time first": (wave, lambda samples: pad_sequence(samples)),
+    "zeros before": (wave, lambda samples: padded([sample.flip(0) for sample in samples]).flip(1)),
+    "to a fixed length": (wave, lambda samples: padded([*samples, torch.zeros(16, 2)])[: len(samples)]),
+    "beside labels": (wave, lambda samples: (padded(samples), torch.tensor([0, 1, 0, 1, 0, 1])[: len(samples)])),
+    "beside numbers": (wave, lambda samples: (padded(samples), torch.arange(len(samples)))),
+    "beside a constant mask": (wave, lambda samples: (padded(samples), torch.ones(len(samples), 9))),
+    "a number that is a word": (words, lambda samples: padded(samples, 7)),
+}
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_lengths_cannot_be_told(tmp_path: Path, name: str) -> None:
+    found = padding(tmp_path, *UNTOLD[name])
+    assert [one for one in found.padded if not one.told_by and not one.distinct]
+
+
+def test_what_only_collate_makes_is_looked_at_as_well(tmp_path: Path) -> None:
+    def spell(samples: list[str]) -> Tensor:
+        return padded([torch.tensor([ord(letter) - 97 for letter in sample]) for sample in samples])
+
+    found = padding(tmp_path, lambda number: "abcabcabcabc"[: LENGTHS[number]], spell)
+    assert [(one.leaf, one.told_by, one.distinct, one.lengths) for one in found.padded] == [("", None, False, LENGTHS)]
+
+
+@pytest.mark.parametrize(
+    "collate",
+    [
+        lambda samples: torch.stack([sample[:4] for sample in samples]),
+        lambda samples: torch.cat(samples),
+        lambda samples: samples,
+        lambda samples: torch.stack([sample.mean(0) for sample in samples]),
+    ],
+    ids=["cut off", "in a row", "listed", "averaged"],
+)
+def test_nothing_is_padded(tmp_path: Path, collate: Callable[[Samples], Any]) -> None:
+    assert padding(tmp_path, wave, collate).padded == ()
+
+
+def test_two_samples_tell_their_lengths_only_in_full(tmp_path: Path) -> None:
+    samples = [wave(0), wave(1)]
+
+    def judged(other: list[int]) -> bool:
+        loader: DataLoader[Any] = DataLoader(
+            samples,  # type: ignore[arg-type]
+            batch_size=2,
+            collate_fn=lambda some: (padded(some), torch.tensor(other[: len(some)])),
+        )
+        bench = run_bench(lambda: loader, tmp_path, (0, 1), ascending=True)
+        assert bench is not None
+        return all(one.told_by for one in bench.padding.padded)
+
+    assert judged([4, 7])
+    assert not judged([0, 1])
