@@ -25,6 +25,9 @@ from dataguard.checks.dg209_broken_resume import dg209_broken_resume
 from dataguard.checks.dg210_padded_evaluation import dg210_padded_evaluation
 from dataguard.checks.dg301_overlong_len import dg301_overlong_len
 from dataguard.checks.dg302_endless_index import dg302_endless_index
+from dataguard.checks.dg306_shifting_label import dg306_shifting_label
+from dataguard.checks.dg307_mutated_source import dg307_mutated_source
+from dataguard.checks.dg308_aliased_samples import dg308_aliased_samples
 from dataguard.checks.dg401_ragged_collate import dg401_ragged_collate
 from dataguard.checks.dg403_singleton_batch import dg403_singleton_batch
 from dataguard.checks.dg404_empty_epoch import dg404_empty_epoch
@@ -56,6 +59,9 @@ CATALOGUE: tuple[Check, ...] = (
     dg210_padded_evaluation,
     dg301_overlong_len,
     dg302_endless_index,
+    dg306_shifting_label,
+    dg307_mutated_source,
+    dg308_aliased_samples,
     dg401_ragged_collate,
     dg403_singleton_batch,
     dg404_empty_epoch,

@@ -1,0 +1,68 @@
+"""The dataset of a loader, asked directly: the part of a lab for what an index means, and whether it stays so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.lab import readings, stored
+from dataguard.lab.attributes import find_changed
+from dataguard.lab.readings import Readings, Run
+from dataguard.lab.records import Index
+from dataguard.lab.sources import made_at
+from dataguard.lab.stored import Change
+from dataguard.model import Location
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+
+
+class Direct:
+    """Observations of the dataset itself, each in a process of its own (map-style only)."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    @property
+    def readings(self) -> Readings:
+        """A few samples read over and over, in two orders."""
+        self._need(readings.READS)
+        return readings.observe(self._lab.build, self._lab.vary, self._known)
+
+    def again(self, number: int) -> Run:
+        """The first of the two runs, made once more for each number above 0."""
+        self._need(readings.AGAIN)
+        return readings.again(self._lab.build, self._lab.vary, self._known, number)
+
+    def stored(self, index: Index) -> tuple[Change, ...]:
+        """What of its own content the dataset changes when a sample is read."""
+        first, _ = readings.chosen(self._known)
+        build = self._lab.build
+        changes: tuple[Change, ...] = self._lab.vary(
+            ("stored", index),
+            lambda folder: stored.find_changes(build(), folder, first, index),
+            lambda _, found: found or (),
+        )
+        return changes
+
+    @property
+    def changed(self) -> tuple[Location, ...]:
+        """The attributes of the dataset that reading a few samples changes."""
+        return find_changed(self._lab.build, self._lab.vary)
+
+    @property
+    def place(self) -> Location | None:
+        """Where the class of the dataset is defined."""
+        place: tuple[str, int] | None = self._lab.vary(
+            "place", lambda _: made_at(self._lab.build().dataset), lambda _, found: found
+        )
+        return Location(place[0], place[1], self._lab.facts.dataset) if place else None
+
+    @property
+    def _known(self) -> tuple[Index, ...]:
+        """The indices that the loader was seen to ask for."""
+        return tuple(sample.index for sample in self._lab.epoch.samples)
+
+    def _need(self, reads: int) -> None:
+        """Raise NotApplicable for a stream, and Undecided where so many reads take too long."""
+        self._lab.need_map("a stream has no indices that could be read again")
+        self._lab.afford(reads * self._lab.epoch.seconds_per_sample)
