@@ -39,7 +39,7 @@ CONTRACT_KEYS = (
     "deterministic",
     "key",
 )
-READ = ("key",)
+READ = ("key", "repeat")
 """The keys of the contract that checks of this version read."""
 
 
@@ -267,6 +267,8 @@ def _contract(value: Any, where: str) -> Mapping[str, Any]:
             raise UsageError(f"{where}: unknown key {key!r}{_suggest(key, CONTRACT_KEYS)}")
     if "key" in value:
         _text(value["key"], f"{where}.key")
+    if "repeat" in value:
+        _whole(1)(value["repeat"], f"{where}.repeat")
     return dict(value)
 
 

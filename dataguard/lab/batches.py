@@ -52,13 +52,16 @@ def run_trials(
 
 def choose_trials(epoch: EpochTrace) -> list[tuple[Index, Index]]:
     """Pairs of samples of each two structures seen, in both orders."""
+    forms: dict[object, Index] = {}
     kinds: dict[object, Index] = {}
     for sample in epoch.samples:
         if sample.index is not None:
+            forms.setdefault(sample.form, sample.index)
             kinds.setdefault(sample.structure, sample.index)
     if not kinds:
         raise NotApplicable("the sampler's indices are not numbers, strings or tuples that could be asked for again")
-    return list(permutations(list(kinds.values())[:MOST_KINDS], 2))
+    different = dict.fromkeys([*forms.values(), *kinds.values()])  # in more than their shapes, first of all
+    return list(permutations(list(different)[:MOST_KINDS], 2))
 
 
 def read_trials(folder: Path, trials: Sequence[tuple[Index, Index]]) -> CollateTrials:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.lab import readings, stored
+from dataguard.lab import readings, spans, stored
 from dataguard.lab.attributes import find_changed
 from dataguard.lab.readings import Readings, Run
 from dataguard.lab.records import Index
-from dataguard.lab.sources import made_at
+from dataguard.lab.sources import is_own, made_at
+from dataguard.lab.spans import Spans, hints_of, probe_spans
 from dataguard.lab.stored import Change
-from dataguard.model import Location
+from dataguard.model import Location, NotApplicable, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -32,6 +33,24 @@ class Direct:
         """The first of the two runs, made once more for each number above 0."""
         self._need(readings.AGAIN)
         return readings.again(self._lab.build, self._lab.vary, self._known, number)
+
+    @property
+    def spans(self) -> Spans:
+        """What indices mean: periods inside the range, what -1 is, and numbers of other types."""
+        if self._lab.ends.first_failing is not None:
+            raise NotApplicable("the dataset is shorter than it says: see DG301")
+        self._need(spans.MOST_READS)
+        hints, build = hints_of(self._lab.epoch.samples), self._lab.build
+        found: Spans = self._lab.vary("spans", lambda folder: probe_spans(build(), folder, hints), lambda _, same: same)
+        return found
+
+    @property
+    def wraps(self) -> bool:
+        """Whether content was seen to repeat inside the range."""
+        try:
+            return any(period.where == "dataset" for period in self.spans.repeats)
+        except (NotApplicable, Undecided):
+            return False
 
     def stored(self, index: Index) -> tuple[Change, ...]:
         """What of its own content the dataset changes when a sample is read."""
@@ -56,6 +75,11 @@ class Direct:
             "place", lambda _: made_at(self._lab.build().dataset), lambda _, found: found
         )
         return Location(place[0], place[1], self._lab.facts.dataset) if place else None
+
+    @property
+    def own(self) -> bool:
+        """Whether the class of the dataset is the user's own, and none of a library."""
+        return bool(self._lab.vary("own", lambda _: is_own(self._lab.build().dataset), lambda _, found: found))
 
     @property
     def _known(self) -> tuple[Index, ...]:
