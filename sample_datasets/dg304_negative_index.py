@@ -121,13 +121,27 @@ class Made(Dataset[tuple[Tensor, int]]):
         return 64
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        chance = torch.Generator().manual_seed(index + 1000)
+        chance = torch.Generator().manual_seed(index + 100_000)
         return torch.randn(3, 8, 8, generator=chance), index % 10
 
 
 def good_made() -> DataLoader[Any]:
     """Any number makes a sample: the report of the pass says so."""
     return DataLoader(Made(), batch_size=4)
+
+
+class Checked(Made):
+    """The same, with an end."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        if index >= len(self):
+            raise IndexError(index)
+        return super().__getitem__(index)
+
+
+def good_checked() -> DataLoader[Any]:
+    """Any number below the end makes a sample."""
+    return DataLoader(Checked(), batch_size=4)
 
 
 class Drawn(Pictures):

@@ -31,6 +31,8 @@ from dataguard.checks.dg305_shifting_structure import dg305_shifting_structure
 from dataguard.checks.dg306_shifting_label import dg306_shifting_label
 from dataguard.checks.dg307_mutated_source import dg307_mutated_source
 from dataguard.checks.dg308_aliased_samples import dg308_aliased_samples
+from dataguard.checks.dg309_listing_order import dg309_listing_order
+from dataguard.checks.dg310_hash_order import dg310_hash_order
 from dataguard.checks.dg311_int_only_index import dg311_int_only_index
 from dataguard.checks.dg401_ragged_collate import dg401_ragged_collate
 from dataguard.checks.dg403_singleton_batch import dg403_singleton_batch
@@ -69,6 +71,8 @@ CATALOGUE: tuple[Check, ...] = (
     dg306_shifting_label,
     dg307_mutated_source,
     dg308_aliased_samples,
+    dg309_listing_order,
+    dg310_hash_order,
     dg311_int_only_index,
     dg401_ragged_collate,
     dg403_singleton_batch,

@@ -33,7 +33,7 @@ def dg304_negative_index(lab: Lab) -> Judgement:
             [(leaf.path, leaf.shape) for leaf in last.leaves],
             [(leaf.path, leaf.shape) for leaf in negative.leaves],
         )
-        bounded = ends.beyond[0].incident is not None
+        bounded = spans.far.incident is not None
         what = f"dataset[{twins[0]}]" if twins else "another sample"
         if twins or bounded or shapes[0] != shapes[1]:
             yield Finding(

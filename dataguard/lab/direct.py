@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.lab import readings, spans, stored
 from dataguard.lab.attributes import find_changed
+from dataguard.lab.hashing import read_hashed
+from dataguard.lab.listings import PROBES, Listing, read_listed
 from dataguard.lab.readings import Readings, Run
 from dataguard.lab.records import Index
+from dataguard.lab.reimports import build_anew
+from dataguard.lab.schedules import evenly
 from dataguard.lab.sources import is_own, made_at
 from dataguard.lab.spans import Spans, hints_of, probe_spans
 from dataguard.lab.stored import Change
+from dataguard.lab.survey import requested
 from dataguard.model import Location, NotApplicable, Undecided
+from dataguard.variants import Loader
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -62,6 +70,34 @@ class Direct:
             lambda _, found: found or (),
         )
         return changes
+
+    def listed(self, *, turned: bool = False, again: bool = False) -> Listing:
+        """What some indices mean when folders are listed by name, or backwards."""
+        return self._made_anew(("listed", turned, again), partial(read_listed, turned=turned))
+
+    def hashed(self, *, turned: bool = False, again: bool = False) -> Listing:
+        """What some indices mean when sets of texts have one order, or another."""
+        return self._made_anew(("hashed", turned, again), partial(read_hashed, turned=turned))
+
+    def _made_anew(self, key: object, read: Callable[..., Listing]) -> Listing:
+        self._need(PROBES)
+        indices = self._probes
+        listing: Listing = self._lab.vary(
+            key, lambda folder: read(self._build_anew, folder, indices), lambda _, same: same
+        )
+        return listing
+
+    def _build_anew(self) -> Loader:
+        lab = self._lab
+        return build_anew(lab.target, lab.facts.name, lab.settings, requested(lab.settings))
+
+    @property
+    def _probes(self) -> tuple[Index, ...]:
+        """A few of the indices that the loader was seen to ask for."""
+        known = list(dict.fromkeys(index for index in self._known if index is not None))
+        if not known:
+            raise NotApplicable("no sample can be asked for by an index")
+        return tuple(evenly(known, PROBES))
 
     @property
     def changed(self) -> tuple[Location, ...]:

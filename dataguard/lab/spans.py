@@ -35,7 +35,9 @@ MOST_PERIODS = 12
 MOST_FACTOR = 8
 VARIOUS = 0.25
 """The share of samples of an epoch that differ in a leaf which is more than a class."""
-MOST_READS = 2 * (BLOCK + 2 + MOST_PERIODS + 2 + 2 * PAIRS) + 9
+FAR = 10
+"""How many times the length below zero an index lies that only a dataset which looks nothing up has a sample for."""
+MOST_READS = 2 * (BLOCK + 2 + MOST_PERIODS + 2 + 2 * PAIRS) + 12
 _NEAREST = 400
 """Objects that are asked for their length, those nearest to the dataset first."""
 
@@ -71,14 +73,17 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """`stable` are leaves that two reads of the last index share, `unlike` those of them in which -1 is another sample.
+    """Samples at the end of the range, and further on.
 
-    `typed` gives the answers to numbers of other types. `repeats` are the datasets whose content repeats, of those that
-    torch's own `Subset` and `ConcatDataset` wrap.
+    `far` is the answer to an index far below zero. `stable` are leaves that two reads of the last index share, and
+    `unlike` those of them in which -1 is another sample. `typed` gives the answers to numbers of other types.
+
+    `repeats` are the datasets whose content repeats, of those that torch's own `Subset` and `ConcatDataset` wrap.
     """
 
     last: Answer
     negative: Answer
+    far: Answer
     unlike: tuple[str, ...]
     stable: tuple[str, ...]
     typed: tuple[Typed, ...]
@@ -103,8 +108,9 @@ def probe_spans(loader: Loader, folder: Path, hints: Hints) -> Spans:
         typed += [_typed(reader, index, f"torch.tensor({index})", torch.tensor(index), stable)]
     found = [_repeats(reader, where, base, hints) for where, base in islice(_bases(loader.dataset), 2)]
     repeats = tuple(period for period in found if period)
+    far = reader.ask(-FAR * length)
     negative, unlike = _negative(reader, length, stable) if stable else (Answer(-1), ())
-    return Spans(last, negative, unlike, stable, tuple(typed), repeats, reader.reads)
+    return Spans(last, negative, far, unlike, stable, tuple(typed), repeats, reader.reads)
 
 
 @dataclass(frozen=True, slots=True)

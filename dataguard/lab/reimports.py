@@ -1,0 +1,48 @@
+"""The user's own modules imported once more, in a process that is thrown away: what they do at import is seen again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import FrameType, ModuleType
+
+from dataguard.incident import is_library
+from dataguard.lab.passes import gated_build
+from dataguard.settings import Settings
+from dataguard.target import Target, load
+from dataguard.variants import Loader
+
+
+def build_anew(target: Target, name: str, settings: Settings, wanted: Mapping[str, object]) -> Loader:
+    """Build a loader from modules that are imported anew; from those that are there where they import only once."""
+    own = own_modules()
+    for module in own:
+        del sys.modules[module]
+    try:
+        branches = {branch.name: branch for branch in load(target.spelling).branches()}
+        target = branches.get(target.name, target)
+    except Exception:  # noqa: BLE001 - a module may register itself somewhere, and refuse to do so twice
+        sys.modules.update(own)
+    return gated_build(target, name, settings.seed, wanted)
+
+
+def own_modules() -> dict[str, ModuleType]:
+    """The modules that are the user's own."""
+    files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+    own = [name for name, file in files.items() if file and is_own_source(name, file)]
+    return {name: sys.modules[name] for name in own}
+
+
+def is_own_source(name: str, file: str) -> bool:
+    """Whether a module of this name in this file is the user's own, in Python."""
+    return file.endswith(".py") and name.partition(".")[0] not in ("dataguard", "__main__") and not is_library(file)
+
+
+def caller() -> tuple[str, int, str] | None:
+    """The innermost line of the user's own code on the stack: file, line and function."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not is_library(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+    return None
