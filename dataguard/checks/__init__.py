@@ -34,6 +34,7 @@ from dataguard.checks.dg308_aliased_samples import dg308_aliased_samples
 from dataguard.checks.dg309_listing_order import dg309_listing_order
 from dataguard.checks.dg310_hash_order import dg310_hash_order
 from dataguard.checks.dg311_int_only_index import dg311_int_only_index
+from dataguard.checks.dg312_substituted_sample import dg312_substituted_sample
 from dataguard.checks.dg401_ragged_collate import dg401_ragged_collate
 from dataguard.checks.dg403_singleton_batch import dg403_singleton_batch
 from dataguard.checks.dg404_empty_epoch import dg404_empty_epoch
@@ -74,6 +75,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg309_listing_order,
     dg310_hash_order,
     dg311_int_only_index,
+    dg312_substituted_sample,
     dg401_ragged_collate,
     dg403_singleton_batch,
     dg404_empty_epoch,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dataguard.lab import readings, spans, stored
+from dataguard.lab import missing, readings, spans, stored
 from dataguard.lab.attributes import find_changed
 from dataguard.lab.hashing import read_hashed
 from dataguard.lab.listings import PROBES, Listing, read_listed
+from dataguard.lab.missing import Source, Substitute, find_source, without
 from dataguard.lab.readings import Readings, Run
 from dataguard.lab.records import Index
 from dataguard.lab.reimports import build_anew
@@ -78,6 +80,37 @@ class Direct:
     def hashed(self, *, turned: bool = False, again: bool = False) -> Listing:
         """What some indices mean when sets of texts have one order, or another."""
         return self._made_anew(("hashed", turned, again), partial(read_hashed, turned=turned))
+
+    @property
+    def source(self) -> Source:
+        """A sample that is made of a file of its own."""
+        self._need(missing.READS)
+        first, index, other = self._three
+        build = self._lab.build
+        source: Source = self._lab.vary(
+            "source", lambda folder: find_source(build(), folder, first, index, other), lambda _, found: found
+        )
+        return source
+
+    @property
+    def substitutes(self) -> tuple[Substitute, ...]:
+        """What comes out in its place when that file is missing, and when it is unreadable."""
+        path, build = self.source.path, self._lab.build
+        first, index, _ = self._three
+
+        def run(folder: Path) -> tuple[Substitute, ...]:
+            loader = build()
+            return tuple(without(loader, folder, first, index, path, way) for way in missing.WAYS)
+
+        found: tuple[Substitute, ...] = self._lab.vary("substitutes", run, lambda _, same: same)
+        return found
+
+    @property
+    def _three(self) -> tuple[Index, Index, Index]:
+        known = self._probes
+        if len(known) < 3:
+            raise NotApplicable("too few samples can be asked for by an index")
+        return known[0], known[len(known) // 2], known[-1]
 
     def _made_anew(self, key: object, read: Callable[..., Listing]) -> Listing:
         self._need(PROBES)
