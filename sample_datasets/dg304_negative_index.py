@@ -144,6 +144,19 @@ def good_checked() -> DataLoader[Any]:
     return DataLoader(Checked(), batch_size=4)
 
 
+class Indexed(Pictures):
+    """Pictures with noise that is drawn by their index."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        return image + torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(1000 + index)), label
+
+
+def good_indexed() -> DataLoader[Any]:
+    """-1 is the last picture, with other noise."""
+    return DataLoader(Indexed(), batch_size=4)
+
+
 class Drawn(Pictures):
     """Pictures with noise from torch's global generator."""
 

@@ -35,7 +35,7 @@ def dg304_negative_index(lab: Lab) -> Judgement:
         )
         bounded = spans.far.incident is not None
         what = f"dataset[{twins[0]}]" if twins else "another sample"
-        if twins or bounded or shapes[0] != shapes[1]:
+        if twins or (bounded and not spans.seeded) or shapes[0] != shapes[1]:
             yield Finding(
                 message=f"dataset[-1] is {what}, and not dataset[{ends.length - 1}]",
                 evidence={
@@ -46,5 +46,5 @@ def dg304_negative_index(lab: Lab) -> Judgement:
                 repro=lab.repro_reads([-1, ends.length - 1]),
             )
         else:
-            note = "dataset[-1] is a sample that no index of the range has: samples are made from any number"
+            note = "dataset[-1] is a sample that no index of the range has: its number decides what is drawn or made"
     return Looked({"reads": 3}, note)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
@@ -72,12 +73,11 @@ def _mixed(lab: Lab) -> Iterator[tuple[BatchRecord, Sequence[SampleRecord]]]:
 
 def _hangs_on_order(batch: BatchRecord, others: Sequence[BatchRecord]) -> bool:
     """Whether the same samples, in another order, give a batch of another structure."""
-    turned = [other for other in others if other.indices == batch.indices[::-1]]
-    return any(_types(other) != _types(batch) for other in turned)
+    return any(_types(other) != _types(batch) for other in others if other.indices == batch.indices[::-1])
 
 
-def _types(batch: BatchRecord) -> Mapping[str, str]:
-    return {leaf.path: leaf.type_name for leaf in batch.leaves}
+def _types(batch: BatchRecord) -> Counter[tuple[str, str]]:
+    return Counter((re.sub(r"\[\d+\]", "[]", leaf.path), leaf.type_name) for leaf in batch.leaves)
 
 
 def _unlike(samples: Sequence[SampleRecord]) -> tuple[SampleRecord, SampleRecord]:

@@ -32,16 +32,17 @@ class Direct:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
+        self._begun: set[object] = set()
 
     @property
     def readings(self) -> Readings:
         """A few samples read over and over, in two orders."""
-        self._need(readings.READS)
+        self._need("readings", readings.READS)
         return readings.observe(self._lab.build, self._lab.vary, self._known)
 
     def again(self, number: int) -> Run:
         """The first of the two runs, made once more for each number above 0."""
-        self._need(readings.AGAIN)
+        self._need(("again", number), readings.AGAIN)
         return readings.again(self._lab.build, self._lab.vary, self._known, number)
 
     @property
@@ -49,7 +50,7 @@ class Direct:
         """What indices mean: periods inside the range, what -1 is, and numbers of other types."""
         if self._lab.ends.first_failing is not None:
             raise NotApplicable("the dataset is shorter than it says: see DG301")
-        self._need(spans.MOST_READS)
+        self._need("spans", spans.MOST_READS)
         hints, build = hints_of(self._lab.epoch.samples), self._lab.build
         found: Spans = self._lab.vary("spans", lambda folder: probe_spans(build(), folder, hints), lambda _, same: same)
         return found
@@ -84,7 +85,7 @@ class Direct:
     @property
     def source(self) -> Source:
         """A sample that is made of a file of its own."""
-        self._need(missing.READS)
+        self._need("source", missing.READS)
         first, index, other = self._three
         build = self._lab.build
         source: Source = self._lab.vary(
@@ -113,7 +114,7 @@ class Direct:
         return known[0], known[len(known) // 2], known[-1]
 
     def _made_anew(self, key: object, read: Callable[..., Listing]) -> Listing:
-        self._need(PROBES)
+        self._need(key, PROBES)
         indices = self._probes
         listing: Listing = self._lab.vary(
             key, lambda folder: read(self._build_anew, folder, indices), lambda _, same: same
@@ -155,7 +156,9 @@ class Direct:
         """The indices that the loader was seen to ask for."""
         return tuple(sample.index for sample in self._lab.epoch.samples)
 
-    def _need(self, reads: int) -> None:
-        """Raise NotApplicable for a stream, and Undecided where so many reads take too long."""
+    def _need(self, key: object, reads: int) -> None:
+        """Raise NotApplicable for a stream, and Undecided where so many reads, not made before, take too long."""
         self._lab.need_map("a stream has no indices that could be read again")
-        self._lab.afford(reads * self._lab.epoch.seconds_per_sample)
+        if key not in self._begun:
+            self._lab.afford(reads * self._lab.epoch.seconds_per_sample)
+        self._begun.add(key)

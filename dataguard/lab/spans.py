@@ -18,10 +18,12 @@ from torch.utils.data import ConcatDataset, Subset
 from dataguard.incident import Incident, LoaderRaised
 from dataguard.lab.leaves import leaves_of
 from dataguard.lab.leaves import walk as walk_sample
+from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.protocol import length_of_indexed, need_integers
 from dataguard.lab.reader import Answer, Reader
 from dataguard.lab.records import SampleRecord
 from dataguard.lab.schedules import evenly
+from dataguard.lab.seeds import SeedWatch
 from dataguard.lab.walk import walk
 from dataguard.variants import Loader
 
@@ -75,7 +77,8 @@ class Typed:
 class Spans:
     """Samples at the end of the range, and further on.
 
-    `far` is the answer to an index far below zero. `stable` are leaves that two reads of the last index share, and
+    `far` is the answer to an index far below zero; `seeded` tells that generators are seeded anew for a sample, as is
+    done to draw by its index. `stable` are leaves that two reads of the last index share, and
     `unlike` those of them in which -1 is another sample. `typed` gives the answers to numbers of other types.
 
     `repeats` are the datasets whose content repeats, of those that torch's own `Subset` and `ConcatDataset` wrap.
@@ -84,6 +87,7 @@ class Spans:
     last: Answer
     negative: Answer
     far: Answer
+    seeded: bool
     unlike: tuple[str, ...]
     stable: tuple[str, ...]
     typed: tuple[Typed, ...]
@@ -110,7 +114,8 @@ def probe_spans(loader: Loader, folder: Path, hints: Hints) -> Spans:
     repeats = tuple(period for period in found if period)
     far = reader.ask(-FAR * length)
     negative, unlike = _negative(reader, length, stable) if stable else (Answer(-1), ())
-    return Spans(last, negative, far, unlike, stable, tuple(typed), repeats, reader.reads)
+    seeded = bool(unlike) and _seeds(reader, length - 1)
+    return Spans(last, negative, far, seeded, unlike, stable, tuple(typed), repeats, reader.reads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +187,13 @@ def _same(one: Any, two: Any) -> bool:
             first, second = (torch.as_tensor(part).detach().double() for part in (one, two))
             return first.shape == second.shape and torch.allclose(first, second, CLOSE, CLOSE, equal_nan=True)
     return [leaf.digest for leaf in leaves_of(one)] == [leaf.digest for leaf in leaves_of(two)]
+
+
+def _seeds(reader: Reader, index: int) -> bool:
+    """Whether the user's code gives a seed to a generator while it reads a sample."""
+    with pinned(PIN), SeedWatch().watching(0) as seeds, contextlib.suppress(Exception):
+        reader.dataset[index]
+    return bool(seeds)
 
 
 def _repeats(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | None:
