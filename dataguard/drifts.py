@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import combinations
+from operator import ne
 from typing import TYPE_CHECKING
 
 from dataguard.model import Undecided
@@ -64,6 +65,14 @@ def drifts(readings: Readings, epoch: Sequence[SampleRecord]) -> dict[str, Drift
     return found
 
 
+def unsteady(lab: Lab) -> frozenset[str]:
+    """The leaves that vary while no generator does, so that two readings of one say nothing when they agree."""
+    readings = lab.dataset.readings
+    leaves = {path for run in (readings.forward, readings.turned) for one in run.passes[0] for path in one.digests}
+    varying = (path for path in leaves if is_random(_known(_series(readings.forward, path))))
+    return frozenset([*varying, *(path for path in leaves if is_random(_known(_series(readings.turned, path))))])
+
+
 def mutations(lab: Lab) -> dict[str, tuple[Drift, tuple[Change, ...]]]:
     """The leaves that change because reading a sample changes what the dataset holds, and what that is."""
     readings = lab.dataset.readings
@@ -116,7 +125,9 @@ def repeatable(lab: Lab, drift: Drift) -> bool:
     Raises Undecided where that might be coincidence.
     """
     first = _series(lab.dataset.readings.forward, drift.leaf, steady=False)
-    between = not is_random(_known(first))
+    turned = _series(lab.dataset.readings.turned, drift.leaf, steady=False)
+    apart = [all(map(ne, one, two)) for one, two in zip(first, turned, strict=True)]
+    between = not is_random(_known(first)) or apart.count(True) > 1
     for number in range(1, RUNS):
         if _series(lab.dataset.again(number), drift.leaf, steady=False) != first:
             return False

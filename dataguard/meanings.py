@@ -24,11 +24,21 @@ class Moved:
     whole: bool
 
 
-def moved(one: Sequence[Answer], two: Sequence[Answer], again: Callable[[], Sequence[Answer]]) -> Moved | None:
-    """Compare two processes; `again` gives what the first one reads once more, to leave out what varies anyway."""
+def moved(
+    one: Sequence[Answer],
+    two: Sequence[Answer],
+    again: Callable[[], Sequence[Answer]],
+    unsteady: Callable[[], frozenset[str]] = frozenset,
+) -> Moved | None:
+    """Compare two processes.
+
+    `again` gives what the first one reads once more, and `unsteady` the leaves that vary from read to read: what varies
+    anyway is left out. Both are asked only where something differs.
+    """
     if all(_unlike(first, second) == () for first, second in zip(one, two, strict=True)):
         return None
-    stable = [set(first.digests) - set(_unlike(first, second)) for first, second in zip(one, again(), strict=True)]
+    wild = unsteady()
+    stable = [set(first.digests) - wild - set(_unlike(first, other)) for first, other in zip(one, again(), strict=True)]
     found = []
     for first, second, leaves in zip(one, two, stable, strict=True):
         unlike = tuple(leaf for leaf in _unlike(first, second) if leaf in leaves)

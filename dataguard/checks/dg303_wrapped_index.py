@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.drifts import unsteady
 from dataguard.model import Finding, Judgement, Looked, Severity, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
-    from dataguard.lab.spans import Period
+    from dataguard.lab.periods import Period
 
 
 @check("DG303", "wrapped-index", Severity.ERROR)
@@ -31,6 +32,8 @@ def dg303_wrapped_index(lab: Lab) -> Judgement:
             note = (
                 f"{period.where} repeats its {period.period} samples {period.length / period.period:g} times; {meant}"
             )
+            continue
+        if set(period.leaves) <= unsteady(lab):
             continue
         times = period.length / period.period
         yield Finding(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.drifts import unsteady
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def dg304_negative_index(lab: Lab) -> Judgement:
     if last.incident:
         raise NotApplicable(f"the last sample cannot be read: {last.incident.headline}")
     note = None
-    if spans.unlike:
+    unlike = [leaf for leaf in spans.unlike if leaf not in unsteady(lab)]
+    if unlike:
         twins = [one.index for one in ends.inside if not one.incident and one.digests == negative.digests]
         shapes = (
             [(leaf.path, leaf.shape) for leaf in last.leaves],
@@ -39,7 +41,7 @@ def dg304_negative_index(lab: Lab) -> Judgement:
             yield Finding(
                 message=f"dataset[-1] is {what}, and not dataset[{ends.length - 1}]",
                 evidence={
-                    "leaves that differ": [f"sample{leaf}" for leaf in spans.unlike],
+                    "leaves that differ": [f"sample{leaf}" for leaf in unlike],
                     "shapes": "alike" if shapes[0] == shapes[1] else [str(dict(one)) for one in shapes],
                 },
                 at=lab.dataset.place,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from dataguard.drifts import unsteady
 from dataguard.meanings import moved
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, check, known
 
@@ -25,7 +27,9 @@ def dg309_listing_order(lab: Lab) -> Judgement:
     if not listed.places:
         raise NotApplicable("no folder is listed while the dataset is made and read")
     turned = lab.dataset.listed(turned=True)
-    found = moved(listed.answers, turned.answers, lambda: lab.dataset.listed(again=True).answers)
+    found = moved(
+        listed.answers, turned.answers, lambda: lab.dataset.listed(again=True).answers, partial(unsteady, lab)
+    )
     if found:
         place = next((one for one in turned.places if one), None)
         yield Finding(

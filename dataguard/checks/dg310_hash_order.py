@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from dataguard.drifts import unsteady
 from dataguard.meanings import moved
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, check, known
 
@@ -27,7 +29,7 @@ def dg310_hash_order(lab: Lab) -> Judgement:
     if not one.places:
         raise NotApplicable("the code goes through no set of texts, and asks for no hash of one")
     two = lab.dataset.hashed(turned=True)
-    found = moved(one.answers, two.answers, lambda: lab.dataset.hashed(again=True).answers)
+    found = moved(one.answers, two.answers, lambda: lab.dataset.hashed(again=True).answers, partial(unsteady, lab))
     if found:
         place = next((entry for entry in one.places if entry), None)
         what = "is another sample" if found.whole else f"has another {found.leaves[0] or 'value'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.drifts import unsteady
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def dg311_int_only_index(lab: Lab) -> Judgement:
     spans = lab.dataset.spans
     if spans.last.incident:
         raise NotApplicable(f"the last sample cannot be read: {spans.last.incident.headline}")
-    other = [typed for typed in spans.typed if not typed.same]
+    other = [typed for typed in spans.typed if typed.incident or set(typed.unlike) - unsteady(lab)]
     wrong = [typed for typed in other if _is_looked_up(typed)]
     note = f"dataset[{other[0].spelled}] {_said(other[0])}" if other and not wrong else None
     if wrong and lab.dataset.own:

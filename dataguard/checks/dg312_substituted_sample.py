@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+from dataguard.drifts import unsteady
+from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, check, known
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -31,6 +32,9 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
     source = lab.dataset.source
+    replaced = any(_is_replaced(source, substitute) for substitute in lab.dataset.substitutes)
+    if replaced and set(_unlike(source, lab.dataset.substitutes[0].answer)) & unsteady(lab):
+        raise Undecided("the sample that has a file of its own varies from read to read")
     for substitute in lab.dataset.substitutes:
         if not _is_replaced(source, substitute) or _is_told(source, substitute.answer, lab.epoch.samples):
             continue

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from dataguard.lab import missing, readings, spans, stored
 from dataguard.lab.attributes import find_changed
-from dataguard.lab.hashing import read_hashed
-from dataguard.lab.listings import PROBES, Listing, read_listed
-from dataguard.lab.missing import Source, Substitute, find_source, without
+from dataguard.lab.hashing import ordered_sets
+from dataguard.lab.listings import listed
+from dataguard.lab.missing import Source, Substitute, find_source, read_without
+from dataguard.lab.periods import hints_of
 from dataguard.lab.readings import Readings, Run
 from dataguard.lab.records import Index
-from dataguard.lab.reimports import build_anew
+from dataguard.lab.reimports import Made, Places, build_anew, read_made
 from dataguard.lab.schedules import evenly
 from dataguard.lab.sources import is_own, made_at
-from dataguard.lab.spans import Spans, hints_of, probe_spans
+from dataguard.lab.spans import Spans, probe_spans
 from dataguard.lab.stored import Change
 from dataguard.lab.survey import requested
 from dataguard.model import Location, NotApplicable, Undecided
@@ -25,6 +24,9 @@ from dataguard.variants import Loader
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
+
+PROBES = 8
+"""Samples that are read in each order of files and of hashes."""
 
 
 class Direct:
@@ -50,7 +52,7 @@ class Direct:
         """What indices mean: periods inside the range, what -1 is, and numbers of other types."""
         if self._lab.ends.first_failing is not None:
             raise NotApplicable("the dataset is shorter than it says: see DG301")
-        self._need("spans", spans.MOST_READS)
+        self._need("spans", spans.READS)
         hints, build = hints_of(self._lab.epoch.samples), self._lab.build
         found: Spans = self._lab.vary("spans", lambda folder: probe_spans(build(), folder, hints), lambda _, same: same)
         return found
@@ -74,13 +76,17 @@ class Direct:
         )
         return changes
 
-    def listed(self, *, turned: bool = False, again: bool = False) -> Listing:
-        """What some indices mean when folders are listed by name, or backwards."""
-        return self._made_anew(("listed", turned, again), partial(read_listed, turned=turned))
+    def listed(self, *, turned: bool = False, again: bool = False) -> Made:
+        """What some indices mean when folders are listed by name, or backwards; sets have one order all the time."""
+        places: Places = {}
+        return self._made(
+            ("listed", turned, again), places, listed(places, turned=turned), ordered_sets({}, turned=False)
+        )
 
-    def hashed(self, *, turned: bool = False, again: bool = False) -> Listing:
+    def hashed(self, *, turned: bool = False, again: bool = False) -> Made:
         """What some indices mean when sets of texts have one order, or another."""
-        return self._made_anew(("hashed", turned, again), partial(read_hashed, turned=turned))
+        places: Places = {}
+        return self._made(("hashed", turned, again), places, ordered_sets(places, turned=turned))
 
     @property
     def source(self) -> Source:
@@ -99,11 +105,9 @@ class Direct:
         path, build = self.source.path, self._lab.build
         first, index, _ = self._three
 
-        def run(folder: Path) -> tuple[Substitute, ...]:
-            loader = build()
-            return tuple(without(loader, folder, first, index, path, way) for way in missing.WAYS)
-
-        found: tuple[Substitute, ...] = self._lab.vary("substitutes", run, lambda _, same: same)
+        found: tuple[Substitute, ...] = self._lab.vary(
+            "substitutes", lambda folder: read_without(build(), folder, first, index, path), lambda _, same: same
+        )
         return found
 
     @property
@@ -113,13 +117,13 @@ class Direct:
             raise NotApplicable("too few samples can be asked for by an index")
         return known[0], known[len(known) // 2], known[-1]
 
-    def _made_anew(self, key: object, read: Callable[..., Listing]) -> Listing:
+    def _made(self, key: object, places: Places, *orders: AbstractContextManager[None]) -> Made:
         self._need(key, PROBES)
         indices = self._probes
-        listing: Listing = self._lab.vary(
-            key, lambda folder: read(self._build_anew, folder, indices), lambda _, same: same
+        made: Made = self._lab.vary(
+            key, lambda folder: read_made(self._build_anew, folder, indices, places, *orders), lambda _, same: same
         )
-        return listing
+        return made
 
     def _build_anew(self) -> Loader:
         lab = self._lab

@@ -1,4 +1,4 @@
-"""A dataset made while sets of texts are gone through in another order, as they are under another hash seed.
+"""Sets of texts that are gone through in an order of choice, as they are under one hash seed or another.
 
 Python salts the hashes of texts anew in every process, so that a set of them has another order in each. Here the user's
 modules are imported once more with `set`, `frozenset`, `hash` and what is written in braces replaced by the same in an
@@ -16,15 +16,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from dataguard.lab.listings import Listing
-from dataguard.lab.reader import Reader
-from dataguard.lab.records import Index
-from dataguard.lab.reimports import caller, is_own_source
-from dataguard.variants import Loader
+from dataguard.lab.reimports import Places, caller, is_own_source
 
 _SALTED = (str, bytes, os.PathLike, Enum)
 _NAMES = {"set": "__turned_set__", "frozenset": "__turned_frozenset__", "hash": "__turned_hash__"}
@@ -33,26 +28,16 @@ _METHODS = ("union", "intersection", "difference", "symmetric_difference", "copy
 
 
 class _Order:
-    """Which of two orders sets have in this process, and where one was asked for: file, line and function."""
+    """Which of two orders sets have in this process, and where one is asked for."""
 
     turned = False
-    places: dict[tuple[str, int, str] | None, None] = {}  # noqa: RUF012 - a process has one
-
-
-def read_hashed(build: Callable[[], Loader], folder: Path, indices: Sequence[Index], *, turned: bool) -> Listing:
-    """Build the loader, and read some samples, with sets of texts in one order, or in the opposite one."""
-    _Order.turned = turned
-    with _replacing():
-        loader = build()
-        reader = Reader(loader, folder)
-        answers = [reader.ask(index) for index in indices]
-        length = len(reader.dataset)
-    return Listing(tuple(answers), length, tuple(_Order.places))
+    places: Places = {}  # noqa: RUF012 - a process has one
 
 
 @contextlib.contextmanager
-def _replacing() -> Iterator[None]:
-    """Modules of the user's own that are imported meanwhile get sets of the chosen order."""
+def ordered_sets(places: Places, *, turned: bool) -> Iterator[None]:
+    """Modules of the user's own that are imported meanwhile have sets in one of two orders, whatever their hashes."""
+    _Order.turned, _Order.places = turned, places
     for name, kind in zip(_NAMES.values(), (TurnedSet, TurnedFrozenset, _turned_hash), strict=True):
         setattr(builtins, name, kind)
     sys.meta_path.insert(0, _Finder)

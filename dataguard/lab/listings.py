@@ -1,4 +1,4 @@
-"""A dataset built while folders are listed in a certain order, whatever the file system says."""
+"""Folders that are listed in an order of choice, whatever the file system says."""
 
 from __future__ import annotations
 
@@ -8,45 +8,14 @@ import glob
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from dataguard.lab.reader import Answer, Reader
-from dataguard.lab.records import Index
-from dataguard.lab.reimports import caller
-from dataguard.variants import Loader
-
-PROBES = 8
-"""Samples that are read in each order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What indices meant under one order of files, and where folders were listed: file, line and function.
-
-    A place is None where a library lists by itself. `length` is that of the dataset.
-    """
-
-    answers: tuple[Answer, ...]
-    length: int | None
-    places: tuple[tuple[str, int, str] | None, ...]
-
-
-def read_listed(build: Callable[[], Loader], folder: Path, indices: Sequence[Index], *, turned: bool) -> Listing:
-    """Build the loader, and read some samples, with every folder listed by name, or backwards."""
-    places: dict[tuple[str, int, str] | None, None] = {}
-    with _listed(places, turned=turned):
-        loader = build()
-        reader = Reader(loader, folder)
-        answers = [reader.ask(index) for index in indices]
-        length = len(reader.dataset)
-    return Listing(tuple(answers), length, tuple(places))
+from dataguard.lab.reimports import Places, caller
 
 
 @contextlib.contextmanager
-def _listed(places: dict[tuple[str, int, str] | None, None], *, turned: bool) -> Iterator[None]:
-    """Every way of listing a folder that Python has gives one order."""
+def listed(places: Places, *, turned: bool) -> Iterator[None]:
+    """Every way of listing a folder that Python has goes by names, or backwards; notes where one is listed."""
 
     def put(entries: Iterable[Any], key: Callable[[Any], Any]) -> list[Any]:
         found = sorted(entries, key=key, reverse=turned)
@@ -58,11 +27,11 @@ def _listed(places: dict[tuple[str, int, str] | None, None], *, turned: bool) ->
         whole = function in (os.listdir, glob.glob)
 
         @functools.wraps(function)
-        def listed(*arguments: Any, **options: Any) -> Any:
+        def ordered(*arguments: Any, **options: Any) -> Any:
             found = put(function(*arguments, **options), os.fspath)
             return found if whole else iter(found)
 
-        return listed
+        return ordered
 
     def scan(path: Any = ".") -> _Scanned:
         with scandir(path) as entries:

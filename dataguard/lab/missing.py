@@ -17,17 +17,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.incident import LoaderRaised
 from dataguard.lab.leaves import leaves_of, walk
 from dataguard.lab.reader import Answer, Reader
 from dataguard.lab.records import Index
 from dataguard.model import NotApplicable
 from dataguard.variants import Loader
 
-WAYS = ("missing", "unreadable")
-READS = 9
+READS = 12
+GARBAGE = (bytes(64), bytes(range(64)))
+"""What a file holds that cannot be decoded. A dataset whose samples follow it reads it as data."""
 _DECODERS = (("cv2", "imread"), ("torchvision.io", "read_image"), ("torchvision.io", "read_file"))
 """Functions of libraries that open a file by themselves, by its path."""
-_GARBAGE = "garbage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,21 @@ def find_source(loader: Loader, folder: Path, first: Index, index: Index, other:
     return Source(max(files, key=lambda path: Path(path).stat().st_size), whole, reader.ask(index))
 
 
-def without(loader: Loader, folder: Path, first: Index, index: Index, path: str, way: str) -> Substitute:
-    """Read the sample while its file cannot be opened, or holds nothing but zeros."""
+def read_without(loader: Loader, folder: Path, first: Index, index: Index, path: str) -> tuple[Substitute, ...]:
+    """Read the sample while its file cannot be opened, and while it holds what cannot be decoded."""
     reader = Reader(loader, folder)
     reader.ask(first)
-    (folder / _GARBAGE).write_bytes(bytes(64))
+    missing = _without(reader, index, path, None)
+    spoilt = []
+    for number, content in enumerate(GARBAGE):
+        garbage = folder / f"garbage{number}"
+        garbage.write_bytes(content)
+        spoilt.append(_without(reader, index, path, garbage))
+    one, two = spoilt
+    return (missing, one) if one.answer.digests == two.answer.digests else (missing,)
+
+
+def _without(reader: Reader, index: Index, path: str, garbage: Path | None) -> Substitute:
     instead: dict[str, None] = {}
 
     def fails(opened: str) -> bool:
@@ -81,11 +92,11 @@ def without(loader: Loader, folder: Path, first: Index, index: Index, path: str,
             instead.setdefault(opened)
         return opened == path
 
-    with _watched(fails, folder / _GARBAGE if way == "unreadable" else None):
+    with _watched(fails, garbage):
         try:
             sample = reader.read(index)
-        except Exception:  # noqa: BLE001 - to raise is right
-            return Substitute(reader.ask(index), constant=False, instead=())
+        except LoaderRaised as failure:  # which is right
+            return Substitute(Answer(index, incident=failure.incident), constant=False, instead=())
     return Substitute(Answer(index, leaves_of(sample)), _is_constant(sample), tuple(instead))
 
 

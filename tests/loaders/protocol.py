@@ -146,6 +146,20 @@ def slow() -> DataLoader[Any]:
     return DataLoader(Slow(count=400), batch_size=4, num_workers=2)
 
 
+class Turned(Pictures):
+    """Pictures turned by a quarter that no seed decides, with the number of the index and the time."""
+
+    def __getitem__(self, index: int) -> Any:
+        quarters = int(np.random.default_rng().integers(4))
+        image = torch.rot90(super().__getitem__(index)[0], quarters, (1, 2))
+        return {"image": image, "quarters": quarters, "index": int(index), "time": time.time()}
+
+
+def turned() -> DataLoader[Any]:
+    """Random by entropy, in few ways: some readings agree by chance."""
+    return DataLoader(Turned(), batch_size=4, shuffle=True)
+
+
 CLEAN = {
     "tensors": tensors,
     "split": split,
@@ -155,4 +169,5 @@ CLEAN = {
     "lazy": lazy,
     "hugging_face": hugging_face,
     "unlocked": unlocked,
+    "turned": turned,
 }
