@@ -21,7 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-READ = ("key",)
+READ = ("key", "repeat")
 """The keys of the contract that checks of this version read."""
 
 

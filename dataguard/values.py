@@ -111,6 +111,8 @@ def _contract(value: Any, where: str) -> Mapping[str, Any]:
             raise UsageError(f"{where}: unknown key {key!r}{suggest(key, CONTRACT_KEYS)}")
     if "key" in value:
         _text(value["key"], f"{where}.key")
+    if "repeat" in value:
+        _whole(1)(value["repeat"], f"{where}.repeat")
     return dict(value)
 
 

@@ -132,11 +132,12 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", CONTRACT_KEYS)
 def test_every_key_of_the_contract_is_known(key: str, tmp_path: Path) -> None:
-    assert resolve(start=tmp_path, contract={key: "x"}).contract == {key: "x"}
+    value = 2 if key == "repeat" else "x"
+    assert resolve(start=tmp_path, contract={key: value}).contract == {key: value}
 
 
 def test_a_key_that_no_check_reads_is_told(tmp_path: Path) -> None:
-    contract = dict.fromkeys(CONTRACT_KEYS, "pkg.mod:name")
+    contract = dict.fromkeys(CONTRACT_KEYS, "pkg.mod:name") | {"repeat": 2}
     assert resolve(start=tmp_path, contract=contract).unread == tuple(
         f"contract.{key}" for key in CONTRACT_KEYS if key not in READ
     )

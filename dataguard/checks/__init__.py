@@ -25,6 +25,16 @@ from dataguard.checks.dg209_broken_resume import dg209_broken_resume
 from dataguard.checks.dg210_padded_evaluation import dg210_padded_evaluation
 from dataguard.checks.dg301_overlong_len import dg301_overlong_len
 from dataguard.checks.dg302_endless_index import dg302_endless_index
+from dataguard.checks.dg303_wrapped_index import dg303_wrapped_index
+from dataguard.checks.dg304_negative_index import dg304_negative_index
+from dataguard.checks.dg305_shifting_structure import dg305_shifting_structure
+from dataguard.checks.dg306_shifting_label import dg306_shifting_label
+from dataguard.checks.dg307_mutated_source import dg307_mutated_source
+from dataguard.checks.dg308_aliased_samples import dg308_aliased_samples
+from dataguard.checks.dg309_listing_order import dg309_listing_order
+from dataguard.checks.dg310_hash_order import dg310_hash_order
+from dataguard.checks.dg311_int_only_index import dg311_int_only_index
+from dataguard.checks.dg312_substituted_sample import dg312_substituted_sample
 from dataguard.checks.dg401_ragged_collate import dg401_ragged_collate
 from dataguard.checks.dg402_lossy_collate import dg402_lossy_collate
 from dataguard.checks.dg403_singleton_batch import dg403_singleton_batch
@@ -61,6 +71,16 @@ CATALOGUE: tuple[Check, ...] = (
     dg210_padded_evaluation,
     dg301_overlong_len,
     dg302_endless_index,
+    dg303_wrapped_index,
+    dg304_negative_index,
+    dg305_shifting_structure,
+    dg306_shifting_label,
+    dg307_mutated_source,
+    dg308_aliased_samples,
+    dg309_listing_order,
+    dg310_hash_order,
+    dg311_int_only_index,
+    dg312_substituted_sample,
     dg401_ragged_collate,
     dg402_lossy_collate,
     dg403_singleton_batch,

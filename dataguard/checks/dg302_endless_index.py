@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, Severity, check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
-    from dataguard.lab.protocol import Answer, Ends
+    from dataguard.lab.protocol import Ends
+    from dataguard.lab.reader import Answer
+    from dataguard.lab.records import Index
 
 
 @check("DG302", "endless-index", Severity.ERROR)
@@ -29,6 +31,8 @@ def dg302_endless_index(lab: Lab) -> Judgement:
         return Looked(
             looked, note=f"dataset[{ends.length}] does not raise IndexError: iteration goes on beyond the end"
         )
+    if lab.dataset.wraps:
+        raise NotApplicable("the index wraps round inside the range already: see DG303")
     clamped = set(twins.values()) == {ends.length - 1} and len(twins) > 1
     yield Finding(
         message=f"dataset[{ends.length}] is dataset[{twins[ends.length]}], although len(dataset) is {ends.length}",
@@ -43,7 +47,7 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     return Looked(looked)
 
 
-def _twin(answer: Answer, ends: Ends) -> int | None:
+def _twin(answer: Answer, ends: Ends) -> Index:
     """An index inside the range with the same content, judged by leaves that tell samples apart; None without one.
 
     Each such leaf must have its like somewhere in the range: a dataset of pairs may wrap each half by itself.

@@ -34,10 +34,16 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
     if lab.facts.double:
         raise NotApplicable("float64 is torch's default type here")
     epoch = lab.epoch
+    types: dict[str, set[str]] = {}
+    for sample in epoch.samples:
+        for leaf in sample.leaves:
+            types.setdefault(leaf.path, set()).add(leaf.type_name)
     found: dict[str, Leaf] = {}
     beside: set[str] = set()
     for batch in epoch.batches:
+        # Where samples differ in type, one batch is of this and another of that: see DG305.
         doubles = [leaf for leaf in batch.leaves if leaf.dtype == "float64" and leaf.shape]
+        doubles = [leaf for leaf in doubles if len(types.get(leaf.path, ())) < 2]
         largest = max((_numbers(leaf) for leaf in batch.leaves), default=0)
         for leaf in doubles:
             if _TARGET.search(leaf.path) or (len(leaf.shape or ()) > 1 and _numbers(leaf) >= MAIN * largest):

@@ -28,6 +28,7 @@ from dataguard.lab import (
     workers,
 )
 from dataguard.lab.collating import Collating
+from dataguard.lab.direct import Direct
 from dataguard.lab.epochs import Epochs
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.hangings import Hangings
@@ -76,6 +77,7 @@ class Lab(Repros):
         self.ranks = Ranks(self)
         self.hangings = Hangings(self)
         self.collate = Collating(self)
+        self.dataset = Direct(self)
 
     @property
     def facts(self) -> LoaderFacts:
@@ -113,8 +115,7 @@ class Lab(Repros):
     @property
     def pickling(self) -> pickling.Pickling:
         """What does not survive pickling among the parts of the loader that a spawned worker is sent."""
-        forked = not self.facts.spawns
-        return self._observe("pickling", lambda folder: pickling.try_pickling(self.build(), forked=forked))
+        return self._observe("pickling", lambda _: pickling.try_pickling(self.build(), forked=not self.facts.spawns))
 
     @property
     def first_failing(self) -> int | None:
@@ -174,16 +175,15 @@ class Lab(Repros):
     def orders(self) -> orders.Orders:
         """In which order the loader asks for its samples in three epochs (map-style only)."""
         self.need_map("a stream has no sampler")
-        drawn: orders.Orders = self.vary(
-            "orders", lambda _: orders.run_orders(self.build, self.facts.length), lambda _, same: same
-        )
+        run, length = orders.run_orders, self.facts.length
+        drawn: orders.Orders = self.vary("orders", lambda _: run(self.build, length), lambda _, same: same)
         return drawn
 
     @property
     def contents(self) -> Contents:
         """What a few indices of the loader's own order mean, in two epochs (map-style only)."""
-        order = self.orders.epochs[0]
         self.afford(4 * orders.PROBES * self.epoch.seconds_per_sample)
+        order = self.orders.epochs[0]
         read: Contents = self.vary("contents", lambda _: orders.run_contents(self.build(), order), lambda _, same: same)
         return read
 

@@ -30,22 +30,36 @@ class Clash:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Two samples that collate_fn took in this order, and the leaves of the batch that it made of them."""
+
+    indices: tuple[Index, ...]
+    leaves: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Mixtures:
-    """What came of it: the first clash, how many `batches` of how many `kinds` of sample were tried, and the reads."""
+    """What came of it: the first clash, how many `batches` of how many `kinds` of sample were tried, and the reads.
+
+    `pairs` are the batches of two samples of different kinds.
+    """
 
     clash: Clash | None
     batches: int
     kinds: int
     reads: int
+    pairs: tuple[Pair, ...] = ()
 
 
 def kinds_of(samples: Sequence[SampleRecord]) -> tuple[Index, ...]:
-    """The index of a sample of each structure."""
+    """The index of a sample of each structure; those that differ in more than their shapes come first."""
+    forms: dict[object, Index] = {}
     kinds: dict[object, Index] = {}
     for sample in samples:
         if sample.index is not None:
+            forms.setdefault(sample.form, sample.index)
             kinds.setdefault(sample.structure, sample.index)
-    return tuple(list(kinds.values())[:MOST_KINDS])
+    return tuple(dict.fromkeys([*forms.values(), *kinds.values()]))[:MOST_KINDS]
 
 
 def run_mixtures(
@@ -57,7 +71,8 @@ def run_mixtures(
     trials = _Trials(handful, size)
     found = trials.smallest(single=single)
     clash = None if found is None else trials.clash(found)
-    return Mixtures(clash, len(trials.outcomes), len(kinds), handful.reads)
+    pairs = (Pair(tuple(kinds[place] for place in two), leaves) for two, leaves in trials.pairs.items())
+    return Mixtures(clash, len(trials.outcomes), len(kinds), handful.reads, tuple(pairs))
 
 
 class _Trials:
@@ -66,6 +81,7 @@ class _Trials:
     def __init__(self, handful: Handful, size: int) -> None:
         self.handful = handful
         self.outcomes: dict[tuple[int, ...], BaseException | None] = {}
+        self.pairs: dict[tuple[int, ...], tuple[Leaf, ...]] = {}
         self.places = range(len(handful.samples))
         self.size = size
         self.filled = not any(self.takes((place, place)) for place in self.places) and 2 < size <= LARGEST
@@ -80,8 +96,10 @@ class _Trials:
         """What collate_fn raises for these samples, if anything."""
         if positions not in self.outcomes:
             try:
-                self.handful.collate(positions)
+                batch = self.handful.collate(positions)
                 self.outcomes[positions] = None
+                if len(set(positions)) == len(positions) == 2:
+                    self.pairs[positions] = leaves_of(batch)
             except Refused as refused:
                 self.outcomes[positions] = refused.__cause__
         return self.outcomes[positions]

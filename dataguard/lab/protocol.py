@@ -10,26 +10,14 @@ from typing import Any
 import numpy as np
 
 from dataguard.incident import Incident
-from dataguard.lab.blackbox import BlackBox
-from dataguard.lab.incidents import incident_of
-from dataguard.lab.leaves import leaves_of
-from dataguard.lab.pins import PIN, pinned
-from dataguard.lab.records import Leaf, plain_index
+from dataguard.lab.reader import Answer, Reader
+from dataguard.lab.records import plain_index
 from dataguard.model import NotApplicable
 from dataguard.variants import Loader
 
 _SIZED = (list, tuple, dict, np.ndarray)  # a length of the user's own is code that may do anything
 NEAR = 16
 """How many samples at the beginning are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What `dataset[index]` gave: leaves, or the incident it raised."""
-
-    index: int
-    leaves: tuple[Leaf, ...] = ()
-    incident: Incident | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +39,27 @@ class Ends:
 
 
 def probe_ends(loader: Loader, folder: Path) -> Ends:
-    """Ask the loader's dataset at and beyond the ends of its range, with the global generators pinned.
+    """Ask the loader's dataset at and beyond the ends of its range, with every generator held still.
 
     Raises NotApplicable for a dataset without length or without integer indices.
     """
     dataset: Any = loader.dataset
-    length = _length(dataset)
-    _need_integers(loader)
-    reader = _Reader(dataset, BlackBox(folder / "blackbox"))
-    first = reader.get(0)
-    last = reader.get(length - 1)
-    beyond = tuple(reader.get(length + step) for step in (0, 1, 2))
+    length = length_of_indexed(dataset)
+    need_integers(loader)
+    reader = Reader(loader, folder)
+    first = reader.ask(0)
+    last = reader.ask(length - 1)
+    beyond = tuple(reader.ask(length + step) for step in (0, 1, 2))
     first_failing = None
     if last.incident and not first.incident and _means_out_of_range(last.incident, beyond):
         first_failing = _boundary(reader, length)
-        last = reader.get(first_failing)
-    inside = [first, *(reader.get(index) for index in _inside(dataset, length)), last]
-    return Ends(length, first_failing, last, tuple(inside), reader.get(0), beyond, reader.reads)
+        last = reader.ask(first_failing)
+    inside = [first, *(reader.ask(index) for index in _inside(dataset, length)), last]
+    return Ends(length, first_failing, last, tuple(inside), reader.ask(0), beyond, reader.reads)
 
 
-def _length(dataset: Any) -> int:
+def length_of_indexed(dataset: Any) -> int:
+    """The length of a map-style dataset. Raises NotApplicable where it has none, or too few samples."""
     try:
         length = len(dataset)
     except Exception as error:
@@ -80,7 +69,8 @@ def _length(dataset: Any) -> int:
     return int(length)
 
 
-def _need_integers(loader: Loader) -> None:
+def need_integers(loader: Loader) -> None:
+    """Raise NotApplicable for a loader whose indices are no integers."""
     sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     for entry in islice(iter(sampler), 1):
         index = entry[0] if isinstance(entry, list | tuple) and entry else entry
@@ -103,31 +93,13 @@ def _means_out_of_range(incident: Incident, beyond: tuple[Answer, ...]) -> bool:
     return lookup or same
 
 
-def _boundary(reader: _Reader, length: int) -> int:
+def _boundary(reader: Reader, length: int) -> int:
     """The smallest index from which on everything fails, by bisection."""
     good, bad = 0, length - 1
     while bad - good > 1:
         middle = (good + bad) // 2
-        if reader.get(middle).incident:
+        if reader.ask(middle).incident:
             bad = middle
         else:
             good = middle
     return bad
-
-
-class _Reader:
-    """Reads single samples, pinned, and counts them."""
-
-    def __init__(self, dataset: Any, box: BlackBox) -> None:
-        self.dataset = dataset
-        self.box = box
-        self.reads = 0
-
-    def get(self, index: int) -> Answer:
-        self.reads += 1
-        self.box.mark(None, "sample", index)
-        try:
-            with pinned(PIN):
-                return Answer(index, leaves_of(self.dataset[index]))
-        except Exception as error:  # noqa: BLE001 - any exception is an answer here
-            return Answer(index, incident=incident_of(error, "sample", index))

@@ -32,6 +32,8 @@ def plain_index(index: Any) -> Index:
         return None
 
 
+_ENTRY = re.compile(r".\[\d+\]")
+"""An entry of a list inside a sample."""
 _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
 
 
@@ -54,6 +56,12 @@ class Leaf:
     mask: bool = False
     shown: str | None = None
     device: str | None = None
+
+    @property
+    def type_name(self) -> str:
+        """The type of its values, such as float32; a number of Python's is named like what it becomes in a tensor."""
+        name = self.dtype or {"int": "int64", "float": "float64"}.get(self.kind, self.kind)
+        return "str" if name.lstrip("<>|=")[:1] in ("U", "S") else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,12 @@ class SampleRecord:
     def structure(self) -> tuple[tuple[object, ...], ...]:
         """What decides whether samples stack: the path, type, dtype and shape of every leaf."""
         return tuple((leaf.path, leaf.kind, leaf.dtype, leaf.shape) for leaf in self.leaves)
+
+    @property
+    def form(self) -> frozenset[tuple[str, str, int]]:
+        """The path, type and rank of every leaf; lists inside a sample may hold what they want."""
+        leaves = (leaf for leaf in self.leaves if not _ENTRY.search(leaf.path))
+        return frozenset((leaf.path, leaf.type_name, len(leaf.shape or ())) for leaf in leaves)
 
 
 @dataclass(frozen=True, slots=True)

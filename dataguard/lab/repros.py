@@ -38,6 +38,11 @@ class Repros:
         build = f"from dataguard.target import load; {imports}loader = {self._build_line}"
         return f'python -c "{build}; print({work})"'
 
+    def repro_reads(self, indices: Sequence[object]) -> str:
+        """A line that builds the loader again and reads these samples, one after the other."""
+        work = f"dataset = {self._build_line}.dataset; print([dataset[i] for i in {list(indices)!r}])"
+        return f'python -c "from dataguard.target import load; {work}"'
+
     @property
     def _build_line(self) -> str:
         return f"load({self.target.spelling!r}).build({self.facts.name!r})"

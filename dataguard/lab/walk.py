@@ -85,10 +85,10 @@ class Node:
         return nodes
 
 
-def walk(roots: Mapping[str, Any], wanted: Callable[[Any], object]) -> Iterator[Node]:
+def walk(roots: Mapping[str, Any], wanted: Callable[[Any], object], *, enter: bool = False) -> Iterator[Node]:
     """Every object that is wanted and can be reached, nearest first, each once.
 
-    What is wanted is not entered. No code of the user's runs, as long as `wanted` calls none.
+    What is wanted is not entered, unless asked for. No code of the user's runs, as long as `wanted` calls none.
     """
     seen: set[int] = set()
     made: list[object] = []  # held, so that no other object gets the same `id` meanwhile
@@ -101,7 +101,8 @@ def walk(roots: Mapping[str, Any], wanted: Callable[[Any], object]) -> Iterator[
         seen.add(id(node.value))
         if wanted(node.value):
             yield node
-            continue
+            if not enter:
+                continue
         children = _children(node.value)
         if not children and reducing > 0 and _is_opaque(type(node.value)):
             children = _reduced(node.value)

@@ -1,0 +1,168 @@
+"""The dataset of a loader, asked directly: the part of a lab for what an index means, and whether it stays so."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from dataguard.lab import missing, readings, spans, stored
+from dataguard.lab.attributes import find_changed
+from dataguard.lab.hashing import ordered_sets
+from dataguard.lab.listings import listed
+from dataguard.lab.missing import Source, Substitute, find_source, read_without
+from dataguard.lab.periods import hints_of
+from dataguard.lab.readings import Readings, Run
+from dataguard.lab.records import Index
+from dataguard.lab.reimports import Made, Places, build_anew, read_made
+from dataguard.lab.schedules import evenly
+from dataguard.lab.sources import is_own, made_at
+from dataguard.lab.spans import Spans, probe_spans
+from dataguard.lab.stored import Change
+from dataguard.lab.survey import requested
+from dataguard.model import Location, NotApplicable, Undecided
+from dataguard.variants import Loader
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+
+PROBES = 8
+"""Samples that are read in each order of files and of hashes."""
+
+
+class Direct:
+    """Observations of the dataset itself, each in a process of its own (map-style only)."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._begun: set[object] = set()
+
+    @property
+    def readings(self) -> Readings:
+        """A few samples read over and over, in two orders."""
+        self._need("readings", readings.READS)
+        return readings.observe(self._lab.build, self._lab.vary, self._known)
+
+    def again(self, number: int) -> Run:
+        """The first of the two runs, made once more for each number above 0."""
+        self._need(("again", number), readings.AGAIN)
+        return readings.again(self._lab.build, self._lab.vary, self._known, number)
+
+    @property
+    def spans(self) -> Spans:
+        """What indices mean: periods inside the range, what -1 is, and numbers of other types."""
+        if self._lab.ends.first_failing is not None:
+            raise NotApplicable("the dataset is shorter than it says: see DG301")
+        self._need("spans", spans.READS)
+        hints, build = hints_of(self._lab.epoch.samples), self._lab.build
+        found: Spans = self._lab.vary("spans", lambda folder: probe_spans(build(), folder, hints), lambda _, same: same)
+        return found
+
+    @property
+    def wraps(self) -> bool:
+        """Whether content was seen to repeat inside the range."""
+        try:
+            return any(period.where == "dataset" for period in self.spans.repeats)
+        except (NotApplicable, Undecided):
+            return False
+
+    def stored(self, index: Index) -> tuple[Change, ...]:
+        """What of its own content the dataset changes when a sample is read."""
+        first, _ = readings.chosen(self._known)
+        build = self._lab.build
+        changes: tuple[Change, ...] = self._lab.vary(
+            ("stored", index),
+            lambda folder: stored.find_changes(build(), folder, first, index),
+            lambda _, found: found or (),
+        )
+        return changes
+
+    def listed(self, *, turned: bool = False, again: bool = False) -> Made:
+        """What some indices mean when folders are listed by name, or backwards; sets have one order all the time."""
+        places: Places = {}
+        return self._made(
+            ("listed", turned, again), places, listed(places, turned=turned), ordered_sets({}, turned=False)
+        )
+
+    def hashed(self, *, turned: bool = False, again: bool = False) -> Made:
+        """What some indices mean when sets of texts have one order, or another."""
+        places: Places = {}
+        return self._made(("hashed", turned, again), places, ordered_sets(places, turned=turned))
+
+    @property
+    def source(self) -> Source:
+        """A sample that is made of a file of its own."""
+        self._need("source", missing.READS)
+        first, index, other = self._three
+        build = self._lab.build
+        source: Source = self._lab.vary(
+            "source", lambda folder: find_source(build(), folder, first, index, other), lambda _, found: found
+        )
+        return source
+
+    @property
+    def substitutes(self) -> tuple[Substitute, ...]:
+        """What comes out in its place when that file is missing, and when it is unreadable."""
+        path, build = self.source.path, self._lab.build
+        first, index, _ = self._three
+
+        found: tuple[Substitute, ...] = self._lab.vary(
+            "substitutes", lambda folder: read_without(build(), folder, first, index, path), lambda _, same: same
+        )
+        return found
+
+    @property
+    def _three(self) -> tuple[Index, Index, Index]:
+        known = self._probes
+        if len(known) < 3:
+            raise NotApplicable("too few samples can be asked for by an index")
+        return known[0], known[len(known) // 2], known[-1]
+
+    def _made(self, key: object, places: Places, *orders: AbstractContextManager[None]) -> Made:
+        self._need(key, PROBES)
+        indices = self._probes
+        made: Made = self._lab.vary(
+            key, lambda folder: read_made(self._build_anew, folder, indices, places, *orders), lambda _, same: same
+        )
+        return made
+
+    def _build_anew(self) -> Loader:
+        lab = self._lab
+        return build_anew(lab.target, lab.facts.name, lab.settings, requested(lab.settings))
+
+    @property
+    def _probes(self) -> tuple[Index, ...]:
+        """A few of the indices that the loader was seen to ask for."""
+        known = list(dict.fromkeys(index for index in self._known if index is not None))
+        if not known:
+            raise NotApplicable("no sample can be asked for by an index")
+        return tuple(evenly(known, PROBES))
+
+    @property
+    def changed(self) -> tuple[Location, ...]:
+        """The attributes of the dataset that reading a few samples changes."""
+        return find_changed(self._lab.build, self._lab.vary)
+
+    @property
+    def place(self) -> Location | None:
+        """Where the class of the dataset is defined."""
+        place: tuple[str, int] | None = self._lab.vary(
+            "place", lambda _: made_at(self._lab.build().dataset), lambda _, found: found
+        )
+        return Location(place[0], place[1], self._lab.facts.dataset) if place else None
+
+    @property
+    def own(self) -> bool:
+        """Whether the class of the dataset is the user's own, and none of a library."""
+        return bool(self._lab.vary("own", lambda _: is_own(self._lab.build().dataset), lambda _, found: found))
+
+    @property
+    def _known(self) -> tuple[Index, ...]:
+        """The indices that the loader was seen to ask for."""
+        return tuple(sample.index for sample in self._lab.epoch.samples)
+
+    def _need(self, key: object, reads: int) -> None:
+        """Raise NotApplicable for a stream, and Undecided where so many reads, not made before, take too long."""
+        self._lab.need_map("a stream has no indices that could be read again")
+        if key not in self._begun:
+            self._lab.afford(reads * self._lab.epoch.seconds_per_sample)
+        self._begun.add(key)

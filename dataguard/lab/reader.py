@@ -1,0 +1,96 @@
+"""Single samples, read directly as one of the loader's workers would, with every generator held still."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import _utils
+
+from dataguard.incident import Incident
+from dataguard.lab.blackbox import BlackBox
+from dataguard.lab.drive import announce_epoch
+from dataguard.lab.incidents import incident_of
+from dataguard.lab.leaves import leaves_of
+from dataguard.lab.passes import gate
+from dataguard.lab.pins import PIN
+from dataguard.lab.records import Index, Leaf, plain_index
+from dataguard.lab.stillness import Stillness
+from dataguard.variants import Loader
+
+DRAWS = 4
+"""How many states the generators can be put into before a sample is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What `dataset[index]` gave: leaves, or the incident it raised."""
+
+    index: Index
+    leaves: tuple[Leaf, ...] = ()
+    incident: Incident | None = None
+
+    @property
+    def digests(self) -> dict[str, bytes]:
+        """The content of every leaf, by its path."""
+        return {leaf.path: leaf.digest for leaf in self.leaves}
+
+    @property
+    def form(self) -> tuple[tuple[object, ...], ...]:
+        """The path, dtype and rank of every leaf."""
+        return tuple((leaf.path, leaf.dtype or leaf.kind, len(leaf.shape or ())) for leaf in self.leaves)
+
+
+class Reader:
+    """Reads samples of a loader's dataset in this, thrown-away, process, and counts them.
+
+    Where the loader has workers, this process becomes the first of them, the user's `worker_init_fn` included.
+    """
+
+    def __init__(self, loader: Loader, folder: Path) -> None:
+        self.dataset: Any = loader.dataset
+        self.reads = 0
+        self._box = BlackBox(folder / "blackbox")
+        self._roots = {"dataset": loader.dataset}
+        self._stillness = Stillness([[PIN + draw] for draw in range(DRAWS)])
+        announce_epoch(loader, 0)
+        if loader.num_workers:
+            _become_worker(loader, self._box)
+
+    def read(self, index: Any, draw: int = 0) -> Any:
+        """The sample itself, with every generator in the state of this number. What it raises is the user's."""
+        with gate("sample"), self._held(index, draw):
+            return self.dataset[index]
+
+    def ask(self, index: Any, draw: int = 0, dataset: Any = None) -> Answer:
+        """The same as plain data; an exception is an answer, too. `dataset` is one that the loader's own wraps."""
+        source = self.dataset if dataset is None else dataset
+        plain = plain_index(index)
+        try:
+            with self._held(index, draw):
+                return Answer(plain, leaves_of(source[index]))
+        except Exception as error:  # noqa: BLE001 - any exception is an answer here
+            return Answer(plain, incident=incident_of(error, "sample", plain))
+
+    @contextlib.contextmanager
+    def _held(self, index: Any, draw: int) -> Iterator[None]:
+        self.reads += 1
+        self._box.mark(None, "sample", index)
+        with self._stillness.held(draw, 0, self._roots):
+            yield
+
+
+def _become_worker(loader: Loader, box: BlackBox) -> None:
+    """What torch does at the start of worker 0, before its first sample."""
+    seed = torch.initial_seed()
+    dataset: Any = loader.dataset
+    details = {"id": 0, "num_workers": loader.num_workers, "seed": seed, "dataset": dataset}
+    _utils.worker._worker_info = _utils.worker.WorkerInfo(**details)
+    if loader.worker_init_fn is not None:
+        box.mark(None, "init")
+        with contextlib.suppress(Exception):  # it may need the worker that this is not; an epoch tells whether it fails
+            loader.worker_init_fn(0)

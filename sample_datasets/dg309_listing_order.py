@@ -1,0 +1,115 @@
+"""DG309 listing-order: what an index means depends on the order in which files are listed."""
+
+from __future__ import annotations
+
+import glob
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from sample_datasets._parts import PHOTOGRAPHS, Pictures
+
+ROOT = PHOTOGRAPHS[0].parents[1]
+CLASSES = ("cat", "coffee", "rocket")
+
+
+def content(path: str | Path) -> Tensor:
+    """The first bytes of a file, (64,) uint8."""
+    return torch.from_numpy(np.frombuffer(Path(path).read_bytes()[:4096], np.uint8)[-64:].copy())
+
+
+class Files(Dataset[tuple[Tensor, int]]):
+    """Files in folders that are named like their classes."""
+
+    def __init__(self, files: list[str], classes: list[str]) -> None:
+        self.files = files
+        self.classes = classes
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        path = Path(self.files[index])
+        return content(path), self.classes.index(path.parent.name)
+
+
+def bad() -> DataLoader[Any]:
+    """Files come as `glob` finds them."""
+    return DataLoader(Files(glob.glob(f"{ROOT}/*/*"), sorted(os.listdir(ROOT))), batch_size=4)
+
+
+def bad_classes() -> DataLoader[Any]:
+    """Files are sorted, but classes are numbered as `os.listdir` finds them."""
+    return DataLoader(Files(sorted(glob.glob(f"{ROOT}/*/*")), os.listdir(ROOT)), batch_size=4)
+
+
+def bad_walk() -> DataLoader[Any]:
+    """Files are gathered by `os.walk`."""
+    files = [f"{folder}/{name}" for folder, _, names in os.walk(ROOT) for name in names if not name.endswith("md")]
+    return DataLoader(Files(files, list(CLASSES)), batch_size=4, shuffle=True, num_workers=2)
+
+
+FOLDERS = [path.name for path in ROOT.iterdir() if path.is_dir()]
+
+
+class Numbered(Pictures):
+    """Pictures with the number of a folder beside each."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        return image, FOLDERS.index(sorted(FOLDERS)[label % len(FOLDERS)])
+
+
+def bad_import() -> DataLoader[Any]:
+    """Folders are listed when the module is imported."""
+    return DataLoader(Numbered(), batch_size=4)
+
+
+def good() -> DataLoader[Any]:
+    """Both are sorted."""
+    return DataLoader(Files(sorted(glob.glob(f"{ROOT}/*/*")), sorted(os.listdir(ROOT))), batch_size=4)
+
+
+def good_walk() -> DataLoader[Any]:
+    """What `os.walk` gathers is sorted at the end."""
+    files = [f"{folder}/{name}" for folder, _, names in os.walk(ROOT) for name in names if not name.endswith("md")]
+    return DataLoader(Files(sorted(files), list(CLASSES)), batch_size=4, shuffle=True)
+
+
+def good_shuffled() -> DataLoader[Any]:
+    """Sorted first, then shuffled by a seed."""
+    files = sorted(map(str, ROOT.rglob("*.jpg")))
+    random.Random(3).shuffle(files)
+    return DataLoader(Files(files, sorted(path.name for path in ROOT.iterdir())), batch_size=4)
+
+
+class ByName(Files):
+    """Files by name: however they are listed, a name means one file."""
+
+    def __init__(self) -> None:
+        super().__init__([], sorted(os.listdir(ROOT)))
+        self.known = {Path(path).name: path for path in glob.glob(f"{ROOT}/*/*")}
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def __getitem__(self, name: Any) -> tuple[Tensor, int]:
+        path = Path(self.known[name])
+        return content(path), self.classes.index(path.parent.name)
+
+
+def good_names() -> DataLoader[Any]:
+    """Indices are names, which mean the same whatever the order."""
+    dataset = ByName()
+    return DataLoader(dataset, batch_size=4, sampler=sorted(dataset.known))
+
+
+def good_counted() -> DataLoader[Any]:
+    """Folders are listed only to count what is in them."""
+    return DataLoader(Pictures(count=8 + 2 * len(os.listdir(ROOT))), batch_size=4)

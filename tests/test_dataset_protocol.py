@@ -1,0 +1,42 @@
+"""The checks of the dataset protocol on loaders that only look broken, on slow ones, and by the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dataguard.engine import scan
+from dataguard.model import Report, Status
+from dataguard.settings import Settings
+
+SELECT = ("DG0", "DG3")
+
+
+def told(report: Report, *statuses: Status) -> list[tuple[str, str]]:
+    """The loaders and codes of the results with these statuses."""
+    return [(result.loader, result.code) for result in report.results if result.status in statuses]
+
+
+def test_what_only_looks_broken_passes() -> None:
+    report = scan("tests.loaders.protocol:CLEAN", Settings(select=SELECT))
+    assert told(report, Status.FAILED, Status.BROKEN, Status.INCONCLUSIVE) == []
+
+
+def test_slow_samples_leave_verdicts_open() -> None:
+    report = scan("tests.loaders.protocol:slow", Settings(select=("DG306",), budget=12))
+    assert told(report, Status.INCONCLUSIVE) == [("slow", "DG306")]
+    assert "raise --budget" in (report.results[0].reason or "")
+
+
+@pytest.mark.parametrize(("contract", "failing"), [({}, ["DG303"]), ({"repeat": 2}, ["DG303"]), ({"repeat": 3}, [])])
+def test_a_repetition_may_be_declared(contract: Mapping[str, Any], failing: list[str]) -> None:
+    report = scan("sample_datasets.dg303_wrapped_index:bad", Settings(select=("DG303",), contract=contract))
+    assert [code for _, code in told(report, Status.FAILED)] == failing
+    assert not report.notes
+
+
+def test_a_stream_has_no_indices() -> None:
+    report = scan("tests.loaders.public:numbers_stream", Settings(select=("DG3",)))
+    assert {result.code for result in report.results if result.status is not Status.SKIPPED} == {"DG305"}

@@ -1,0 +1,48 @@
+"""Whether indices mean the same in two processes: answers as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dataguard.incident import Incident
+from dataguard.lab.reader import Answer
+from dataguard.lab.records import Leaf
+from dataguard.meanings import Moved, moved
+
+
+def answers(images: Sequence[object], labels: Sequence[object] = ()) -> list[Answer]:
+    return [
+        Answer(number, tuple(_leaf(path, value) for path, value in (("image", image), ("label", label))))
+        for number, (image, label) in enumerate(zip(images, labels or [0] * len(images), strict=True))
+    ]
+
+
+def _leaf(path: str, value: object) -> Leaf:
+    return Leaf(path, "int", None, None, repr(value).encode())
+
+
+@given(st.permutations(range(6)))
+def test_every_index_that_means_another_sample_is_counted(order: list[int]) -> None:
+    one, two = answers(range(6)), answers(order)
+    found = moved(one, two, lambda: one)
+    unlike = [number for number in range(6) if order[number] != number]
+    assert found == (Moved(unlike[0], ("image",), len(unlike), whole=True) if unlike else None)
+
+
+def test_labels_alone_may_move() -> None:
+    one = answers(range(4), [0, 0, 1, 1])
+    assert moved(one, answers(range(4), [1, 1, 0, 0]), lambda: one) == Moved(0, ("label",), 4, whole=False)
+
+
+def test_what_varies_anyway_says_nothing() -> None:
+    one = answers(range(4))
+    assert moved(one, answers([7, 8, 9, 6]), lambda: answers([9, 7, 6, 8])) is None
+
+
+def test_a_sample_that_cannot_be_read_says_nothing() -> None:
+    one = answers(range(3))
+    failed = [Answer(0, incident=Incident("sample", "OSError")), *one[1:]]
+    assert moved(one, failed, lambda: one) is None

@@ -1,0 +1,98 @@
+"""Which indices are asked for, and what is made of the answers: small datasets, read in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
+
+from dataguard.lab.leaves import leaves_of
+from dataguard.lab.periods import Hints, hints_of
+from dataguard.lab.records import SampleRecord
+from dataguard.lab.spans import Spans, probe_spans
+from dataguard.model import NotApplicable
+from sample_datasets._parts import picture
+
+
+class Items(Dataset[Any]):
+    """A dataset by a function of the index."""
+
+    def __init__(self, length: int, give: Callable[[int], Any], **state: Any) -> None:
+        self.length = length
+        self.give = give
+        self.__dict__.update(state)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> Any:
+        return self.give(range(self.length)[index])
+
+
+def spans(dataset: Dataset[Any], folder: Path, hints: Hints = Hints()) -> Spans:  # noqa: B008
+    return probe_spans(DataLoader(dataset), folder, hints)
+
+
+@settings(max_examples=20, deadline=None)
+@given(period=st.integers(4, 40), rest=st.integers(5, 60))
+def test_any_period_that_something_held_has_is_found(
+    period: int, rest: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    held = [picture(number) for number in range(period)]
+    dataset = Items(period + rest, lambda index: held[index % period], held=held)
+    (found,) = spans(dataset, tmp_path_factory.mktemp("spans")).repeats
+    assert period % found.period == 0 or found.period % period == 0
+    assert (found.where, found.length) == ("dataset", period + rest)
+
+
+def test_a_period_that_nothing_tells_is_found_by_the_samples_of_an_epoch(tmp_path: Path) -> None:
+    dataset = Items(101, lambda index: picture(index % 37))
+    assert spans(dataset, tmp_path).repeats == ()
+    samples = [
+        SampleRecord(None, 0, 0, 0, index, str(index), 0.0, leaves_of(dataset[index])) for index in range(0, 101, 2)
+    ]
+    hints = hints_of(samples)
+    assert hints.distances == (74,)
+    assert [period.period for period in spans(dataset, tmp_path, Hints((37,))).repeats] == [37]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_samples_that_differ_repeat_nothing(number: int, tmp_path: Path) -> None:
+    gives: list[Callable[[int], Any]] = [picture, lambda index: (picture(index), index % 4), lambda index: index % 4]
+    assert spans(Items(64, gives[number]), tmp_path).repeats == ()
+
+
+def test_torchs_own_wrappers_are_looked_into(tmp_path: Path) -> None:
+    wrapped = Items(60, lambda index: picture(index % 20))
+    plain = Items(60, picture)
+    assert [one.where for one in spans(Subset(wrapped, [3, 1, 4]), tmp_path).repeats] == ["dataset.dataset"]
+    assert [one.where for one in spans(ConcatDataset([plain, wrapped]), tmp_path).repeats] == ["dataset.datasets[1]"]
+    assert spans(ConcatDataset([plain] * 3), tmp_path).repeats == ()
+
+
+def test_numbers_of_the_datasets_own_explain_a_repetition(tmp_path: Path) -> None:
+    (times,) = spans(Items(60, lambda index: picture(index % 20), times=3), tmp_path).repeats
+    (length,) = spans(Items(60, lambda index: picture(index % 20)), tmp_path).repeats
+    assert (times.factor, length.factor, length.virtual) == ("times", None, "length")
+
+
+def test_a_label_that_takes_the_type_of_its_index_is_the_same(tmp_path: Path) -> None:
+    class Modulo(Dataset[Any]):
+        def __len__(self) -> int:
+            return 20
+
+        def __getitem__(self, index: int) -> Any:
+            return torch.full((2, 2), float(index) * 0.1), index % 4
+
+    assert not any(typed.unlike or typed.incident for typed in spans(Modulo(), tmp_path).typed)
+
+
+def test_one_sample_is_too_few(tmp_path: Path) -> None:
+    with pytest.raises(NotApplicable, match="1 sample"):
+        spans(Items(1, picture), tmp_path)
