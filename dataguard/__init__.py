@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dataguard import strategies
     from dataguard.agreed import Leaf, assert_contract
     from dataguard.model import Finding, Report, Severity, Status
     from dataguard.settings import Settings
@@ -28,6 +29,7 @@ __all__ = [
     "check_loader",
     "parametrize_with_checks",
     "scan",
+    "strategies",
     "use_target",
 ]
 
@@ -90,6 +92,8 @@ def _spellings(targets: Iterable[object]) -> tuple[str, ...]:
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name == "strategies":
+        return import_module("dataguard.strategies")
     raise AttributeError(f"module 'dataguard' has no attribute {name!r}")
 
 
