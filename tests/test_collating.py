@@ -237,6 +237,21 @@ def test_samples_too_large_to_be_copied_are_left_alone(tmp_path: Path) -> None:
         bench(tmp_path, dataset)
 
 
+@pytest.mark.parametrize(("turned", "wrong"), [(False, False), (True, True)])
+def test_groups_of_samples_are_recognised(tmp_path: Path, turned: bool, wrong: bool) -> None:
+    def in_groups(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+        images, labels = default_collate(samples)
+        return images.reshape(2, 3, 2, 2), (labels.reshape(3, 2).T if turned else labels.reshape(2, 3))
+
+    loader = DataLoader(
+        Items(lambda number: (torch.full((2, 2), number / 16), number)), batch_size=6, collate_fn=in_groups
+    )
+    found = run_bench(lambda: loader, tmp_path, (3, 1, 7, 5, 11, 9), ascending=True)
+    assert found is not None
+    assert {len(form.carried) for form in found.collation.forms.values()} == {2}
+    assert bool(mispaired(found.collation)) is wrong
+
+
 def test_sparse_rows_are_recognised(tmp_path: Path) -> None:
     def make(number: int) -> tuple[Tensor, int]:
         return torch.eye(16)[number].to_sparse(), number % 3
