@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from dataguard.lab.collating import Bench, run_bench
 from dataguard.lab.collations import Carried, Collation, Form
@@ -229,6 +230,25 @@ def test_writing_into_what_is_kept_is_seen_and_into_what_is_new_is_not(tmp_path:
 def test_a_dataset_that_changes_by_itself_is_not_blamed_on_collate(tmp_path: Path) -> None:
     reads = iter(range(10_000))
     assert bench(tmp_path, Items(lambda number: torch.tensor([next(reads)]))).collation.written == {}
+
+
+class Locks(IterableDataset[Any]):
+    """A stream of samples that cannot be copied."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([threading.Lock(), threading.Lock()])
+
+
+def test_samples_of_a_stream_that_cannot_be_copied_are_undecided(tmp_path: Path) -> None:
+    loader = DataLoader(Locks(), batch_size=2, collate_fn=list)
+    with pytest.raises(Undecided, match="cannot be copied"):
+        run_bench(lambda: loader, tmp_path, (None, None), ascending=True)
+
+
+def test_samples_that_cannot_be_copied_are_read_again(tmp_path: Path) -> None:
+    found = bench(tmp_path, Items(lambda number: (threading.Lock(), number)), lambda samples: [n for _, n in samples])
+    assert found.reads > 40
+    assert mispaired(found.collation) is None
 
 
 def test_samples_too_large_to_be_copied_are_left_alone(tmp_path: Path) -> None:
