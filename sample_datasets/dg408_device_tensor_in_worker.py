@@ -49,3 +49,25 @@ def good() -> DataLoader[Any]:
 def good_main_process() -> DataLoader[Any]:
     """Moved where the model is."""
     return DataLoader(Pictures(32), batch_size=8, collate_fn=move)
+
+
+class Batch:
+    """Pictures that know where they will go."""
+
+    def __init__(self, image: Tensor, label: Tensor) -> None:
+        self.image = image
+        self.label = label
+        self.device = torch.device(DEVICE)
+
+    def moved(self) -> Batch:
+        """On their device; the training loop asks for it."""
+        return Batch(self.image.to(self.device), self.label.to(self.device))
+
+
+def to_be_moved(samples: list[tuple[Tensor, int]]) -> Batch:
+    return Batch(*default_collate(samples))
+
+
+def good_moved_later() -> DataLoader[Any]:
+    """Workers only note the device."""
+    return DataLoader(Pictures(32), batch_size=8, num_workers=2, collate_fn=to_be_moved)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from dataguard.lab.collating import Bench, run_bench
 from dataguard.lab.collations import Carried, Collation, Form
@@ -231,10 +232,44 @@ def test_a_dataset_that_changes_by_itself_is_not_blamed_on_collate(tmp_path: Pat
     assert bench(tmp_path, Items(lambda number: torch.tensor([next(reads)]))).collation.written == {}
 
 
+class Locks(IterableDataset[Any]):
+    """A stream of samples that cannot be copied."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([threading.Lock(), threading.Lock()])
+
+
+def test_samples_of_a_stream_that_cannot_be_copied_are_undecided(tmp_path: Path) -> None:
+    loader = DataLoader(Locks(), batch_size=2, collate_fn=list)
+    with pytest.raises(Undecided, match="cannot be copied"):
+        run_bench(lambda: loader, tmp_path, (None, None), ascending=True)
+
+
+def test_samples_that_cannot_be_copied_are_read_again(tmp_path: Path) -> None:
+    found = bench(tmp_path, Items(lambda number: (threading.Lock(), number)), lambda samples: [n for _, n in samples])
+    assert found.reads > 40
+    assert mispaired(found.collation) is None
+
+
 def test_samples_too_large_to_be_copied_are_left_alone(tmp_path: Path) -> None:
     dataset = Items(lambda number: torch.empty(1).expand(100_000_000))
     with pytest.raises(Undecided, match="400 MB"):
         bench(tmp_path, dataset)
+
+
+@pytest.mark.parametrize(("turned", "wrong"), [(False, False), (True, True)])
+def test_groups_of_samples_are_recognised(tmp_path: Path, turned: bool, wrong: bool) -> None:
+    def in_groups(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+        images, labels = default_collate(samples)
+        return images.reshape(2, 3, 2, 2), (labels.reshape(3, 2).T if turned else labels.reshape(2, 3))
+
+    loader = DataLoader(
+        Items(lambda number: (torch.full((2, 2), number / 16), number)), batch_size=6, collate_fn=in_groups
+    )
+    found = run_bench(lambda: loader, tmp_path, (3, 1, 7, 5, 11, 9), ascending=True)
+    assert found is not None
+    assert {len(form.carried) for form in found.collation.forms.values()} == {2}
+    assert bool(mispaired(found.collation)) is wrong
 
 
 def test_sparse_rows_are_recognised(tmp_path: Path) -> None:

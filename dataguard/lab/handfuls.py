@@ -63,8 +63,8 @@ def _variety(samples: Sequence[SampleRecord]) -> int:
 
 
 def _varied_first(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
-    """The samples, each structure and content once, in an order in which the first few differ in structure."""
-    distinct = list({(sample.index, sample.digest): sample for sample in samples}.values())
+    """The samples, each index or content once, in an order in which the first few differ in structure."""
+    distinct = list({sample.digest if sample.index is None else sample.index: sample for sample in samples}.values())
     kinds = {sample.structure: number for number, sample in reversed(list(enumerate(distinct)))}
     heads = set(list(dict.fromkeys(kinds.values()))[:MOST])
     few = sorted(heads | set(islice((n for n in range(len(distinct)) if n not in heads), max(0, MOST - len(heads)))))
@@ -144,9 +144,9 @@ class Handful:
         """A copy of a sample, for collate_fn to do with as it likes; where it cannot be copied, it is read again."""
         try:
             return duplicate(self.samples[position])
-        except Exception:
+        except Exception as error:
             if self.is_stream:
-                raise
+                raise Undecided(f"samples of the stream cannot be copied: {type(error).__name__}: {error}") from error
             return self.read(self.indices[position])
 
     def collate(self, positions: Sequence[int], seed: int = 0) -> Any:

@@ -69,7 +69,7 @@ def sample_contents(sample: Any) -> dict[str, Content]:
 
 
 def columns(batch: Any, count: int) -> Iterator[Column]:
-    """Every way to cut a batch into rows; other axes than the first only where they are `count` long."""
+    """Every way to cut a batch into rows; along other axes than the first only where that gives `count` of them."""
     found: dict[str, dict[int, Any]] = defaultdict(dict)
     made = 0
     for path, leaf in walk(batch, whole=(PackedSequence,)):
@@ -106,6 +106,8 @@ def _cut(path: str, leaf: Any, count: int) -> Iterator[Column]:
         return
     if content.shape[0] <= most:
         yield Column(path, tuple(content.unbind(0)), 0)
+    if content.ndim > 1 and content.shape[0] < count == content.shape[0] * content.shape[1]:
+        yield Column(f"{path} along axes 0 and 1", tuple(content.flatten(0, 1).unbind(0)), 0)
     for axis in dict.fromkeys((1, content.ndim - 1)):
         if 0 < axis < content.ndim and content.shape[axis] == count:
             yield Column(f"{path} along axis {axis}", tuple(content.unbind(axis)), axis)
