@@ -11,8 +11,6 @@ from dataguard.engine import scan
 from dataguard.model import Report, Status
 from dataguard.settings import Settings
 
-SELECT = ("DG0", "DG3")
-
 
 def told(report: Report, *statuses: Status) -> list[tuple[str, str]]:
     """The loaders and codes of the results with these statuses."""
@@ -20,7 +18,7 @@ def told(report: Report, *statuses: Status) -> list[tuple[str, str]]:
 
 
 def test_what_only_looks_broken_passes() -> None:
-    report = scan("tests.loaders.protocol:CLEAN", Settings(select=SELECT))
+    report = scan("tests.loaders.protocol:CLEAN", Settings(select=("DG3",)))
     assert told(report, Status.FAILED, Status.BROKEN, Status.INCONCLUSIVE) == []
 
 

@@ -330,7 +330,7 @@ def test_one_test_for_each_check_and_loader_in_a_stable_order(named: pytest.Pyte
         (["-m", "dataguard"], EVERY),
         (["-m", "not dataguard"], ["test_own.py::test_sum", "test_own.py::test_product"]),
         (["--deselect", "dataguard"], ["test_own.py::test_sum", "test_own.py::test_product"]),
-        (["--dataguard-select", "DG3", "--dataguard-ignore", "DG302", "-m", "dataguard", "-k", "val"],
+        (["--dataguard-select", "DG301,DG302", "--dataguard-ignore", "DG302", "-m", "dataguard", "-k", "val"],
          ["DG301-overlong-len[val]"]),
         (["dataguard::DG101-cloned-worker-rng[train]"], ["DG101-cloned-worker-rng[train]"]),
         (["dataguard::DG101-cloned-worker-rng"], ["DG101-cloned-worker-rng[train]", "DG101-cloned-worker-rng[val]"]),

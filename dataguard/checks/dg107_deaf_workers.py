@@ -63,7 +63,7 @@ def _losses(lab: Lab) -> Iterator[Finding]:
         raise Undecided(f"{next(iter(said.values()))}: its source is changed in place, or a state lost")
     labels = {f"sample{leaf}" for leaf in shifts(lab)} if certain and facts.kind == "map" else {}
     certain = [leaf for leaf in certain if leaf not in labels]  # those are wrong in one process as well: see DG306
-    leaves = [leaf for leaf in certain if leaf.startswith("sample")] or certain
+    leaves = [leaf for leaf in certain if leaf.startswith("sample")] or ([] if labels else certain)
     if leaves:
         evidence = {"leaves": leaves, "changed by reading": [place.what for place in changed]}
         held = {"generators": "all that were found were held still", "persistent_workers": facts.persistent}

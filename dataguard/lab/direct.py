@@ -67,7 +67,7 @@ class Direct:
 
     def stored(self, index: Index) -> tuple[Change, ...]:
         """What of its own content the dataset changes when a sample is read."""
-        first, _ = readings.chosen(self._known)
+        first, _, _ = readings.chosen(self._known)
         build = self._lab.build
         changes: tuple[Change, ...] = self._lab.vary(
             ("stored", index),
@@ -101,12 +101,17 @@ class Direct:
 
     @property
     def substitutes(self) -> tuple[Substitute, ...]:
-        """What comes out in its place when that file is missing, and when it is unreadable."""
+        """What comes out in its place when that file is missing, and when it holds what cannot be decoded."""
+        missed, one, two = (self._without(content) for content in (None, *missing.GARBAGE))
+        return (missed, one) if one.answer.digests == two.answer.digests else (missed,)
+
+    def _without(self, content: bytes | None) -> Substitute:
         path, build = self.source.path, self._lab.build
         first, index, _ = self._three
-
-        found: tuple[Substitute, ...] = self._lab.vary(
-            "substitutes", lambda folder: read_without(build(), folder, first, index, path), lambda _, same: same
+        found: Substitute = self._lab.vary(
+            ("without", content),
+            lambda folder: read_without(build(), folder, first, index, path, content),
+            lambda _, same: same,
         )
         return found
 

@@ -64,11 +64,46 @@ class _Rewriter(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         """The module's code with every set replaced; nothing is read from, or written to, a cache."""
         path = self.get_filename(fullname)
-        tree = ast.fix_missing_locations(_Sets().visit(ast.parse(self.get_data(path), path)))
+        tree = ast.parse(self.get_data(path), path)
+        tree = ast.fix_missing_locations(_Sets(_bound(tree)).visit(tree))
         return compile(tree, path, "exec", dont_inherit=True)
 
 
+def _bound(tree: ast.AST) -> set[str]:
+    """The names that a module gives a meaning of its own to, somewhere."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+    return found
+
+
 class _Sets(ast.NodeTransformer):
+    """Replaces sets, and the names that are not `bound` to something else; annotations stay as they are."""
+
+    def __init__(self, bound: set[str]) -> None:
+        self._names = {name: other for name, other in _NAMES.items() if name not in bound}
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is not None:
+            node.value = self.visit(node.value)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        returned, node.returns = node.returns, None
+        self.generic_visit(node)
+        node.returns = returned
+        return node
+
     def visit_Set(self, node: ast.Set) -> ast.AST:
         self.generic_visit(node)
         return ast.copy_location(_call(ast.List(node.elts, ast.Load())), node)
@@ -78,8 +113,8 @@ class _Sets(ast.NodeTransformer):
         return ast.copy_location(_call(ast.ListComp(node.elt, node.generators)), node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        if isinstance(node.ctx, ast.Load) and node.id in _NAMES:
-            return ast.copy_location(ast.Name(_NAMES[node.id], ast.Load()), node)
+        if isinstance(node.ctx, ast.Load) and node.id in self._names:
+            return ast.copy_location(ast.Name(self._names[node.id], ast.Load()), node)
         return node
 
 
@@ -107,10 +142,11 @@ def _turned_hash(value: Any) -> int:
 
 
 class _Alike(type):
-    """A class whose instances are those of the built-in one."""
+    """A class whose instances are those of the built-in one; not so the classes that the user derives from it."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls.__mro__[1])
+        own = cls.__module__ == __name__
+        return isinstance(instance, cls.__mro__[1]) if own else super().__instancecheck__(instance)
 
 
 class TurnedSet(set, metaclass=_Alike):  # type: ignore[type-arg]

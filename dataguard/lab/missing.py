@@ -70,21 +70,16 @@ def find_source(loader: Loader, folder: Path, first: Index, index: Index, other:
     return Source(max(files, key=lambda path: Path(path).stat().st_size), whole, reader.ask(index))
 
 
-def read_without(loader: Loader, folder: Path, first: Index, index: Index, path: str) -> tuple[Substitute, ...]:
-    """Read the sample while its file cannot be opened, and while it holds what cannot be decoded."""
+def read_without(
+    loader: Loader, folder: Path, first: Index, index: Index, path: str, content: bytes | None
+) -> Substitute:
+    """Read the sample while its file cannot be opened, or holds this content."""
     reader = Reader(loader, folder)
     reader.ask(first)
-    missing = _without(reader, index, path, None)
-    spoilt = []
-    for number, content in enumerate(GARBAGE):
-        garbage = folder / f"garbage{number}"
+    garbage = None
+    if content is not None:
+        garbage = folder / "garbage"
         garbage.write_bytes(content)
-        spoilt.append(_without(reader, index, path, garbage))
-    one, two = spoilt
-    return (missing, one) if one.answer.digests == two.answer.digests else (missing,)
-
-
-def _without(reader: Reader, index: Index, path: str, garbage: Path | None) -> Substitute:
     instead: dict[str, None] = {}
 
     def fails(opened: str) -> bool:

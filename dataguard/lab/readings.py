@@ -72,28 +72,28 @@ class Readings:
 
 def observe(build: Callable[..., Loader], vary: Vary, known: Sequence[Index]) -> Readings:
     """Read some of the `known` indices."""
-    first, items = chosen(known)
+    _, last, items = chosen(known)
     forward = again(build, vary, known, 0)
     turned: Run = vary(
-        "readings turned", partial(run_passes, build, first, items, DRAWS[:TURNED], turn=True), lambda _, run: run
+        "readings turned", partial(run_passes, build, last, items, DRAWS[:TURNED], turn=True), lambda _, run: run
     )
     return Readings(items, forward, turned)
 
 
 def again(build: Callable[..., Loader], vary: Vary, known: Sequence[Index], number: int) -> Run:
     """The run in the first order, made once more for each number."""
-    first, items = chosen(known)
+    first, _, items = chosen(known)
     run: Run = vary(("readings", number), partial(run_passes, build, first, items, DRAWS), lambda _, run: run)
     return run
 
 
-def chosen(known: Sequence[Index]) -> tuple[Index, tuple[Index, ...]]:
-    """An index that is read first, to wake up what is made late, and those that are compared."""
+def chosen(known: Sequence[Index]) -> tuple[Index, Index, tuple[Index, ...]]:
+    """Two indices, one to be read first in each run, to wake up what is made late, and those that are compared."""
     indices = list(dict.fromkeys(index for index in known if index is not None))
     if len(indices) < FEWEST:
         raise NotApplicable(f"{len(indices)} samples can be asked for by an index: too few to compare")
-    picked = evenly(indices, ITEMS + 1)
-    return picked[0], tuple(picked[1:] if len(picked) > FEWEST else picked)
+    picked = evenly(indices, ITEMS + 2)
+    return picked[0], picked[-1], tuple(picked[1:-1] if len(picked) > FEWEST + 1 else picked)
 
 
 def run_passes(
