@@ -84,6 +84,7 @@ FAMILIES = {
         8,
     ),
     "family 2, a stream on 2 ranks of 2 workers": ("tests.bench.loaders:stream_on_ranks --select DG2 --ranks 2", 8),
+    "families 3 and 4, 10,000 cheap samples": ("tests.bench.loaders:cheap_train --select DG3,DG4", 3),
     "family 2 on 4 ranks": ("tests.bench.loaders:stream_on_ranks --select DG2 --ranks 4", 15),
 }
 """What to scan, and the bar in seconds."""

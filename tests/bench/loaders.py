@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 
 def folder_of_jpegs(copies: int = 1) -> DataLoader[Any]:
@@ -62,3 +62,21 @@ def write_jpegs(folder: Path, count: int = 1000, size: tuple[int, int] = (500, 3
         path = folder / f"class{number % 2}" / f"{number:05}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray((across + noise).astype(np.uint8)).save(path, quality=90)
+
+
+class Cheap(Dataset[tuple[torch.Tensor, int]]):
+    """Ten thousand samples that take no time, with numbers of their own."""
+
+    def __init__(self) -> None:
+        self.numbers = torch.rand(10_000, 16)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.numbers[index], index % 10
+
+
+def cheap_train() -> DataLoader[Any]:
+    """A training loader over them."""
+    return DataLoader(Cheap(), batch_size=32, shuffle=True, num_workers=2)
