@@ -102,7 +102,7 @@ def test_every_structure_is_entered(name: str) -> None:
         ([1] * 30, [2] * 30),
         (Image.new("L", (2, 2), 1), Image.new("L", (2, 2), 2)),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_different_contents_have_different_digests(one: Any, two: Any) -> None:
     assert leaves_of(one)[0].digest != leaves_of(two)[0].digest
