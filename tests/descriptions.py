@@ -51,7 +51,7 @@ def descriptions(draw: st.DrawFn, methods: Sequence[str] = ("fork",)) -> Descrip
     values = ("real",) if mix == "gate" else ("real", "real", "few", "coin", "rare")
     count = 2 if mix == "gate" else draw(st.sampled_from((1, 2)))
     chosen = tuple(draw(sources(stream, method != "fork", places, values)) for _ in range(count))
-    assume(mix != "gate" or chosen[0].origin != "frozen")  # such a coin falls on one side for ever
+    assume(mix != "gate" or chosen[0].origin not in ("frozen", "counter"))  # their coin falls on one side for ever
     return Description(
         sources=chosen,
         mix=mix if count == 2 else "apart",
