@@ -30,6 +30,16 @@ def bad() -> DataLoader[Any]:
     return DataLoader(Buffered(), batch_size=1)
 
 
+def bad_batched() -> DataLoader[Any]:
+    """The same in batches: all samples of one are its last."""
+    return DataLoader(Buffered(), batch_size=4, num_workers=2)
+
+
+def bad_shuffled() -> DataLoader[Any]:
+    """The same in the main process, shuffled."""
+    return DataLoader(Buffered(), batch_size=4, shuffle=True)
+
+
 class OneDict(Pictures):
     """Samples in one dict, whose entries are replaced."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dataguard.incident import LoaderFailed
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
 from dataguard.pairing import mispaired, misread, missing
 
@@ -37,6 +38,8 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
     lasting = not facts.num_workers or facts.persistent or facts.spawns
     found = list(_lost(collation)) or list(_apart(collation))
     found += [*_changed(collation), *(_written(collation) if lasting else ())]
+    if found and _is_aliased(lab):
+        raise NotApplicable("samples lie in one buffer, whatever is made of them: see DG308")
     for message, evidence in found:
         order = None if None in collation.indices else list(collation.shown)
         yield Finding(message, known({**evidence, "samples put together": order}), repro=repro)
@@ -51,6 +54,13 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
         raise Undecided("nothing in the batch is recognised: its samples are mixed, made anew, or all alike")
     looked = {"samples": count, "batches": len(collation.forms), "leaves": len(leaves), "reads": bench.reads}
     return Looked(looked, _HARMLESS if collation.written and not lasting else None)
+
+
+def _is_aliased(lab: Lab) -> bool:
+    try:
+        return bool(lab.dataset.readings.forward.overwritten)
+    except (LoaderFailed, NotApplicable, Undecided):
+        return False
 
 
 def _name(collation: Collation, sample: int) -> str:
