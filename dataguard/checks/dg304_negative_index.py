@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.drifts import unsteady
+from dataguard.drifts import is_input, unsteady
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
 
 if TYPE_CHECKING:
@@ -30,9 +30,11 @@ def dg304_negative_index(lab: Lab) -> Judgement:
     note = None
     unlike = [leaf for leaf in spans.unlike if leaf not in unsteady(lab)]
     if unlike:
+        # A label that is worked out from the number of the sample is no other sample.
+        whole = any(is_input(leaf, [last]) for leaf in unlike)
         twins = [one.index for one in ends.inside if not one.incident and one.digests == negative.digests]
         alike = [leaf.shape for leaf in last.leaves] == [leaf.shape for leaf in negative.leaves]
-        if twins or (alike and spans.far.incident is not None and not spans.seeded):
+        if whole and (twins or (alike and spans.far.incident is not None and not spans.seeded)):
             yield Finding(
                 message=f"dataset[-1] is {f'dataset[{twins[0]}]' if twins else 'another sample'}, "
                 f"and not dataset[{ends.length - 1}]",
@@ -40,6 +42,8 @@ def dg304_negative_index(lab: Lab) -> Judgement:
                 at=lab.dataset.place,
                 repro=lab.repro_reads([-1, ends.length - 1]),
             )
+        elif not whole:
+            note = f"dataset[-1] is the last sample, but for sample{unlike[0]}, which follows from the index itself"
         elif alike:
             note = "dataset[-1] is a sample that no index of the range has: its number decides what is drawn or made"
         else:
