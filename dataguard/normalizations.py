@@ -23,6 +23,13 @@ class Statistics:
     mean: Numbers
     std: Numbers
 
+    def of(self, channels: int, *, turned: bool) -> list[tuple[float, float]]:
+        """Mean and standard deviation of so many channels, blue first if `turned`; none where they do not fit."""
+        numbers = list(zip(self.mean, self.std, strict=True))
+        if len(set(numbers)) == 1:
+            return numbers[:1] * channels
+        return (numbers[::-1] if turned else numbers) if channels == len(numbers) else []
+
     @property
     def symmetric(self) -> bool:
         """Whether the order of channels makes no difference to them."""
@@ -110,11 +117,11 @@ def read(gains: Sequence[float], offsets: Sequence[float], statistics: Sequence[
 def _factor(
     gains: Sequence[float], offsets: Sequence[float], one: Statistics, times: int, *, turned: bool
 ) -> float | None:
-    if len(gains) != len(one.mean) or min(gains) <= 0:
+    numbers = one.of(len(gains), turned=turned)
+    if not numbers or min(gains) <= 0:
         return None
-    step = -1 if turned else 1
     factors = []
-    for gain, offset, mean, std in zip(gains, offsets, one.mean[::step], one.std[::step], strict=True):
+    for gain, offset, (mean, std) in zip(gains, offsets, numbers, strict=True):
         expected = -sum(mean / std**power for power in range(1, times + 1))
         if not isclose(offset, expected, rel_tol=1e-3, abs_tol=1e-4):
             return None
@@ -129,6 +136,39 @@ def declared(contract: Mapping[str, Any]) -> Statistics | None:
         return None if given is None else KNOWN[given]
     mean, std = tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
     return (_of_255 if max(mean) > 1 else Statistics)("declared", mean, std)
+
+
+def own_slip(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
+    """What is wrong with the scale where statistics are the user's own: they make sense 255 times larger or smaller."""
+    mean, std = recovered(gains, offsets)
+    if all(0.02 < 255 * one < 1 for one in (*mean, *std)):
+        return FACTORS[255.0]
+    if all(2 < one < 255 for one in (*mean, *std)):
+        return FACTORS[1 / 255]
+    return None
+
+
+def mixed_scales(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
+    """Which of mean and standard deviation is meant for other values than its partner, if one is."""
+    mean, std = recovered(gains, offsets)
+    if min(mean) > 2 and max(std) < 2:
+        return "the mean is meant for values from 0 to 255, the standard deviation for values from 0 to 1"
+    if min(mean) > 0.25 / 255 and max(mean) < 1 / 255 and min(std) > 10 / 255:
+        return "the mean is meant for values from 0 to 1, the standard deviation for values from 0 to 255"
+    return None
+
+
+def near_miss(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Statistics, float, float] | None:
+    """Known statistics of which all numbers but one were applied, that one, and what stands in its place."""
+    applied = [number for part in recovered(gains, offsets) for number in part]
+    for one in KNOWN.values():
+        meant = [*one.mean, *one.std]
+        if len(applied) != len(meant) or one.symmetric or max(one.std) < 0.01:
+            continue
+        off = [pair for pair in zip(meant, applied, strict=True) if abs(pair[0] - pair[1]) > 2e-4]
+        if len(off) == 1 and abs(off[0][0] - off[0][1]) > 1e-3:
+            return one, *off[0]
+    return None
 
 
 def shown(numbers: Sequence[float]) -> list[float]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dataguard.engine import scan
 from dataguard.lab.charts import BLACK, CHARTS, Shot, fit, follows, shoot
+from dataguard.lab.colour import Colours, run_charts
 from dataguard.lab.decoders import RGB
+from dataguard.lab.isolation import isolated
 from dataguard.model import Status
 from dataguard.normalizations import KNOWN, declared, plain_factor, read, recovered, slip_of
 from dataguard.settings import Settings
+from tests.loaders import coloured
 
 IMAGENET = KNOWN["imagenet"]
 
@@ -137,3 +142,60 @@ def test_statistics_of_each_image_are_no_colour() -> None:
 def test_the_contract_says_which_order_is_meant(face: str, contract: dict[str, str], status: Status) -> None:
     settings = Settings(select=("DG505",), contract=contract)
     assert scan(f"sample_datasets.dg505_swapped_channels:{face}", settings).results[0].status is status
+
+
+def charts(name: str, tmp_path: Path) -> Colours:
+    """What is measured of a loader, in this process."""
+    indices = () if name == "stream" else tuple(range(12))
+    return run_charts(getattr(coloured, name), tmp_path, indices, batched=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "decoded"),
+    [
+        ("v1", "RGB", True),
+        ("v2_tensors", "RGB", True),
+        ("albumentations", "RGB", True),
+        ("by_hand", "BGR", True),
+        ("stream", "RGB", True),
+        ("in_memory", "RGB", False),
+        ("wrapped", "RGB", False),
+        ("cached", "RGB", True),
+    ],
+)
+def test_statistics_are_recovered(name: str, order: str, decoded: bool, tmp_path: Path) -> None:
+    outcome = isolated(lambda: charts(name, tmp_path), tmp_path, timeout=60, allowed=120)
+    assert outcome.decoded is decoded
+    (one,) = outcome.fits
+    step = -1 if order == "BGR" else 1
+    mean, std = recovered(one.gains, one.offsets)
+    assert one.order == order
+    assert mean == pytest.approx(IMAGENET.mean[::step], abs=1e-4)
+    assert std == pytest.approx(IMAGENET.std[::step], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("loader", "contract", "failing"),
+    [
+        ("tests.loaders.coloured:raw_floats", {"value_range": [0, 1]}, ["DG506"]),
+        ("tests.loaders.coloured:raw_floats", {"value_range": [0, 255]}, []),
+        ("tests.loaders.coloured:raw_floats", {"normalization": "imagenet"}, ["DG507"]),
+        ("tests.loaders.coloured:in_memory", {"normalization": "imagenet"}, []),
+        ("tests.loaders.coloured:in_memory", {"normalization": "clip"}, ["DG507"]),
+        ("tests.loaders.coloured:by_hand", {"normalization": "imagenet", "channels": "BGR"}, []),
+        ("sample_datasets.dg506_wrong_scale:bad", {"normalization": "imagenet"}, ["DG506"]),
+        ("sample_datasets.dg507_wrong_normalization:bad", {"normalization": "imagenet"}, ["DG507"]),
+        ("sample_datasets.dg507_wrong_normalization:bad_turned", {"normalization": "imagenet"}, ["DG507"]),
+        ("sample_datasets.dg505_swapped_channels:bad", {"normalization": "imagenet"}, ["DG505"]),
+    ],
+)
+def test_the_contract_says_what_is_meant(loader: str, contract: dict[str, Any], failing: list[str]) -> None:
+    report = scan(loader, Settings(select=("DG505", "DG506", "DG507"), contract=contract))
+    assert [result.code for result in report.results if result.status is Status.FAILED] == failing
+    assert not report.count(Status.BROKEN)
+
+
+def test_palettes_and_raw_floats_are_not_judged() -> None:
+    for name, status in (("raw_floats", Status.INCONCLUSIVE), ("palettes", Status.SKIPPED)):
+        report = scan(f"tests.loaders.coloured:{name}", Settings(select=("DG506",)))
+        assert report.results[0].status is status, report.results[0]

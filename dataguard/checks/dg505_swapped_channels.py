@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
-from dataguard.normalizations import KNOWN, declared, plain_factor, read, recovered, shown
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.normalizations import KNOWN, declared, plain_factor, read
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -32,23 +32,12 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
         raise NotApplicable("no image leaf has three channels")
     swapped = {fit: why for fit in images for why in [_why(lab, fit)] if why}
     for fit, why in list(swapped.items())[:1]:
-        mean, std = recovered(fit.gains, fit.offsets)
         yield Finding(
             message=f"{colours.root}{fit.path} holds {fit.order} and not {why}: pure red, green and blue in place of "
             f"what {colours.source} decodes come out so",
-            evidence=known(
-                {
-                    "leaves": [f"{colours.root}{one.path}" for one in swapped],
-                    "order": fit.order,
-                    "decoder": colours.source,
-                    "mean": shown(mean) if any(mean) else None,
-                    "std": shown(std),
-                    "charts": colours.charts,
-                    "fit error": float(f"{fit.residual:.2g}"),
-                }
-            ),
+            evidence={"leaves": [f"{colours.root}{one.path}" for one in swapped], **colours.evidence(fit)},
             at=lab.dataset.place,
-            repro=None if colours.collated or colours.index is None else lab.repro(f".dataset[{colours.index!r}]"),
+            repro=colours.expression and lab.repro(colours.expression),
         )
     if not swapped:
         _need_clear(lab, images)

@@ -26,6 +26,8 @@ _SHARE = 0.04
 """The share of an image that a colour covers at least, to count as one of its colours."""
 _EXACT = 1e-4
 """How far apart two draws may be, as a share of the range from black to white, to count as one value."""
+_AGREEING = 3
+"""How many draws come out at the end of the range at least, for it to be one."""
 _LINEAR = 0.02
 """How far the middle may lie from where black and white put it: 8 bits round, twice in some pipelines."""
 _CLEAR = 0.6
@@ -51,6 +53,11 @@ class Fit:
     offsets: tuple[float, ...]
     residual: float
     exact: bool
+
+    @property
+    def white(self) -> tuple[float, ...]:
+        """What each channel of white is."""
+        return tuple(offset + 255 * gain for gain, offset in zip(self.gains, self.offsets, strict=True))
 
     @property
     def is_float(self) -> bool:
@@ -136,13 +143,14 @@ def fit(shots: Sequence[Shot], path: str) -> Fit | None:
     sign = np.sign(np.median(white, axis=0) - np.median(black, axis=0))
     low, high = (black * sign).min(axis=0) * sign, (white * sign).max(axis=0) * sign
     span = high - low
-    if (np.abs(span) < 1e-12).any() or not _agree(black, low, span) or not _agree(white, high, span):
+    if (np.abs(span) < 1e-12).any():
         return None
     gains = span / 255
     off = np.abs(middle - (low + gains * 128)) / np.abs(span)
     spread = max(float(np.ptp(draws / span, axis=0).max()) for draws in (black, white, middle))
     exact = spread <= _EXACT
-    if exact and float(off.max()) > _LINEAR:
+    settled = float(off.max()) <= _LINEAR if exact else _agree(black, low, span) and _agree(white, high, span)
+    if not settled:
         return None
     order = _order(values, low, span)
     numbers = ([float(one) for one in part] for part in (gains, low))
@@ -151,9 +159,9 @@ def fit(shots: Sequence[Shot], path: str) -> Fit | None:
 
 
 def _agree(draws: np.ndarray, extreme: np.ndarray, span: np.ndarray) -> bool:
-    """Whether two draws or more come out at the extreme, where jitter is cut off: a single one may lie short of it."""
+    """Whether several draws come out at the extreme, where jitter is cut off: a single one may lie short of it."""
     close = (np.abs(draws - extreme) <= _EXACT * np.abs(span)).all(axis=1)
-    return int(close.sum()) >= 2
+    return int(close.sum()) >= _AGREEING
 
 
 def _order(values: Sequence[tuple[RGB, np.ndarray]], low: np.ndarray, span: np.ndarray) -> str | None:

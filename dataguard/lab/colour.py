@@ -21,7 +21,8 @@ from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
 from dataguard.lab.schedules import evenly
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import NotApplicable, Undecided, known
+from dataguard.normalizations import recovered, shown
 from dataguard.variants import Loader
 
 if TYPE_CHECKING:
@@ -58,6 +59,26 @@ class Colours:
         """What the paths of leaves begin with."""
         return "batch" if self.collated else "sample"
 
+    def evidence(self, fit: Fit) -> dict[str, object]:
+        """What was measured of a leaf, for a finding."""
+        mean, std = recovered(fit.gains, fit.offsets)
+        return known(
+            {
+                "painted": self.source,
+                "order": fit.order,
+                "mean": shown(mean),
+                "std": shown(std),
+                "black and white": [shown(fit.offsets), shown(fit.white)],
+                "charts": self.charts,
+                "fit error": float(f"{fit.residual:.2g}"),
+            }
+        )
+
+    @property
+    def expression(self) -> str | None:
+        """What to evaluate of a loader to see a sample again."""
+        return None if self.collated or self.index is None else f".dataset[{self.index!r}]"
+
     @property
     def exercised(self) -> dict[str, int]:
         """How much was looked at."""
@@ -79,10 +100,10 @@ class Colour:
         """
         lab = self._lab
         lab.afford(READS * lab.epoch.seconds_per_sample)
-        known = list(dict.fromkeys(one.index for one in lab.epoch.samples if one.index is not None))
-        if lab.facts.kind == "map" and not known:
+        seen = list(dict.fromkeys(one.index for one in lab.epoch.samples if one.index is not None))
+        if lab.facts.kind == "map" and not seen:
             raise NotApplicable("no sample can be asked for by an index")
-        indices, batched = tuple(evenly(known, ITEMS)), lab.facts.batched
+        indices, batched = tuple(evenly(seen, ITEMS)), lab.facts.batched
         found: Colours = lab.vary(
             "colours",
             lambda folder: run_charts(lab.build, folder, indices, batched=batched),
