@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 
 from dataguard.engine import scan
 from dataguard.lab.charts import BLACK, CHARTS, Shot, fit, follows, shoot
 from dataguard.lab.colour import Colours, run_charts
-from dataguard.lab.decoders import RGB
+from dataguard.lab.decoders import RGB, Painter
 from dataguard.lab.isolation import isolated
 from dataguard.model import Status
 from dataguard.normalizations import KNOWN, declared, plain_factor, read, recovered, slip_of
@@ -142,6 +143,22 @@ def test_statistics_of_each_image_are_no_colour() -> None:
 def test_the_contract_says_which_order_is_meant(face: str, contract: dict[str, str], status: Status) -> None:
     settings = Settings(select=("DG505",), contract=contract)
     assert scan(f"sample_datasets.dg505_swapped_channels:{face}", settings).results[0].status is status
+
+
+def test_opencv_may_be_asked_for_red_first(tmp_path: Path) -> None:
+    encoded = cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1]
+    grey = cv2.imencode(".png", np.zeros((8, 8), np.uint8))[1]
+    flags = (cv2.IMREAD_COLOR, cv2.IMREAD_UNCHANGED, cv2.IMREAD_COLOR_RGB, cv2.IMREAD_GRAYSCALE)
+
+    def decoded() -> list[list[int]]:
+        painter = Painter()
+        painter.install()
+        painter.colour = (10, 20, 30)
+        pictures = [cv2.imdecode(encoded, flag) for flag in flags] + [cv2.imdecode(grey, cv2.IMREAD_UNCHANGED)]
+        return [np.ravel(picture[0, 0]).tolist() for picture in pictures if picture is not None]
+
+    found = isolated(decoded, tmp_path, timeout=60, allowed=120)
+    assert found == [[30, 20, 10], [30, 20, 10], [10, 20, 30], [0], [0]]
 
 
 def charts(name: str, tmp_path: Path) -> Colours:

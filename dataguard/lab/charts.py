@@ -125,13 +125,13 @@ def paths_of(shots: Sequence[Shot]) -> list[str]:
 
 
 def follows(shots: Sequence[Shot], path: str) -> bool:
-    """Whether a leaf shows a difference between black and white."""
+    """Whether every channel of a leaf shows a difference between black and white, and not one of rounding alone."""
     values = _values(shots, path)
     black, white = _at(values, BLACK), _at(values, WHITE)
     if not len(black) or not len(white) or black.shape[1] != white.shape[1]:
         return False
     apart = np.abs(np.median(white, axis=0) - np.median(black, axis=0))
-    return bool((apart > 1e-9).all())
+    return bool((apart > max(1e-6 * float(apart.max()), 1e-9)).all())
 
 
 def fit(shots: Sequence[Shot], path: str) -> Fit | None:

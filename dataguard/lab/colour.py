@@ -6,6 +6,7 @@ way into `Image.fromarray` or into the dataset's own transforms; the order of th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 DRAWS, MOST_DRAWS = 2, 12
 """How many states the generators are put into; with jitter more of them, until black and white come out alike."""
+MOST_SECONDS = 6.0
+"""Seconds after which no more draws are made; what is not settled by then stays undecided."""
 ITEMS = 24
 """Different samples, so that one kept from an earlier read is passed over."""
 TRIES = 6
@@ -169,9 +172,11 @@ class Studio:
     def shots(self) -> list[Shot]:
         """Every chart in a few draws, in more of them as long as some leaf that follows the colour is not settled."""
         found: list[Shot] = []
+        started = time.monotonic()
         for draw in range(MOST_DRAWS):
             found += [shot for chart in CHARTS for shot in [self._shoot(chart, draw)] if shot]
-            if draw + 1 >= DRAWS and self._settled(found, draw + 1):
+            late = time.monotonic() - started > MOST_SECONDS
+            if draw + 1 >= DRAWS and (late or self._settled(found, draw + 1)):
                 break
         return found
 
