@@ -130,10 +130,13 @@ def _factor(
 
 
 def declared(contract: Mapping[str, Any]) -> Statistics | None:
-    """The statistics that the contract names or gives, if any; those of values from 0 to 255 are told by their size."""
+    """The statistics that the contract names or gives, if any; those of values from 0 to 255 are told by their size.
+
+    None, too, for the name of weights, which torchvision knows.
+    """
     given = contract.get("normalization")
     if given is None or isinstance(given, str):
-        return None if given is None else KNOWN[given]
+        return KNOWN.get(given or "")
     mean, std = tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
     return (_of_255 if max(mean) > 1 else Statistics)("declared", mean, std)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -106,10 +107,15 @@ def _roles(value: Any, where: str) -> Mapping[str, str]:
     return {loader: _one_of(ROLES)(role, f"{where}.{loader}") for loader, role in _table(value, where).items()}
 
 
+_WEIGHTS = re.compile(r"\w+_Weights\.\w+")
+"""How weights of torchvision are called: `ResNet50_Weights.IMAGENET1K_V2`."""
+
+
 def _normalization(value: Any, where: str) -> None:
-    """The name of known statistics, or a table of mean and std for red, green and blue."""
+    """The name of known statistics or of torchvision's weights, or a table of mean and std for red, green and blue."""
     if isinstance(value, str):
-        _one_of(tuple(KNOWN))(value, where)
+        if not _WEIGHTS.fullmatch(value):
+            _one_of(tuple(KNOWN))(value, where)
         return
     table = _table(value, where)
     for key in table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
-from dataguard.normalizations import KNOWN, declared, plain_factor, read
+from dataguard.normalizations import KNOWN, plain_factor, read
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -56,7 +56,7 @@ def _why(lab: Lab, fit: Fit) -> str | None:
         return "RGB, nor BGR"
     if not fit.is_float:  # raw bytes: whoever scales them may turn them as well
         return None
-    own = declared(lab.settings.contract)
+    own = lab.colour.meant
     found = read(fit.gains, fit.offsets, [*([own] if own else []), *KNOWN.values()])
     if found and not found.statistics.symmetric:
         return None if found.turned else f"RGB, the order of {found.statistics.name}'s statistics, which it is given"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
-from dataguard.normalizations import KNOWN, declared, own_slip, plain_factor, read, shown, slip_of
+from dataguard.normalizations import KNOWN, own_slip, plain_factor, read, shown, slip_of
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -48,7 +48,7 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
 def _why(lab: Lab, fit: Fit) -> str | None:
     """What is wrong with the scale, and what shows that."""
     contract = lab.settings.contract
-    own = declared(contract)
+    own = lab.colour.meant
     found = read(fit.gains, fit.offsets, [own] if own else list(KNOWN.values()))
     if found:
         return found.slip and f"{found.slip}, as far as {found.statistics.name} statistics mean values from 0 to 1"

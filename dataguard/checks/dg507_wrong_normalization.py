@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
-from dataguard.normalizations import KNOWN, Statistics, declared, mixed_scales, near_miss, read, recovered, shown
+from dataguard.normalizations import KNOWN, Statistics, mixed_scales, near_miss, read, recovered, shown
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -27,7 +27,7 @@ def dg507_wrong_normalization(lab: Lab) -> Judgement:
     images = [fit for fit in colours.fits if fit.is_float]
     if not images:
         raise NotApplicable("image leaves hold whole numbers, which are normalized later")
-    own = declared(lab.settings.contract)
+    own = lab.colour.meant
     wrong = {fit: why for fit in images for why in [_unlike(fit, own) if own else _unmeant(fit)] if why}
     for fit, why in list(wrong.items())[:1]:
         mean, std = (shown(part) for part in recovered(fit.gains, fit.offsets))

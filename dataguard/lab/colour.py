@@ -6,6 +6,7 @@ way into `Image.fromarray` or into the dataset's own transforms; the order of th
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
 from dataguard.lab.schedules import evenly
 from dataguard.model import NotApplicable, Undecided, known
-from dataguard.normalizations import recovered, shown
+from dataguard.normalizations import KNOWN, Statistics, declared, recovered, shown
 from dataguard.variants import Loader
 
 if TYPE_CHECKING:
@@ -95,6 +96,16 @@ class Colour:
         self._lab = lab
 
     @property
+    def meant(self) -> Statistics | None:
+        """The statistics that the contract says are meant, if it does. Raises Undecided for weights nobody knows."""
+        contract = self._lab.settings.contract
+        name = contract.get("normalization")
+        if not isinstance(name, str) or name in KNOWN:
+            return declared(contract)
+        found: Statistics = self._lab.vary(("weights", name), lambda _: statistics_of(name), lambda _, same: same)
+        return found
+
+    @property
     def charts(self) -> Colours:
         """What became of the charts.
 
@@ -113,6 +124,15 @@ class Colour:
             lambda _, same: same,
         )
         return found
+
+
+def statistics_of(weights: str) -> Statistics:
+    """What weights of torchvision were trained with; it is imported because the user named it."""
+    try:
+        preset = importlib.import_module("torchvision.models").get_weight(weights).transforms()
+        return Statistics(weights, tuple(preset.mean), tuple(preset.std))
+    except (ImportError, ValueError, AttributeError, KeyError, TypeError) as error:
+        raise Undecided(f"contract.normalization: no statistics of {weights}: {error}") from error
 
 
 def run_charts(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> Colours:
