@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dataguard.model import Severity, UsageError
+from dataguard.normalizations import KNOWN
 
 ROLES = ("train", "val", "test")
 EVERY_METHOD = "all"
@@ -105,14 +107,61 @@ def _roles(value: Any, where: str) -> Mapping[str, str]:
     return {loader: _one_of(ROLES)(role, f"{where}.{loader}") for loader, role in _table(value, where).items()}
 
 
+_WEIGHTS = re.compile(r"\w+_Weights\.\w+")
+"""How weights of torchvision are called: `ResNet50_Weights.IMAGENET1K_V2`."""
+
+
+def _normalization(value: Any, where: str) -> None:
+    """The name of known statistics or of torchvision's weights, or a table of mean and std for red, green and blue."""
+    if isinstance(value, str):
+        if not _WEIGHTS.fullmatch(value):
+            _one_of(tuple(KNOWN))(value, where)
+        return
+    table = _table(value, where)
+    for key in table:
+        if key not in ("mean", "std"):
+            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, ('mean', 'std'))}")
+    for key in ("mean", "std"):
+        numbers = table.get(key)
+        listed = numbers if isinstance(numbers, list | tuple) and all(map(_is_number, numbers)) else ()
+        if len(listed) not in (1, 3) or (key == "std" and min(listed) <= 0):
+            expected = "one number for each channel, red first" + (", above 0" if key == "std" else "")
+            raise UsageError(f"{where}.{key}: expected {expected}, got {numbers!r}")
+    if len(table["mean"]) != len(table["std"]):
+        raise UsageError(f"{where}: mean and std have different lengths")
+
+
+def _value_range(value: Any, where: str) -> None:
+    if (
+        not isinstance(value, list | tuple)
+        or len(value) != 2
+        or not all(map(_is_number, value))
+        or value[0] >= value[1]
+    ):
+        raise UsageError(f"{where}: expected the least and the largest value, such as [0, 1], got {value!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+_CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
+    "key": _text,
+    "repeat": _whole(1),
+    "channels": _one_of(("RGB", "BGR")),
+    "normalization": _normalization,
+    "value_range": _value_range,
+}
+"""The parsers of those keys of the contract that are read."""
+
+
 def _contract(value: Any, where: str) -> Mapping[str, Any]:
     for key in _table(value, where):
         if key not in CONTRACT_KEYS:
             raise UsageError(f"{where}: unknown key {key!r}{suggest(key, CONTRACT_KEYS)}")
-    if "key" in value:
-        _text(value["key"], f"{where}.key")
-    if "repeat" in value:
-        _whole(1)(value["repeat"], f"{where}.repeat")
+    for key, parse in _CONTRACT.items():
+        if key in value:
+            parse(value[key], f"{where}.{key}")
     return dict(value)
 
 

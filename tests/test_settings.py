@@ -130,17 +130,40 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
     assert resolve(write(tmp_path / "any.toml", text)) == Settings(**{key: parsed for key, (_, parsed) in GOOD.items()})
 
 
+VALUES: dict[str, Any] = {"repeat": 2, "channels": "RGB", "normalization": "imagenet", "value_range": [0, 1]}
+"""What the keys of the contract that are read take."""
+
+
 @pytest.mark.parametrize("key", CONTRACT_KEYS)
 def test_every_key_of_the_contract_is_known(key: str, tmp_path: Path) -> None:
-    value = 2 if key == "repeat" else "x"
+    value = VALUES.get(key, "x")
     assert resolve(start=tmp_path, contract={key: value}).contract == {key: value}
 
 
 def test_a_key_that_no_check_reads_is_told(tmp_path: Path) -> None:
-    contract = dict.fromkeys(CONTRACT_KEYS, "pkg.mod:name") | {"repeat": 2}
+    contract = dict.fromkeys(CONTRACT_KEYS, "pkg.mod:name") | VALUES
     assert resolve(start=tmp_path, contract=contract).unread == tuple(
         f"contract.{key}" for key in CONTRACT_KEYS if key not in READ
     )
+
+
+@pytest.mark.parametrize(
+    ("contract", "message"),
+    [
+        ({"channels": "rgb"}, "expected one of RGB, BGR, got 'rgb'"),
+        ({"normalization": "image-net"}, "did you mean 'imagenet'?"),
+        ({"normalization": {"mean": [0.5, 0.5, 0.5]}}, r"normalization\.std: expected one number"),
+        ({"normalization": {"mean": [0.5], "std": [0]}}, "above 0"),
+        ({"normalization": {"mean": [0.5], "std": [0.5, 0.5, 0.5]}}, "different lengths"),
+        ({"normalization": {"means": [0.5]}}, "did you mean 'mean'?"),
+        ({"normalization": 3}, "expected a table"),
+        ({"value_range": [1, 0]}, "expected the least and the largest value"),
+        ({"value_range": 255}, "expected the least and the largest value"),
+    ],
+)
+def test_what_is_said_of_images_is_looked_at(contract: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        resolve(contract=contract)
 
 
 def test_a_key_of_samples_is_a_spelling(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from dataguard.lab import (
     workers,
 )
 from dataguard.lab.collating import Collating
+from dataguard.lab.colour import Colour
 from dataguard.lab.direct import Direct
 from dataguard.lab.epochs import Epochs
 from dataguard.lab.facts import LoaderFacts
@@ -77,6 +78,7 @@ class Lab(Repros):
         self.ranks = Ranks(self)
         self.hangings = Hangings(self)
         self.collate = Collating(self)
+        self.colour = Colour(self)
         self.dataset = Direct(self)
 
     @property

@@ -51,12 +51,12 @@ class Reader:
     Where the loader has workers, this process becomes the first of them, the user's `worker_init_fn` included.
     """
 
-    def __init__(self, loader: Loader, folder: Path) -> None:
+    def __init__(self, loader: Loader, folder: Path, draws: int = DRAWS) -> None:
         self.dataset: Any = loader.dataset
         self.reads = 0
         self._box = BlackBox(folder / "blackbox")
         self._roots = {"dataset": loader.dataset}
-        self._stillness = Stillness([[PIN + draw] for draw in range(DRAWS)])
+        self._stillness = Stillness([[PIN + draw] for draw in range(draws)])
         announce_epoch(loader, 0)
         if loader.num_workers:
             _become_worker(loader, self._box)

@@ -1,0 +1,79 @@
+"""DG506: images are scaled by a factor that nobody means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.normalizations import KNOWN, own_slip, plain_factor, read, shown, slip_of
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+    from dataguard.lab.charts import Fit
+
+RAW = (255.0, 65535.0)
+"""What white is in values that nobody has scaled."""
+
+
+@check("DG506", "wrong-scale", Severity.ERROR)
+def dg506_wrong_scale(lab: Lab) -> Judgement:
+    """The values of an image are 255 times, or another such factor, larger or smaller than what is meant.
+
+    Symptom: a pretrained model predicts noise, the loss starts huge or does not move, batch normalization hides the
+        rest; all images look alike to the model, black or white.
+    Cause: statistics for values from 0 to 1 meet bytes that nobody divided by 255 (`ToTensor` scales bytes, and leaves
+        float arrays and other types alone); or a division by 255 before `ToTensor` or `Normalize`, which divide again;
+        or 16 bits are scaled as 8.
+    Fix: scale once, where the type of the image is known: `v2.ToDtype(torch.float32, scale=True)`, or one division.
+    Links: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.ToTensor.html
+    """
+    colours = lab.colour.charts
+    images = [fit for fit in colours.fits if fit.is_float]
+    if not images:
+        raise NotApplicable("image leaves hold whole numbers, which are scaled later")
+    wrong = {fit: why for fit in images for why in [_why(lab, fit)] if why}
+    for fit, why in list(wrong.items())[:1]:
+        yield Finding(
+            message=f"{colours.root}{fit.path} is {why}: black comes out as {shown(fit.offsets)[0]:g} and white as "
+            f"{shown(fit.white)[0]:g} in its first channel",
+            evidence={"leaves": [f"{colours.root}{one.path}" for one in wrong], **colours.evidence(fit)},
+            at=lab.dataset.place,
+            repro=colours.expression and lab.repro(colours.expression),
+        )
+    if not wrong and not {"value_range", "normalization"} & set(lab.settings.contract):
+        _need_scaled(images)
+    return Looked(colours.exercised)
+
+
+def _why(lab: Lab, fit: Fit) -> str | None:
+    """What is wrong with the scale, and what shows that."""
+    contract = lab.settings.contract
+    own = lab.colour.meant
+    found = read(fit.gains, fit.offsets, [own] if own else list(KNOWN.values()))
+    if found:
+        return found.slip and f"{found.slip}, as far as {found.statistics.name} statistics mean values from 0 to 1"
+    if own:
+        return None
+    if "value_range" in contract:
+        low, high = contract["value_range"]
+        ends = (*fit.offsets, *fit.white)
+        slip = slip_of((max(ends) - min(ends)) / (high - low))
+        return slip and f"{slip}, as far as the contract says {low} to {high}"
+    factor = plain_factor(fit.gains, fit.offsets)
+    if factor is None:
+        slip = own_slip(fit.gains, fit.offsets)
+        return slip and f"{slip}, while its mean and standard deviation are those of values from 0 to 1"
+    raw = any(abs(factor - white) < 1e-3 * white for white in RAW)
+    slip = None if raw else slip_of(factor)
+    return slip and f"{slip}, and has no statistics"
+
+
+def _need_scaled(images: list[Fit]) -> None:
+    """Raise Undecided where values are raw and yet floating point numbers: some models take them so."""
+    for fit in images:
+        factor = plain_factor(fit.gains, fit.offsets)
+        if factor is not None and any(abs(factor - white) < 1e-3 * white for white in RAW):
+            ask = f"[tool.dataguard.contract] value_range = [0, 1] or [0, {factor:.0f}] settles it"
+            raise Undecided(
+                f"values are floating point numbers from 0 to {factor:.0f}, as some models mean them: {ask}"
+            )

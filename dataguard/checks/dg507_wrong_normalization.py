@@ -1,0 +1,70 @@
+"""DG507: an image is normalized by other statistics than those that are meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.normalizations import KNOWN, Statistics, mixed_scales, near_miss, read, recovered, shown
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+    from dataguard.lab.charts import Fit
+
+
+@check("DG507", "wrong-normalization", Severity.ERROR)
+def dg507_wrong_normalization(lab: Lab) -> Judgement:
+    """The mean and the standard deviation that an image is normalized by are not those that are meant.
+
+    Symptom: a pretrained model is worse than published, by little or by much; no error, because any numbers fit.
+    Cause: the transform and the dataset both normalize; the statistics stand blue first and the channels red first;
+        one number is mistyped (0.255 for 0.225); mean and standard deviation are for values of different scales;
+        the weights were trained with other statistics than the contract says are applied.
+    Fix: take the statistics from where the weights come from (`weights.transforms()`), and normalize once.
+    Links: https://docs.pytorch.org/vision/stable/models.html
+    """
+    colours = lab.colour.charts
+    images = [fit for fit in colours.fits if fit.is_float]
+    if not images:
+        raise NotApplicable("image leaves hold whole numbers, which are normalized later")
+    own = lab.colour.meant
+    wrong = {fit: why for fit in images for why in [_unlike(fit, own) if own else _unmeant(fit)] if why}
+    for fit, why in list(wrong.items())[:1]:
+        mean, std = (shown(part) for part in recovered(fit.gains, fit.offsets))
+        yield Finding(
+            message=f"{colours.root}{fit.path} is normalized by mean {mean} and standard deviation {std}: {why}",
+            evidence={"leaves": [f"{colours.root}{one.path}" for one in wrong], **colours.evidence(fit)},
+            at=lab.dataset.place,
+            repro=colours.expression and lab.repro(colours.expression),
+        )
+    return Looked(colours.exercised)
+
+
+def _unlike(fit: Fit, own: Statistics) -> str | None:
+    """In what the statistics differ from those of the contract. What only the scale makes wrong is not meant here."""
+    found = read(fit.gains, fit.offsets, [own])
+    if found is None:
+        return f"the contract says {shown(own.mean)} and {shown(own.std)}"
+    if found.times > 1:
+        return "those of the contract are applied twice"
+    if found.turned and fit.order != "BGR":
+        return "those of the contract, blue first, meet red first"
+    if found.slip is None and abs(found.factor - 1) > 2e-3:
+        return f"the contract says {shown(own.mean)} and {shown(own.std)}, for values from 0 to 1"
+    return None
+
+
+def _unmeant(fit: Fit) -> str | None:
+    """What shows by itself that statistics are wrong."""
+    found = read(fit.gains, fit.offsets, list(KNOWN.values()))
+    if found and found.times > 1:
+        return f"{found.statistics.name} statistics are applied twice"
+    if found:
+        turned = found.turned and fit.order == "RGB"
+        return f"{found.statistics.name} statistics, blue first, meet red first" if turned else None
+    if mixed := mixed_scales(fit.gains, fit.offsets):
+        return mixed
+    missed = near_miss(fit.gains, fit.offsets) if fit.order == "RGB" else None
+    if missed:
+        return f"all as of {missed[0].name}, but {shown(missed[2:])[0]:g} where {missed[1]:g} is meant"
+    return None

@@ -1,0 +1,235 @@
+"""Colour charts: what a loader makes of images whose colour is known, for `lab.colour`.
+
+The images that decoders hand to the user's code are painted over. Where nothing is decoded, arrays are painted on their
+way into `Image.fromarray` or into the dataset's own transforms; the order of their channels is then the user's word.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data.dataloader import default_collate
+
+from dataguard.lab.charts import CHARTS, Fit, Shot, fit, follows, paths_of, shoot
+from dataguard.lab.decoders import RGB, Painter
+from dataguard.lab.passes import gate
+from dataguard.lab.pins import PIN, pinned
+from dataguard.lab.reader import Reader
+from dataguard.lab.records import Index
+from dataguard.lab.schedules import evenly
+from dataguard.model import NotApplicable, Undecided, known
+from dataguard.normalizations import KNOWN, Statistics, declared, recovered, shown
+from dataguard.variants import Loader
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+
+DRAWS, MOST_DRAWS = 2, 12
+"""How many states the generators are put into; with jitter more of them, until black and white come out alike."""
+MOST_SECONDS = 6.0
+"""Seconds after which no more draws are made; what is not settled by then stays undecided."""
+ITEMS = 24
+"""Different samples, so that one kept from an earlier read is passed over."""
+TRIES = 6
+"""Samples that are read to find one with a decoded image."""
+READS = TRIES + 2 * DRAWS * len(CHARTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """How image leaves follow the colours of charts.
+
+    `source` names where they were painted, and `decoded` tells that it is a decoder, so that the order of channels is
+    known. `unclear` leaves change with the colour, but not by a fixed straight line. `collated` tells that leaves are
+    those of a batch of one, as collate_fn gives it; `index` is that of one sample.
+    """
+
+    source: str
+    decoded: bool
+    fits: tuple[Fit, ...]
+    unclear: tuple[str, ...]
+    charts: int
+    collated: bool
+    index: Index
+
+    @property
+    def root(self) -> str:
+        """What the paths of leaves begin with."""
+        return "batch" if self.collated else "sample"
+
+    def evidence(self, fit: Fit) -> dict[str, object]:
+        """What was measured of a leaf, for a finding."""
+        mean, std = recovered(fit.gains, fit.offsets)
+        return known(
+            {
+                "painted": self.source,
+                "order": fit.order,
+                "mean": shown(mean),
+                "std": shown(std),
+                "black and white": [shown(fit.offsets), shown(fit.white)],
+                "charts": self.charts,
+                "fit error": float(f"{fit.residual:.2g}"),
+            }
+        )
+
+    @property
+    def expression(self) -> str | None:
+        """What to evaluate of a loader to see a sample again."""
+        return None if self.collated or self.index is None else f".dataset[{self.index!r}]"
+
+    @property
+    def exercised(self) -> dict[str, int]:
+        """How much was looked at."""
+        return {"charts": self.charts, "leaves": len(self.fits)}
+
+
+class Colour:
+    """The part of a lab for colours; the observation is made once."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    @property
+    def meant(self) -> Statistics | None:
+        """The statistics that the contract says are meant, if it does. Raises Undecided for weights nobody knows."""
+        contract = self._lab.settings.contract
+        name = contract.get("normalization")
+        if not isinstance(name, str) or name in KNOWN:
+            return declared(contract)
+        found: Statistics = self._lab.vary(("weights", name), lambda _: statistics_of(name), lambda _, same: same)
+        return found
+
+    @property
+    def charts(self) -> Colours:
+        """What became of the charts.
+
+        Raises NotApplicable where no image with colours is decoded, or nothing of a sample follows it, and Undecided
+        where what follows it does so in no plain manner.
+        """
+        lab = self._lab
+        lab.afford(READS * lab.epoch.seconds_per_sample)
+        seen = list(dict.fromkeys(one.index for one in lab.epoch.samples if one.index is not None))
+        if lab.facts.kind == "map" and not seen:
+            raise NotApplicable("no sample can be asked for by an index")
+        indices, batched = tuple(evenly(seen, ITEMS)), lab.facts.batched
+        found: Colours = lab.vary(
+            "colours",
+            lambda folder: run_charts(lab.build, folder, indices, batched=batched),
+            lambda _, same: same,
+        )
+        return found
+
+
+def statistics_of(weights: str) -> Statistics:
+    """What weights of torchvision were trained with; it is imported because the user named it."""
+    try:
+        preset = importlib.import_module("torchvision.models").get_weight(weights).transforms()
+        return Statistics(weights, tuple(preset.mean), tuple(preset.std))
+    except (ImportError, ValueError, AttributeError, KeyError, TypeError) as error:
+        raise Undecided(f"contract.normalization: no statistics of {weights}: {error}") from error
+
+
+def run_charts(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> Colours:
+    """Read samples while their images are charts, in this process, which is thrown away."""
+    painter = Painter()
+    painter.install()
+    loader = build()
+    studio = Studio(loader, folder, indices, painter, batched=batched)
+    if not studio.finds_an_image():
+        raise NotApplicable("no image with colour channels is decoded while a sample is read, nor goes into transforms")
+    shots = studio.shots()
+    paths = [path for path in paths_of(shots) if follows(shots, path)]
+    fits = {path: fit(shots, path) for path in paths}
+    clear = tuple(one for one in fits.values() if one)
+    unclear = tuple(path for path, one in fits.items() if one is None)
+    if not paths:
+        raise NotApplicable("no leaf of a sample follows the colour of the image that is decoded for it")
+    if not clear:
+        raise Undecided(f"what becomes of a colour in sample{unclear[0]} is no fixed straight line")
+    return Colours(studio.source, studio.decoded, clear, unclear, len(shots), studio.collated, studio.index)
+
+
+class Studio:
+    """Reads samples of one loader with charts for images."""
+
+    def __init__(
+        self, loader: Loader, folder: Path, indices: Sequence[Index], painter: Painter, *, batched: bool
+    ) -> None:
+        self._loader = loader
+        self._reader = Reader(loader, folder, MOST_DRAWS)
+        self._painter = painter
+        self._indices: Iterator[Index] = cycle(indices or [None])
+        self._stream = not indices
+        self.index: Index = None
+        self.source = ""
+        self.decoded = False
+        self.collated = batched and loader.collate_fn is not default_collate
+
+    def finds_an_image(self) -> bool:
+        """Whether a sample is made of an image that can be painted; looks for the place where it can."""
+        self._read(0)  # it imports what is imported late
+        self._painter.install()
+        self.decoded = self._paints(TRIES)
+        if not self.decoded:
+            self._painter.take_arrays()
+            if not self._paints(1):
+                self._painter.take_inputs(self._loader.dataset)
+                return self._paints(1)
+        return True
+
+    def _paints(self, tries: int) -> bool:
+        """Whether one of so many samples is made of an image that is painted, and by whom."""
+        found = any(self._shoot(CHARTS[0], 0) for _ in range(tries))
+        self.source = max(self._painter.painted, default="")
+        return found
+
+    def shots(self) -> list[Shot]:
+        """Every chart in a few draws, in more of them as long as some leaf that follows the colour is not settled."""
+        found: list[Shot] = []
+        started = time.monotonic()
+        for draw in range(MOST_DRAWS):
+            found += [shot for chart in CHARTS for shot in [self._shoot(chart, draw)] if shot]
+            late = time.monotonic() - started > MOST_SECONDS
+            if draw + 1 >= DRAWS and (late or self._settled(found, draw + 1)):
+                break
+        return found
+
+    @staticmethod
+    def _settled(shots: Sequence[Shot], draws: int) -> bool:
+        """Whether more draws would add nothing: all agree, or there are enough of them."""
+        fits = [fit(shots, path) for path in paths_of(shots) if follows(shots, path)]
+        enough = draws >= MOST_DRAWS // 2
+        return bool(fits) and all(one is not None and (one.exact or enough) for one in fits)
+
+    def _shoot(self, chart: RGB, draw: int) -> Shot | None:
+        """One chart; None where the sample was made of no image that was painted."""
+        self._painter.painted.clear()
+        self._painter.colour = chart
+        try:
+            value = self._read(draw)
+        finally:
+            self._painter.colour = None
+        return shoot(chart, draw, value) if self._painter.painted else None
+
+    def _read(self, draw: int) -> Any:
+        """The next sample, or a batch of it alone where the user's own collate_fn makes one."""
+        if self._stream:
+            with gate("sample"), pinned(PIN + draw):
+                sample = next(iter(self._loader.dataset))
+        else:
+            self.index = next(self._indices)
+            sample = self._reader.read(self.index, draw)
+        if not self.collated:
+            return sample
+        with pinned(PIN + draw):
+            try:
+                return self._loader.collate_fn([sample])
+            except Exception:  # noqa: BLE001 - it may want whole batches; the sample itself tells enough then
+                self.collated = False
+                return sample

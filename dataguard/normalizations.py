@@ -1,0 +1,179 @@
+"""What a recovered gain and offset say: which statistics, in which order of channels, and on which scale.
+
+A channel that was decoded as `v`, from 0 to 255, comes out as `gain * v + offset`. The usual pipeline makes
+`(v / 255 - mean) / std` of it, so that `offset = -mean / std` tells the statistics whatever the scale, and the gain
+then tells the scale. Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isclose
+from typing import Any
+
+Numbers = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Mean and standard deviation of red, green and blue, for values from 0 to 1."""
+
+    name: str
+    mean: Numbers
+    std: Numbers
+
+    def of(self, channels: int, *, turned: bool) -> list[tuple[float, float]]:
+        """Mean and standard deviation of so many channels, blue first if `turned`; none where they do not fit."""
+        numbers = list(zip(self.mean, self.std, strict=True))
+        if len(set(numbers)) == 1:
+            return numbers[:1] * channels
+        return (numbers[::-1] if turned else numbers) if channels == len(numbers) else []
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the order of channels makes no difference to them."""
+        return self.mean == self.mean[::-1] and self.std == self.std[::-1]
+
+
+def _of_255(name: str, mean: Numbers, std: Numbers) -> Statistics:
+    return Statistics(name, tuple(one / 255 for one in mean), tuple(one / 255 for one in std))
+
+
+KNOWN: Mapping[str, Statistics] = {
+    "imagenet": Statistics("ImageNet", (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "inception": Statistics("Inception", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+    "clip": Statistics("CLIP", (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
+    "cifar10": Statistics("CIFAR-10", (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "cifar10-patches": Statistics("CIFAR-10", (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
+    "cifar100": Statistics("CIFAR-100", (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
+    "kinetics": Statistics("Kinetics", (0.43216, 0.394666, 0.37645), (0.22803, 0.22145, 0.216989)),
+    "slowfast": Statistics("SlowFast", (0.45, 0.45, 0.45), (0.225, 0.225, 0.225)),
+    "caffe": _of_255("Caffe", (123.68, 116.779, 103.939), (1.0, 1.0, 1.0)),
+    "detectron": _of_255("Detectron", (123.675, 116.28, 103.53), (1.0, 1.0, 1.0)),
+}
+"""Statistics that published models were trained with, by the names that the contract takes."""
+
+FACTORS: Mapping[float, str] = {
+    255.0: "not divided by 255",
+    1 / 255: "divided by 255 twice",
+    257.0: "16 bits scaled as 8",
+    1 / 257: "8 bits scaled as 16",
+    65535.0: "16 bits not divided by 65535",
+    65025.0: "multiplied by 255 instead of divided",
+    1 / 65025: "divided by 255 three times",
+    1 / 65535: "divided by 255 and by 65535",
+}
+"""By how much a scale may be off, and what makes it so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The statistics that were applied, `times` times, on a scale that is off by `factor`.
+
+    `turned` tells that those of blue stand first.
+    """
+
+    statistics: Statistics
+    turned: bool
+    factor: float
+    times: int = 1
+
+    @property
+    def slip(self) -> str | None:
+        """What is wrong with the scale, where the factor is one of the known ones."""
+        return slip_of(self.factor)
+
+
+def slip_of(factor: float) -> str | None:
+    """What makes a scale off by this factor; None where it is right or off by none of the known ones."""
+    return next((words for known, words in FACTORS.items() if isclose(factor, known, rel_tol=2e-3)), None)
+
+
+def recovered(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Numbers, Numbers]:
+    """The mean and standard deviation that were applied, for values from 0 to 1."""
+    pairs = list(zip(gains, offsets, strict=True))
+    return tuple(-offset / gain / 255 for gain, offset in pairs), tuple(1 / gain / 255 for gain, _ in pairs)
+
+
+def plain_factor(gains: Sequence[float], offsets: Sequence[float]) -> float | None:
+    """The value of white, where there are no statistics: 1 for values from 0 to 1, 255 for raw ones."""
+    even = gains[0] > 0 and all(isclose(gain, gains[0], rel_tol=1e-3) for gain in gains)
+    through = all(abs(offset) <= 1e-3 * abs(255 * gain) for gain, offset in zip(gains, offsets, strict=True))
+    return gains[0] * 255 if even and through else None
+
+
+def read(gains: Sequence[float], offsets: Sequence[float], statistics: Sequence[Statistics]) -> Reading | None:
+    """Which of some statistics were applied, whatever the scale; the first that match, those in order before others."""
+    for times in (1, 2):
+        for turned in (False, True):
+            for one in statistics:
+                factor = _factor(gains, offsets, one, times, turned=turned)
+                if factor is not None:
+                    return Reading(one, turned, factor, times)
+    return None
+
+
+def _factor(
+    gains: Sequence[float], offsets: Sequence[float], one: Statistics, times: int, *, turned: bool
+) -> float | None:
+    numbers = one.of(len(gains), turned=turned)
+    if not numbers or min(gains) <= 0:
+        return None
+    factors = []
+    for gain, offset, (mean, std) in zip(gains, offsets, numbers, strict=True):
+        expected = -sum(mean / std**power for power in range(1, times + 1))
+        if not isclose(offset, expected, rel_tol=1e-3, abs_tol=1e-4):
+            return None
+        factors.append(gain * std**times * 255)
+    return factors[0] if all(isclose(factor, factors[0], rel_tol=2e-3) for factor in factors) else None
+
+
+def declared(contract: Mapping[str, Any]) -> Statistics | None:
+    """The statistics that the contract names or gives, if any; those of values from 0 to 255 are told by their size.
+
+    None, too, for the name of weights, which torchvision knows.
+    """
+    given = contract.get("normalization")
+    if given is None or isinstance(given, str):
+        return KNOWN.get(given or "")
+    mean, std = tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
+    return (_of_255 if max(mean) > 1 else Statistics)("declared", mean, std)
+
+
+def own_slip(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
+    """What is wrong with the scale where statistics are the user's own: they make sense 255 times larger or smaller."""
+    mean, std = recovered(gains, offsets)
+    if all(0.02 < 255 * one < 1 for one in (*mean, *std)):
+        return FACTORS[255.0]
+    if all(2 < one < 255 for one in (*mean, *std)):
+        return FACTORS[1 / 255]
+    return None
+
+
+def mixed_scales(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
+    """Which of mean and standard deviation is meant for other values than its partner, if one is."""
+    mean, std = recovered(gains, offsets)
+    if min(mean) > 2 and max(std) < 2:
+        return "the mean is meant for values from 0 to 255, the standard deviation for values from 0 to 1"
+    if min(mean) > 0.25 / 255 and max(mean) < 1 / 255 and min(std) > 10 / 255:
+        return "the mean is meant for values from 0 to 1, the standard deviation for values from 0 to 255"
+    return None
+
+
+def near_miss(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Statistics, float, float] | None:
+    """Known statistics of which all numbers but one were applied, that one, and what stands in its place."""
+    applied = [number for part in recovered(gains, offsets) for number in part]
+    for one in KNOWN.values():
+        meant = [*one.mean, *one.std]
+        if len(applied) != len(meant) or one.symmetric or max(one.std) < 0.01:
+            continue
+        off = [pair for pair in zip(meant, applied, strict=True) if abs(pair[0] - pair[1]) > 2e-4]
+        if len(off) == 1 and abs(off[0][0] - off[0][1]) > 1e-3:
+            return one, *off[0]
+    return None
+
+
+def shown(numbers: Sequence[float]) -> list[float]:
+    """Numbers as they are reported: five digits."""
+    return [float(f"{number:.5g}") for number in numbers]

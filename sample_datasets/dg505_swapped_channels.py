@@ -1,0 +1,234 @@
+"""DG505 swapped-channels: OpenCV's blue, green, red reaches a model that means red, green, blue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from cv2 import imread
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from torchvision import datasets, transforms
+from torchvision.io import ImageReadMode, read_image
+from torchvision.transforms import v2
+
+from sample_datasets._parts import PHOTOGRAPHS
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+SIZE = (48, 48)
+
+
+class Photographs(Dataset):
+    """Photographs with the class that their folder names; `load` reads one file, `transform` makes a tensor of it."""
+
+    def __init__(self, load: Callable[[Path], Any], transform: Callable[[Any], Any]) -> None:
+        self.paths = PHOTOGRAPHS
+        self.classes = sorted({path.parent.name for path in self.paths})
+        self.load = load
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        path = self.paths[range(len(self))[index]]
+        return self.transform(self.load(path)), self.classes.index(path.parent.name)
+
+
+def loader(load: Callable[[Path], Any], transform: Callable[[Any], Any], **options: Any) -> DataLoader[Any]:
+    """Batches of four photographs, read in the main process."""
+    return DataLoader(Photographs(load, transform), batch_size=4, **options)
+
+
+def read_bgr(path: Path) -> np.ndarray:
+    """Read by OpenCV, as it gives it."""
+    image: np.ndarray = cv2.resize(cv2.imread(str(path)), SIZE, interpolation=cv2.INTER_AREA)
+    return image
+
+
+def read_rgb(path: Path) -> np.ndarray:
+    """Read by OpenCV, and turned."""
+    image: np.ndarray = cv2.cvtColor(read_bgr(path), cv2.COLOR_BGR2RGB)
+    return image
+
+
+def read_pil(path: Path) -> Image.Image:
+    """Read by Pillow, which decodes when it is asked for pixels."""
+    with Image.open(path) as image:
+        return image.convert("RGB").resize(SIZE)
+
+
+NORMALIZED = transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+
+
+def bad() -> DataLoader[Any]:
+    """OpenCV's array goes straight into torchvision's transforms, with ImageNet's statistics."""
+    augment = transforms.Compose([transforms.ToTensor(), transforms.RandomHorizontalFlip(), NORMALIZED.transforms[1]])
+    return loader(read_bgr, augment, shuffle=True)
+
+
+def unit(image: np.ndarray) -> Tensor:
+    """Values from 0 to 1, channels first."""
+    return torch.from_numpy(image.transpose(2, 0, 1).copy()).float() / 255
+
+
+def bad_by_hand() -> DataLoader[Any]:
+    """Divided by 255 and transposed by hand, with no statistics at all."""
+    return loader(lambda path: cv2.resize(imread(str(path)), SIZE), unit)
+
+
+def bad_turned_twice() -> DataLoader[Any]:
+    """Pillow had red first; a conversion that was meant for OpenCV turns it."""
+    return loader(lambda path: cv2.cvtColor(np.asarray(read_pil(path)), cv2.COLOR_BGR2RGB), NORMALIZED)
+
+
+def read_buffer(path: Path) -> np.ndarray:
+    """Decoded from bytes, as they come out of an archive."""
+    image = cv2.imdecode(np.frombuffer(path.read_bytes(), np.uint8), cv2.IMREAD_COLOR)
+    small: np.ndarray = cv2.resize(image, SIZE)
+    return small
+
+
+def bad_albumentations() -> DataLoader[Any]:
+    """albumentations takes the array as it is, and its Normalize means ImageNet in red, green, blue."""
+    import albumentations as A
+
+    augment = A.Compose([A.RandomCrop(40, 40), A.Rotate(20, p=0.5), A.HorizontalFlip(), A.Normalize()])
+    return loader(read_buffer, lambda image: torch.from_numpy(augment(image=image)["image"]).permute(2, 0, 1))
+
+
+def bad_jittered() -> DataLoader[Any]:
+    """Colour jitter hides nothing: the order shows through it."""
+    augment = v2.Compose(
+        [
+            v2.ToImage(),
+            v2.RandomResizedCrop(40, scale=(0.6, 1.0), antialias=True),
+            v2.ColorJitter(0.2, 0.2, 0.2, 0.02),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(MEAN, STD),
+        ]
+    )
+    return loader(read_bgr, augment)
+
+
+def bad_through_pillow() -> DataLoader[Any]:
+    """`Image.fromarray` believes what it is given."""
+    return loader(lambda path: Image.fromarray(read_bgr(path)), NORMALIZED)
+
+
+def bad_folder() -> DataLoader[Any]:
+    """torchvision's `ImageFolder` with OpenCV for its loader."""
+    augment = transforms.Compose([transforms.ToTensor(), transforms.Resize(SIZE), NORMALIZED.transforms[1]])
+    folder = datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), augment, loader=cv2.imread)
+    return DataLoader(folder, batch_size=4)
+
+
+def good() -> DataLoader[Any]:
+    """OpenCV reads, and the channels are turned once."""
+    augment = transforms.Compose([transforms.ToTensor(), transforms.RandomHorizontalFlip(), NORMALIZED.transforms[1]])
+    return loader(read_rgb, augment, shuffle=True)
+
+
+def good_lazy() -> DataLoader[Any]:
+    """Pillow opens bytes, and decodes when a transform asks for pixels."""
+    return loader(
+        lambda path: Image.open(BytesIO(path.read_bytes())),
+        transforms.Compose(
+            [transforms.Lambda(lambda image: image.convert("RGB")), transforms.Resize(SIZE), NORMALIZED]
+        ),
+    )
+
+
+def good_torchvision() -> DataLoader[Any]:
+    """torchvision decodes into channels first."""
+    augment = v2.Compose([v2.Resize(SIZE), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)])
+    return loader(lambda path: read_image(str(path), ImageReadMode.RGB), augment)
+
+
+def good_caffe() -> DataLoader[Any]:
+    """Models that come from Caffe mean blue first: 0 to 255, minus the means of blue, green and red."""
+    means = np.array([103.939, 116.779, 123.68], np.float32)
+    return loader(read_bgr, lambda image: torch.from_numpy((image - means).transpose(2, 0, 1)))
+
+
+def good_turned_statistics() -> DataLoader[Any]:
+    """Blue first, and the statistics of blue first as well: the model was trained so."""
+    return loader(read_bgr, transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN[::-1], STD[::-1])]))
+
+
+def good_raw() -> DataLoader[Any]:
+    """Bytes as OpenCV gives them: the model turns and scales them itself, on its device."""
+    return loader(read_bgr, lambda image: torch.from_numpy(image).permute(2, 0, 1))
+
+
+def good_grey() -> DataLoader[Any]:
+    """Grey images in three channels have no order."""
+    return loader(read_pil, transforms.Compose([transforms.Grayscale(3), NORMALIZED]))
+
+
+def good_jittered() -> DataLoader[Any]:
+    """Strong jitter, sometimes to grey, in the right order."""
+    jitter = transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8)
+    return loader(read_pil, transforms.Compose([jitter, transforms.RandomGrayscale(0.2), NORMALIZED]))
+
+
+class Scans(Dataset):
+    """Medical scans of 16 bits and one channel, and their masks, which OpenCV reads as they are."""
+
+    def __len__(self) -> int:
+        return len(PHOTOGRAPHS)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        grey = cv2.resize(cv2.imread(str(PHOTOGRAPHS[index]), cv2.IMREAD_GRAYSCALE), SIZE)
+        scan = torch.from_numpy(grey.astype(np.float32) * 257 / 65535)
+        return scan[None].expand(3, -1, -1).clone(), torch.from_numpy(grey > 128).long()
+
+
+def good_scans() -> DataLoader[Any]:
+    """One channel is no colour."""
+    return DataLoader(Scans(), batch_size=4)
+
+
+class Features(Dataset):
+    """Features that were computed once; the photographs are opened to learn their size, and that is all."""
+
+    def __len__(self) -> int:
+        return len(PHOTOGRAPHS)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, tuple[int, int]]:
+        number = range(len(self))[index]
+        width, height = Image.open(PHOTOGRAPHS[number]).convert("RGB").size
+        return torch.linspace(number, number + 1, 3 * 8 * 8).reshape(3, 8, 8), (height, width)
+
+
+def good_features() -> DataLoader[Any]:
+    """Nothing of a sample follows the colours."""
+    return DataLoader(Features(), batch_size=4)
+
+
+class Views(Dataset):
+    """Two views of each photograph, and boxes, in a dictionary."""
+
+    def __init__(self, transform: Callable[[Any], Tensor]) -> None:
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(PHOTOGRAPHS)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        path = PHOTOGRAPHS[index]
+        views = [self.transform(read_pil(path)) for _ in range(2)]
+        return {"views": views, "boxes": torch.tensor([[0.0, 0.0, 8.0, 8.0 + index % 8]]), "name": path.stem}
+
+
+def good_views() -> DataLoader[Any]:
+    """Contrastive views with boxes beside, letterboxed into black, rotated and flipped."""
+    pad = transforms.Pad((0, 8), fill=0)
+    augment = transforms.Compose([pad, transforms.RandomRotation(20), transforms.RandomHorizontalFlip(), NORMALIZED])
+    return DataLoader(Views(augment), batch_size=4)

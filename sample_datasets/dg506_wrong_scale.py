@@ -1,0 +1,135 @@
+"""DG506 wrong-scale: images are 255 times too bright, or too dark, for what comes next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from torchvision import transforms
+from torchvision.transforms import v2
+
+from sample_datasets._parts import PHOTOGRAPHS
+from sample_datasets.dg505_swapped_channels import MEAN, NORMALIZED, STD, loader, read_bgr, read_pil, read_rgb, unit
+
+NORMALIZE = transforms.Normalize(MEAN, STD)
+
+
+def floats(image: Any) -> np.ndarray:
+    """Floating point numbers, still from 0 to 255: `ToTensor` scales bytes only."""
+    return np.asarray(image, dtype=np.float32)
+
+
+def bad() -> DataLoader[Any]:
+    """The array is made float32 first, so that `ToTensor` does not divide by 255, and ImageNet's statistics follow."""
+    return loader(lambda path: floats(read_rgb(path)), NORMALIZED, shuffle=True)
+
+
+def bad_twice() -> DataLoader[Any]:
+    """Divided by 255 by hand, and by albumentations' Normalize again."""
+    import albumentations as A
+
+    augment = A.Compose([A.HorizontalFlip(), A.Normalize()])
+    return loader(
+        lambda path: floats(read_rgb(path)) / 255,
+        lambda image: torch.from_numpy(augment(image=image)["image"]).permute(2, 0, 1),
+    )
+
+
+def bad_dark() -> DataLoader[Any]:
+    """Divided by 255 after `ToTensor`, without any statistics."""
+    return loader(read_pil, lambda image: transforms.functional.to_tensor(image) / 255)
+
+
+def bad_unscaled_dtype() -> DataLoader[Any]:
+    """`v2.ToDtype` without `scale=True` changes the type, and leaves the values."""
+    augment = v2.Compose([v2.ToImage(), v2.RandomHorizontalFlip(), v2.ToDtype(torch.float32), v2.Normalize(MEAN, STD)])
+    return loader(read_pil, augment)
+
+
+def bad_own_statistics() -> DataLoader[Any]:
+    """Statistics of one's own, for values from 0 to 1, on raw ones."""
+    mean, std = np.array([0.44, 0.43, 0.41]), np.array([0.21, 0.2, 0.2])
+    return loader(
+        read_pil, lambda image: torch.from_numpy(((floats(image) - mean) / std).transpose(2, 0, 1).astype(np.float32))
+    )
+
+
+def bad_sixteen_bits() -> DataLoader[Any]:
+    """Bytes are divided as if they had 16 bits."""
+    return loader(read_pil, lambda image: torch.from_numpy(floats(image) / 65535).permute(2, 0, 1))
+
+
+def good() -> DataLoader[Any]:
+    """Bytes reach `ToTensor`, which divides them once."""
+    return loader(read_rgb, NORMALIZED, shuffle=True)
+
+
+def good_raw_bytes() -> DataLoader[Any]:
+    """Bytes, which the model scales on its device."""
+    return loader(read_pil, v2.PILToTensor())
+
+
+def good_large_statistics() -> DataLoader[Any]:
+    """Statistics for values from 0 to 255 on values from 0 to 255."""
+    mean, std = 255 * np.array(MEAN), 255 * np.array(STD)
+    return loader(
+        read_pil, lambda image: torch.from_numpy(((floats(image) - mean) / std).transpose(2, 0, 1).astype(np.float32))
+    )
+
+
+def good_perceptual() -> DataLoader[Any]:
+    """Style transfer takes floating point numbers from 0 to 255."""
+    return loader(read_pil, transforms.Compose([transforms.ToTensor(), transforms.Lambda(lambda image: image * 255)]))
+
+
+def good_minus_one() -> DataLoader[Any]:
+    """From -1 to 1, as generators give images."""
+    return loader(read_rgb, lambda image: unit(image) * 2 - 1)
+
+
+def good_caffe() -> DataLoader[Any]:
+    """Blue first, from 0 to 255, minus the means."""
+    means = np.array([103.53, 116.28, 123.675], np.float32)
+    return loader(read_bgr, lambda image: torch.from_numpy((image - means).transpose(2, 0, 1)))
+
+
+class Deep(Dataset):
+    """Photographs of 16 bits in three channels, decoded by OpenCV from bytes and scaled by 65535, with a mask."""
+
+    def __len__(self) -> int:
+        return len(PHOTOGRAPHS)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        coarse = cv2.resize(read_rgb(PHOTOGRAPHS[index]), (32, 32))
+        encoded = cv2.imencode(".png", coarse.astype(np.uint16) * 257)[1]
+        image = cv2.cvtColor(cv2.imdecode(encoded, cv2.IMREAD_UNCHANGED), cv2.COLOR_BGR2RGB)
+        mask = Image.fromarray(coarse[..., 0] // 128)
+        pixels = torch.from_numpy(image.astype(np.float32) / 65535).permute(2, 0, 1)
+        return {"image": pixels, "mask": torch.from_numpy(np.array(mask)).long()}
+
+
+def good_sixteen_bits() -> DataLoader[Any]:
+    """16 bits, scaled as such."""
+    return DataLoader(Deep(), batch_size=4)
+
+
+class Standardized(Dataset):
+    """Each photograph by its own mean and deviation, as medical images often are."""
+
+    def __len__(self) -> int:
+        return len(PHOTOGRAPHS)
+
+    def __getitem__(self, index: int) -> Tensor:
+        image = NORMALIZED.transforms[0](read_pil(PHOTOGRAPHS[index]))
+        standardized: Tensor = (image - image.mean()) / (image.std() + 1e-6)
+        return standardized
+
+
+def good_standardized() -> DataLoader[Any]:
+    """The statistics of each image are its own."""
+    return DataLoader(Standardized(), batch_size=4)

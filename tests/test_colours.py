@@ -1,0 +1,221 @@
+"""What gains and offsets say, and how they are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from dataguard.engine import scan
+from dataguard.lab.charts import BLACK, CHARTS, Shot, fit, follows, shoot
+from dataguard.lab.colour import Colours, run_charts
+from dataguard.lab.decoders import RGB, Painter
+from dataguard.lab.isolation import isolated
+from dataguard.model import Status
+from dataguard.normalizations import KNOWN, declared, plain_factor, read, recovered, slip_of
+from dataguard.settings import Settings
+from tests.loaders import coloured
+
+IMAGENET = KNOWN["imagenet"]
+
+
+def numbers(scale: float, mean: Sequence[float], std: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Gains and offsets of a pipeline that multiplies by a scale and normalizes."""
+    return [scale / one for one in std], [-one / other for one, other in zip(mean, std, strict=True)]
+
+
+def image(colour: RGB, size: int = 16) -> np.ndarray:
+    return np.broadcast_to(np.array(colour, np.float64)[:, None, None], (3, size, size)).copy()
+
+
+def shots(make: object, draws: int = 2) -> list[Shot]:
+    assert callable(make)
+    return [shoot(chart, draw, make(image(chart), draw)) for draw in range(draws) for chart in CHARTS]
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("turned", [False, True])
+def test_known_statistics_are_read_on_every_scale(name: str, turned: bool) -> None:
+    one = KNOWN[name]
+    step = -1 if turned else 1
+    for factor in (1, 255, 1 / 255):
+        gains, offsets = numbers(factor / 255, one.mean[::step], one.std[::step])
+        found = read(gains, offsets, list(KNOWN.values()))
+        assert found is not None
+        assert found.statistics.mean[::step] == pytest.approx(one.mean[::step], abs=2e-3)
+        assert found.turned == (turned and not one.symmetric)
+        assert found.factor == pytest.approx(factor, rel=2e-3)
+        assert found.times == 1
+
+
+def test_statistics_that_are_applied_twice_are_read() -> None:
+    gains, offsets = numbers(1 / 255, IMAGENET.mean, IMAGENET.std)
+    twice = [
+        (gain / std, (offset - mean) / std)
+        for gain, offset, mean, std in zip(gains, offsets, IMAGENET.mean, IMAGENET.std, strict=True)
+    ]
+    found = read([gain for gain, _ in twice], [offset for _, offset in twice], [IMAGENET])
+    assert found is not None
+    assert (found.times, found.turned) == (2, False)
+
+
+def test_statistics_of_ones_own_are_none_of_the_known_ones() -> None:
+    gains, offsets = numbers(1 / 255, (0.44, 0.43, 0.41), (0.2, 0.21, 0.22))
+    assert read(gains, offsets, list(KNOWN.values())) is None
+    assert recovered(gains, offsets)[0] == pytest.approx((0.44, 0.43, 0.41))
+
+
+def test_values_without_statistics_have_a_scale() -> None:
+    assert plain_factor([1 / 255] * 3, [0.0] * 3) == pytest.approx(1)
+    assert plain_factor([1.0] * 3, [0.0] * 3) == 255
+    assert plain_factor([-1.0] * 3, [255.0] * 3) is None
+    assert plain_factor([-1.0] * 3, [0.0] * 3) is None
+    assert plain_factor([1.0, 1.0, 0.9], [0.0] * 3) is None
+    assert slip_of(1) is None
+    assert slip_of(1.004) is None
+    assert slip_of(255) == "not divided by 255"
+
+
+def test_the_contract_gives_statistics_in_either_unit() -> None:
+    assert declared({}) is None
+    assert declared({"normalization": "clip"}) == KNOWN["clip"]
+    small = declared({"normalization": {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]}})
+    large = declared({"normalization": {"mean": [127.5, 127.5, 127.5], "std": [63.75, 63.75, 63.75]}})
+    assert small == large
+
+
+def test_a_padding_is_no_colour() -> None:
+    def pad(picture: np.ndarray, _: int) -> np.ndarray:
+        return np.pad(picture / 255, ((0, 0), (20, 20), (0, 0)), constant_values=0.3)
+
+    found = fit(shots(pad), "")
+    assert found is not None
+    assert (found.order, found.exact) == ("RGB", True)
+    assert plain_factor(found.gains, found.offsets) == pytest.approx(1)
+
+
+def test_jitter_is_cut_off_at_black_and_white() -> None:
+    def jitter(picture: np.ndarray, draw: int) -> np.ndarray:
+        bright = np.clip(picture[::-1] / 255 * (0.7 + 0.1 * draw), 0, 1)
+        normalized: np.ndarray = (bright - np.reshape(IMAGENET.mean, (3, 1, 1))) / np.reshape(IMAGENET.std, (3, 1, 1))
+        return normalized
+
+    found = fit(shots(jitter, draws=6), "")
+    assert found is not None
+    assert (found.order, found.exact) == ("BGR", False)
+    mean, std = recovered(found.gains, found.offsets)
+    assert mean == pytest.approx(IMAGENET.mean, abs=1e-6)
+    assert std == pytest.approx(IMAGENET.std, abs=1e-6)
+
+
+def test_what_is_no_straight_line_is_no_fit() -> None:
+    def curve(picture: np.ndarray, _: int) -> np.ndarray:
+        return (picture / 255) ** 2.2
+
+    def noise(picture: np.ndarray, draw: int) -> np.ndarray:
+        return picture / 255 + 0.01 * np.random.default_rng(draw * 1000 + int(picture.sum()) % 997).normal()
+
+    assert fit(shots(curve), "") is None
+    assert fit(shots(noise, draws=6), "") is None
+
+
+def test_statistics_of_each_image_are_no_colour() -> None:
+    taken = shots(lambda picture, _: (picture - picture.mean()) * 0)
+    assert not follows(taken, "")
+    nothing = [Shot(BLACK, 0, {"": ()}, {"": "float32"})]
+    assert not follows(nothing, "")
+
+
+@pytest.mark.parametrize(
+    ("face", "contract", "status"),
+    [
+        ("bad", {"channels": "BGR"}, Status.PASSED),
+        ("good_raw", {"channels": "RGB"}, Status.FAILED),
+        ("good_turned_statistics", {"channels": "RGB"}, Status.FAILED),
+        ("good_features", {}, Status.SKIPPED),
+        ("good_scans", {}, Status.SKIPPED),
+    ],
+)
+def test_the_contract_says_which_order_is_meant(face: str, contract: dict[str, str], status: Status) -> None:
+    settings = Settings(select=("DG505",), contract=contract)
+    assert scan(f"sample_datasets.dg505_swapped_channels:{face}", settings).results[0].status is status
+
+
+def test_opencv_may_be_asked_for_red_first(tmp_path: Path) -> None:
+    encoded = cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1]
+    grey = cv2.imencode(".png", np.zeros((8, 8), np.uint8))[1]
+    flags = (cv2.IMREAD_COLOR, cv2.IMREAD_UNCHANGED, cv2.IMREAD_COLOR_RGB, cv2.IMREAD_GRAYSCALE)
+
+    def decoded() -> list[list[int]]:
+        painter = Painter()
+        painter.install()
+        painter.colour = (10, 20, 30)
+        pictures = [cv2.imdecode(encoded, flag) for flag in flags] + [cv2.imdecode(grey, cv2.IMREAD_UNCHANGED)]
+        return [np.ravel(picture[0, 0]).tolist() for picture in pictures if picture is not None]
+
+    found = isolated(decoded, tmp_path, timeout=60, allowed=120)
+    assert found == [[30, 20, 10], [30, 20, 10], [10, 20, 30], [0], [0]]
+
+
+def charts(name: str, tmp_path: Path) -> Colours:
+    """What is measured of a loader, in this process."""
+    indices = () if name == "stream" else tuple(range(12))
+    return run_charts(getattr(coloured, name), tmp_path, indices, batched=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "decoded"),
+    [
+        ("v1", "RGB", True),
+        ("v2_tensors", "RGB", True),
+        ("albumentations", "RGB", True),
+        ("by_hand", "BGR", True),
+        ("stream", "RGB", True),
+        ("in_memory", "RGB", False),
+        ("wrapped", "RGB", False),
+        ("cached", "RGB", True),
+    ],
+)
+def test_statistics_are_recovered(name: str, order: str, decoded: bool, tmp_path: Path) -> None:
+    outcome = isolated(lambda: charts(name, tmp_path), tmp_path, timeout=60, allowed=120)
+    assert outcome.decoded is decoded
+    (one,) = outcome.fits
+    step = -1 if order == "BGR" else 1
+    mean, std = recovered(one.gains, one.offsets)
+    assert one.order == order
+    assert mean == pytest.approx(IMAGENET.mean[::step], abs=1e-4)
+    assert std == pytest.approx(IMAGENET.std[::step], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("loader", "contract", "failing"),
+    [
+        ("tests.loaders.coloured:raw_floats", {"value_range": [0, 1]}, ["DG506"]),
+        ("tests.loaders.coloured:raw_floats", {"value_range": [0, 255]}, []),
+        ("tests.loaders.coloured:raw_floats", {"normalization": "imagenet"}, ["DG507"]),
+        ("tests.loaders.coloured:in_memory", {"normalization": "imagenet"}, []),
+        ("tests.loaders.coloured:in_memory", {"normalization": "clip"}, ["DG507"]),
+        ("tests.loaders.coloured:in_memory", {"normalization": "ResNet50_Weights.IMAGENET1K_V2"}, []),
+        ("tests.loaders.coloured:in_memory", {"normalization": "R2Plus1D_18_Weights.KINETICS400_V1"}, ["DG507"]),
+        ("tests.loaders.coloured:in_memory", {"normalization": "ResNet5_Weights.IMAGENET1K_V2"}, []),
+        ("tests.loaders.coloured:by_hand", {"normalization": "imagenet", "channels": "BGR"}, []),
+        ("sample_datasets.dg506_wrong_scale:bad", {"normalization": "imagenet"}, ["DG506"]),
+        ("sample_datasets.dg507_wrong_normalization:bad", {"normalization": "imagenet"}, ["DG507"]),
+        ("sample_datasets.dg507_wrong_normalization:bad_turned", {"normalization": "imagenet"}, ["DG507"]),
+        ("sample_datasets.dg505_swapped_channels:bad", {"normalization": "imagenet"}, ["DG505"]),
+    ],
+)
+def test_the_contract_says_what_is_meant(loader: str, contract: dict[str, Any], failing: list[str]) -> None:
+    report = scan(loader, Settings(select=("DG505", "DG506", "DG507"), contract=contract))
+    assert [result.code for result in report.results if result.status is Status.FAILED] == failing
+    assert not report.count(Status.BROKEN)
+
+
+def test_palettes_and_raw_floats_are_not_judged() -> None:
+    for name, status in (("raw_floats", Status.INCONCLUSIVE), ("palettes", Status.SKIPPED)):
+        report = scan(f"tests.loaders.coloured:{name}", Settings(select=("DG506",)))
+        assert report.results[0].status is status, report.results[0]
