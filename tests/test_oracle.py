@@ -12,10 +12,10 @@ from tests.loaders.generated import Description
 from tests.loaders.sources import Source
 from tests.oracle import examined, measured, nature, shrunk, truth
 
-FORKED = drawn(8, number=1)
+FORKED = drawn(4, number=1)
 
 
-@pytest.mark.parametrize("loaders", [FORKED[start : start + 4] for start in range(0, 8, 4)], ids=["one", "two"])
+@pytest.mark.parametrize("loaders", [FORKED], ids=["forked"])
 def test_the_verdict_follows_from_the_description(loaders: list[Description]) -> None:
     wrong = [case for case in examined(loaders) if not case.right]
     assert not wrong, shrunk(wrong[0])

@@ -35,7 +35,7 @@ HOLDING = "DG106"
 """The check whose faces hold open files, which do not survive the way either; the plain good one holds none."""
 
 TWINS = {"bad", "good"}
-"""The faces that every check judges."""
+"""The faces that all checks of their family judge."""
 
 FORKSERVED = "DG101"
 """The check whose twins run under forkserver as well."""
@@ -43,7 +43,8 @@ FORKSERVED = "DG101"
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 """Runs every face under every start method, and every check on each: about an hour, and so only when asked for.
 
-By default every check judges the plain twins, and most other faces are judged by their own check and those of family 0.
+By default the checks of its family judge the plain twins of a check, and some other faces are judged by their own check
+and those of family 0.
 """
 
 MOST = 12
@@ -73,8 +74,10 @@ class Faces:
     @property
     def select(self) -> tuple[str, ...]:
         """The checks that judge these faces."""
-        whole = EVERY_FACE or (self.method is None and set(self.names) <= TWINS)
-        return () if whole else ("DG0", self.check.code)
+        if EVERY_FACE:
+            return ()
+        plain = self.method is None and set(self.names) <= TWINS
+        return ("DG0", self.check.code[:3] if plain else self.check.code)
 
     def trips(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
         """The codes that fail for each face."""
@@ -96,11 +99,11 @@ class Faces:
 
 JUDGED = [check for check in CATALOGUE if check.code not in ELSEWHERE]
 SPAWNING = ("DG104", "DG105")
-"""Checks whose faces all spawn workers, which takes seconds: one in three is judged unless all are asked for."""
+"""Checks whose faces all spawn workers, which takes seconds."""
 
 
-MANY = 12
-"""Of more other faces than this, every second is judged unless all are asked for."""
+FEW, FEWEST = 5, 3
+"""How many of the other faces of a check are judged, and of those that spawn workers, unless all are asked for."""
 
 
 def faces_of(check: Check, *, twins: bool) -> list[str]:
@@ -108,7 +111,7 @@ def faces_of(check: Check, *, twins: bool) -> list[str]:
     names = [name for name in samples(check) if (name in TWINS) == twins]
     if twins or EVERY_FACE:
         return names
-    return names[:: 3 if check.code in SPAWNING else 2 if len(names) > MANY else 1]
+    return names[:: -(-len(names) // (FEWEST if check.code in SPAWNING else FEW)) or 1]
 
 
 TOGETHER = [
