@@ -9,6 +9,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+import torch
 
 from dataguard.engine import scan
 from dataguard.lab.charts import BLACK, CHARTS, Shot, fit, follows, shoot
@@ -21,6 +22,11 @@ from dataguard.settings import Settings
 from tests.loaders import coloured
 
 IMAGENET = KNOWN["imagenet"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    torch.set_num_threads(1)  # as in the host: a fork hangs otherwise
 
 
 def numbers(scale: float, mean: Sequence[float], std: Sequence[float]) -> tuple[list[float], list[float]]:
