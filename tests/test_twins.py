@@ -102,7 +102,7 @@ SPAWNING = ("DG104", "DG105")
 """Checks whose faces all spawn workers, which takes seconds."""
 
 
-FEW, FEWEST = 5, 3
+FEW, FEWEST = 4, 2
 """How many of the other faces of a check are judged, and of those that spawn workers, unless all are asked for."""
 
 
