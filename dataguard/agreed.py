@@ -34,9 +34,7 @@ class Leaf:
             return
         if self.shape is not None and not _fits(tuple(tensor.shape), tuple(self.shape)):
             yield f"has the shape {_shown(tensor.shape)}, expected {_shown(self.shape)}"
-        if self.dtype is not None and str(tensor.dtype).removeprefix("torch.") != str(self.dtype).removeprefix(
-            "torch."
-        ):
+        if self.dtype is not None and _name(tensor.dtype) != _name(self.dtype):
             yield f"is {_name(tensor.dtype)}, expected {_name(self.dtype)}"
         if not tensor.numel():
             return
@@ -67,8 +65,8 @@ def assert_contract(loader: Iterable[Any], *, batches: int = 2, **parts: Leaf | 
     faults: dict[str, None] = {}
     for number, batch in enumerate(islice(iter(loader), batches)):
         seen += 1
-        for name, leaf in agreed.items():
-            found = _part(batch, name, list(agreed).index(name))
+        for position, (name, leaf) in enumerate(agreed.items()):
+            found = _part(batch, name, position)
             wrong = [f"is not in the batch, a {type(batch).__name__}"] if found is _NOTHING else leaf.faults(found)
             faults |= dict.fromkeys(f"batch {number}: {name} {words}" for words in wrong)
     if not seen:

@@ -104,6 +104,8 @@ def _labs(target: Target, settings: Settings, folder: Path, team: Team | None) -
         except LoaderFailed as failure:
             facts[branch.name] = failure
         labs |= {name: Lab(branch, known, settings, machine, folder, team) for name, known in facts.items()}
+    for lab in labs.values():
+        lab.siblings = labs
     for lab in labs.values() if team else ():
         with contextlib.suppress(LoaderFailed, NotApplicable, Undecided):  # the judgement meets it again
             lab.epoch  # noqa: B018 - to touch it is to make it

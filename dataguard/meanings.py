@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The first index that means something else, the leaves that differ there, and how many indices do.
+    """The first index that means something else, the leaves that differ there, and how many `of` all indices do.
 
     `whole` tells that every leaf differs that tells samples apart.
     """
@@ -21,7 +21,13 @@ class Moved:
     index: Index
     leaves: tuple[str, ...]
     count: int
+    of: int
     whole: bool
+
+    @property
+    def evidence(self) -> dict[str, object]:
+        """How much of the samples is another one, for a finding."""
+        return {"leaves": [f"sample{leaf}" for leaf in self.leaves], "samples that change": self.count, "of": self.of}
 
 
 def moved(
@@ -45,7 +51,7 @@ def moved(
         if unlike and not first.incident and not second.incident:
             telling = {leaf for leaf in leaves if len({answer.digests.get(leaf) for answer in one}) > len(one) / 2}
             found.append((first.index, unlike, telling <= set(unlike)))
-    return Moved(found[0][0], found[0][1], len(found), found[0][2]) if found else None
+    return Moved(*found[0][:2], len(found), len(one), found[0][2]) if found else None
 
 
 def _unlike(one: Answer, two: Answer) -> tuple[str, ...]:

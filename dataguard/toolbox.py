@@ -131,13 +131,13 @@ class Toolbox:
         settings = self.settings_of(request)
         mark = request.node.get_closest_marker(TARGET)
         wanted = mark.kwargs.get("loader") if mark else None
-        built = load(settings.targets[0]).build_all({"seed": settings.seed})
-        if wanted is None and len(built) > 1:
+        target, given = load(settings.targets[0]), {"seed": settings.seed}
+        if wanted is not None:
+            return target.build(wanted, given)
+        built = target.build_all(given)
+        if len(built) > 1:
             raise UsageError(f"several loaders, {', '.join(built)}: choose by @dataguard.use_target(..., loader='...')")
-        name = next(iter(built)) if wanted is None else wanted
-        if name not in built:
-            raise UsageError(f"{settings.targets[0]} has no loader {name!r}; it has {', '.join(built)}")
-        return built[name]
+        return next(iter(built.values()))
 
     def pytest_unconfigure(self) -> None:
         """End every process that was started, however the run ended."""

@@ -29,12 +29,12 @@ def test_every_index_that_means_another_sample_is_counted(order: list[int]) -> N
     one, two = answers(range(6)), answers(order)
     found = moved(one, two, lambda: one)
     unlike = [number for number in range(6) if order[number] != number]
-    assert found == (Moved(unlike[0], ("image",), len(unlike), whole=True) if unlike else None)
+    assert found == (Moved(unlike[0], ("image",), len(unlike), 6, whole=True) if unlike else None)
 
 
 def test_labels_alone_may_move() -> None:
     one = answers(range(4), [0, 0, 1, 1])
-    assert moved(one, answers(range(4), [1, 1, 0, 0]), lambda: one) == Moved(0, ("label",), 4, whole=False)
+    assert moved(one, answers(range(4), [1, 1, 0, 0]), lambda: one) == Moved(0, ("label",), 4, 4, whole=False)
 
 
 def test_what_varies_anyway_says_nothing() -> None:

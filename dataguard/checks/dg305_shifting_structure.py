@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -54,9 +54,7 @@ def dg305_shifting_structure(lab: Lab) -> Judgement:
 def _mixed(lab: Lab) -> Iterator[tuple[BatchRecord | Pair, Sequence[SampleRecord]]]:
     """Batches of samples that differ in more than their shapes: those of the epoch, and pairs that may meet."""
     epoch = lab.epoch
-    members: dict[tuple[int | None, int], list[SampleRecord]] = defaultdict(list)
-    for sample in epoch.samples:
-        members[sample.worker, sample.batch].append(sample)
+    members = epoch.members()
     batches: list[tuple[BatchRecord | Pair, list[SampleRecord]]]
     batches = [(batch, members[batch.worker, batch.batch]) for batch in epoch.batches]
     refused = any(batch.incident for batch in epoch.batches if _unlike(members[batch.worker, batch.batch]))

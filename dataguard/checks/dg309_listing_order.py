@@ -36,14 +36,7 @@ def dg309_listing_order(lab: Lab) -> Judgement:
             message=f"dataset[{found.index}] is another sample when folders are listed backwards"
             if found.whole
             else f"sample{found.leaves[0]} of index {found.index} is another one when folders are listed backwards",
-            evidence=known(
-                {
-                    "leaves": [f"sample{leaf}" for leaf in found.leaves],
-                    "samples that change": found.count,
-                    "of": len(listed.answers),
-                    "listed at": [f"{one[0]}:{one[1]}" for one in turned.places if one],
-                }
-            ),
+            evidence=found.evidence | known({"listed at": [f"{one[0]}:{one[1]}" for one in turned.places if one]}),
             at=Location(*place) if place else lab.dataset.place,
         )
     return Looked({"samples": len(listed.answers), "orders": 2})

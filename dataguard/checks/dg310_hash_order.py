@@ -35,14 +35,7 @@ def dg310_hash_order(lab: Lab) -> Judgement:
         what = "is another sample" if found.whole else f"has another {found.leaves[0] or 'value'}"
         yield Finding(
             message=f"dataset[{found.index}] {what} when a set of texts is gone through in another order",
-            evidence=known(
-                {
-                    "leaves": [f"sample{leaf}" for leaf in found.leaves],
-                    "samples that change": found.count,
-                    "of": len(one.answers),
-                    "in order of hashes": [f"{entry[0]}:{entry[1]}" for entry in one.places if entry],
-                }
-            ),
+            evidence=found.evidence | known({"in order of hashes": [f"{at[0]}:{at[1]}" for at in one.places if at]}),
             at=Location(*place) if place else lab.dataset.place,
             repro=f"PYTHONHASHSEED=1 {lab.repro(f'.dataset[{found.index!r}]')}",
         )

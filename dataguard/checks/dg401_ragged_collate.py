@@ -29,7 +29,7 @@ def dg401_ragged_collate(lab: Lab) -> Judgement:
     if epoch.batches and all(batch.refuses_each for batch in epoch.batches):
         raise NotApplicable("collate_fn fails on every batch: see DG001")
     refused = next((batch for batch in epoch.batches if batch.incident and batch.incident.stage == "collate"), None)
-    together = _members(epoch.samples, refused) if refused else epoch.samples
+    together = epoch.members()[refused.worker, refused.batch] if refused else epoch.samples
     tried = _mixtures(lab, together, refused)
     if tried and tried.clash:
         yield _clash(lab, tried.clash)
@@ -49,10 +49,6 @@ def _mixtures(lab: Lab, samples: Sequence[SampleRecord], refused: BatchRecord | 
         if refused is None:
             raise
         return None
-
-
-def _members(samples: Sequence[SampleRecord], batch: BatchRecord) -> list[SampleRecord]:
-    return [sample for sample in samples if (sample.worker, sample.batch) == (batch.worker, batch.batch)]
 
 
 def _clash(lab: Lab, clash: Clash) -> Finding:

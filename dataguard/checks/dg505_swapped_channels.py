@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.imagery import image_finding
+from dataguard.model import Judgement, Looked, NotApplicable, Severity, Undecided, check
 from dataguard.normalizations import KNOWN, plain_factor, read
 
 if TYPE_CHECKING:
@@ -31,15 +32,11 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
     if not images:
         raise NotApplicable("no image leaf has three channels")
     swapped = {fit: why for fit in images for why in [_why(lab, fit)] if why}
-    for fit, why in list(swapped.items())[:1]:
-        yield Finding(
-            message=f"{colours.root}{fit.path} holds {fit.order} and not {why}: pure red, green and blue in place of "
-            f"what {colours.source} decodes come out so",
-            evidence={"leaves": [f"{colours.root}{one.path}" for one in swapped], **colours.evidence(fit)},
-            at=lab.dataset.place,
-            repro=colours.expression and lab.repro(colours.expression),
-        )
-    if not swapped:
+    if swapped:
+        fit, why = next(iter(swapped.items()))
+        what = f"pure red, green and blue in place of what {colours.source} decodes come out so"
+        yield image_finding(lab, swapped, f"holds {fit.order} and not {why}: {what}")
+    else:
         _need_clear(lab, images)
     turned = [f"{colours.root}{fit.path}" for fit in images if fit.order == "BGR"]
     return Looked(colours.exercised, f"{turned[0]} holds BGR" if turned and not swapped else None)

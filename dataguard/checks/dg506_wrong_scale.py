@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.imagery import image_finding
+from dataguard.model import Judgement, Looked, NotApplicable, Severity, Undecided, check
 from dataguard.normalizations import KNOWN, own_slip, plain_factor, read, shown, slip_of
 
 if TYPE_CHECKING:
@@ -32,15 +33,12 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
     if not images:
         raise NotApplicable("image leaves hold whole numbers, which are scaled later")
     wrong = {fit: why for fit in images for why in [_why(lab, fit)] if why}
-    for fit, why in list(wrong.items())[:1]:
-        yield Finding(
-            message=f"{colours.root}{fit.path} is {why}: black comes out as {shown(fit.offsets)[0]:g} and white as "
-            f"{shown(fit.white)[0]:g} in its first channel",
-            evidence={"leaves": [f"{colours.root}{one.path}" for one in wrong], **colours.evidence(fit)},
-            at=lab.dataset.place,
-            repro=colours.expression and lab.repro(colours.expression),
-        )
-    if not wrong and not {"value_range", "normalization"} & set(lab.settings.contract):
+    if wrong:
+        fit, why = next(iter(wrong.items()))
+        black, white = shown(fit.offsets)[0], shown(fit.white)[0]
+        what = f"black comes out as {black:g} and white as {white:g} in its first channel"
+        yield image_finding(lab, wrong, f"is {why}: {what}")
+    elif not {"value_range", "normalization"} & set(lab.settings.contract):
         _need_scaled(images)
     return Looked(colours.exercised)
 
@@ -63,16 +61,19 @@ def _why(lab: Lab, fit: Fit) -> str | None:
     if factor is None:
         slip = own_slip(fit.gains, fit.offsets)
         return slip and f"{slip}, while its mean and standard deviation are those of values from 0 to 1"
-    raw = any(abs(factor - white) < 1e-3 * white for white in RAW)
-    slip = None if raw else slip_of(factor)
+    slip = None if _is_raw(factor) else slip_of(factor)
     return slip and f"{slip}, and has no statistics"
+
+
+def _is_raw(factor: float) -> bool:
+    return any(abs(factor - white) < 1e-3 * white for white in RAW)
 
 
 def _need_scaled(images: list[Fit]) -> None:
     """Raise Undecided where values are raw and yet floating point numbers: some models take them so."""
     for fit in images:
         factor = plain_factor(fit.gains, fit.offsets)
-        if factor is not None and any(abs(factor - white) < 1e-3 * white for white in RAW):
+        if factor is not None and _is_raw(factor):
             ask = f"[tool.dataguard.contract] value_range = [0, 1] or [0, {factor:.0f}] settles it"
             raise Undecided(
                 f"values are floating point numbers from 0 to {factor:.0f}, as some models mean them: {ask}"

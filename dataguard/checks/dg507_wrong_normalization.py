@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.imagery import image_finding
+from dataguard.model import Judgement, Looked, NotApplicable, Severity, check
 from dataguard.normalizations import KNOWN, Statistics, mixed_scales, near_miss, read, recovered, shown
 
 if TYPE_CHECKING:
@@ -29,14 +30,10 @@ def dg507_wrong_normalization(lab: Lab) -> Judgement:
         raise NotApplicable("image leaves hold whole numbers, which are normalized later")
     own = lab.colour.meant
     wrong = {fit: why for fit in images for why in [_unlike(fit, own) if own else _unmeant(fit)] if why}
-    for fit, why in list(wrong.items())[:1]:
+    if wrong:
+        fit, why = next(iter(wrong.items()))
         mean, std = (shown(part) for part in recovered(fit.gains, fit.offsets))
-        yield Finding(
-            message=f"{colours.root}{fit.path} is normalized by mean {mean} and standard deviation {std}: {why}",
-            evidence={"leaves": [f"{colours.root}{one.path}" for one in wrong], **colours.evidence(fit)},
-            at=lab.dataset.place,
-            repro=colours.expression and lab.repro(colours.expression),
-        )
+        yield image_finding(lab, wrong, f"is normalized by mean {mean} and standard deviation {std}: {why}")
     return Looked(colours.exercised)
 
 

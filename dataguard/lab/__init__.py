@@ -75,6 +75,8 @@ class Lab(Repros):
         self._observe = self._memory.observe
         self.afford = self._memory.afford
         self._epochs = Epochs(self, self._memory, team)
+        self.siblings: Mapping[str, Lab] = {}
+        """The loaders of the target by name, this one among them."""
         self.ranks = Ranks(self)
         self.hangings = Hangings(self)
         self.collate = Collating(self)

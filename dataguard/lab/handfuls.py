@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import _utils
 
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import walk
 from dataguard.lab.passes import EpochTrace, gate
 from dataguard.lab.pins import PIN
+from dataguard.lab.reader import pass_for_a_worker
 from dataguard.lab.records import BatchRecord, Index, SampleRecord
 from dataguard.lab.stillness import Stillness
 from dataguard.model import NotApplicable, Undecided
@@ -42,11 +42,9 @@ def choose(epoch: EpochTrace) -> tuple[Index, ...]:
 
     Raises NotApplicable where the indices could not be asked for again.
     """
-    members: dict[tuple[int | None, int], list[SampleRecord]] = {}
-    for sample in epoch.samples:
-        members.setdefault((sample.worker, sample.batch), []).append(sample)
+    members = epoch.members()
     good = [batch for batch in epoch.batches if batch.incident is None]
-    batches = [members.get((batch.worker, batch.batch), []) for batch in good or epoch.batches]
+    batches = [members[batch.worker, batch.batch] for batch in good or epoch.batches]
     best = max(batches, key=_variety, default=[])
     chosen = _varied_first(best)
     if not chosen:
@@ -96,7 +94,7 @@ class Handful:
         self._still = Stillness((*SEEDS, READING)) if still else None
         self._numbers: dict[Index, int] = {}
         if loader.num_workers:
-            _pass_for_a_worker(loader)
+            pass_for_a_worker(loader, self.box, 1)
         self.samples: list[Any] = []
 
     def _held(self, row: int, number: int = 0) -> contextlib.AbstractContextManager[None]:
@@ -176,12 +174,3 @@ def duplicate(sample: Any) -> Any:
     """A deep copy of a sample; of a tensor that shows a part of a large one, only this part."""
     tensors = [leaf for _, leaf in walk(sample) if isinstance(leaf, torch.Tensor)]
     return copy.deepcopy(sample, {id(tensor): tensor.clone() for tensor in tensors})
-
-
-def _pass_for_a_worker(loader: Loader) -> None:
-    """Let this process, which is thrown away, be worker 0 of one: default_collate and the user's code ask for it."""
-    worker: Any = _utils.worker
-    worker._worker_info = worker.WorkerInfo(id=0, num_workers=1, seed=torch.initial_seed(), dataset=loader.dataset)
-    if loader.worker_init_fn is not None:
-        with gate("init"):
-            loader.worker_init_fn(0)

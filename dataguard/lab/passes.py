@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,13 @@ class EpochTrace:
         batches = self.ride.batches if self.read and self.ride else len(self.batches)
         counts = {"samples": self.read or len(self.samples), "batches": batches, "workers": len(workers)}
         return {unit: count for unit, count in counts.items() if count}
+
+    def members(self) -> dict[tuple[int | None, int], list[SampleRecord]]:
+        """The samples of each batch, by its worker and number."""
+        found: dict[tuple[int | None, int], list[SampleRecord]] = defaultdict(list)
+        for sample in self.samples:
+            found[sample.worker, sample.batch].append(sample)
+        return found
 
     def gets_past(self, incident: Incident) -> bool:
         """Whether this epoch went on beyond the point at which another one met the incident."""

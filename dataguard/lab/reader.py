@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils.data import _utils
 
-from dataguard.incident import Incident
+from dataguard.incident import Incident, LoaderFailed
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.drive import announce_epoch
 from dataguard.lab.incidents import incident_of
@@ -59,7 +59,8 @@ class Reader:
         self._stillness = Stillness([[PIN + draw] for draw in range(draws)])
         announce_epoch(loader, 0)
         if loader.num_workers:
-            _become_worker(loader, self._box)
+            with contextlib.suppress(LoaderFailed):  # an epoch tells whether it fails; it may need what this is not
+                pass_for_a_worker(loader, self._box, loader.num_workers)
 
     def read(self, index: Any, draw: int = 0) -> Any:
         """The sample itself, with every generator in the state of this number. What it raises is the user's."""
@@ -84,13 +85,15 @@ class Reader:
             yield
 
 
-def _become_worker(loader: Loader, box: BlackBox) -> None:
-    """What torch does at the start of worker 0, before its first sample."""
-    seed = torch.initial_seed()
-    dataset: Any = loader.dataset
-    details = {"id": 0, "num_workers": loader.num_workers, "seed": seed, "dataset": dataset}
-    _utils.worker._worker_info = _utils.worker.WorkerInfo(**details)
+def pass_for_a_worker(loader: Loader, box: BlackBox, workers: int) -> None:
+    """Do what torch does at the start of the first of so many workers: this process, thrown away, passes for one.
+
+    `default_collate` and the user's code ask for it. What the user's `worker_init_fn` raises is the user's.
+    """
+    worker: Any = _utils.worker
+    details = {"id": 0, "num_workers": workers, "seed": torch.initial_seed(), "dataset": loader.dataset}
+    worker._worker_info = worker.WorkerInfo(**details)
     if loader.worker_init_fn is not None:
         box.mark(None, "init")
-        with contextlib.suppress(Exception):  # it may need the worker that this is not; an epoch tells whether it fails
+        with gate("init"):
             loader.worker_init_fn(0)
