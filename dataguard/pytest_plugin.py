@@ -6,6 +6,8 @@ or when a test asks for it, so that every other run of pytest stays as fast as i
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -176,7 +178,18 @@ def read_settings(config: pytest.Config) -> Settings:
             raise UsageError(f"--dataguard={CONFIGURED}: neither dataguard.toml nor [tool.dataguard] names `targets`")
         at = targets.index(CONFIGURED)
         targets[at : at + 1] = configured
-    return resolve(file, start=config.rootpath, targets=targets or None, **given)
+    return resolve(file, start=config.rootpath, targets=targets or None, hypothesis=_hypothesis(config), **given)
+
+
+def _hypothesis(config: pytest.Config) -> dict[str, Any] | None:
+    """The seed and the database of hypothesis' own plugin, where it runs, for the examples that checks draw."""
+    if not config.pluginmanager.has_plugin("hypothesispytest"):
+        return None
+    seed = config.getoption("--hypothesis-seed")
+    folder = Path(os.environ.get("HYPOTHESIS_STORAGE_DIRECTORY", ".hypothesis"), "examples").absolute()
+    profile = getattr(sys.modules.get("hypothesis"), "settings", None)  # a conftest may have loaded one
+    kept = profile is None or profile.default.database is not None
+    return {**({"database": str(folder)} if kept else {}), **({} if seed is None else {"seed": seed})}
 
 
 def _value(config: pytest.Config, option: Option) -> Any:

@@ -61,6 +61,8 @@ class Settings:
     """Loader name to train, val or test."""
     contract: Mapping[str, Any] = field(default_factory=dict)
     """What only the user knows about the data."""
+    hypothesis: Mapping[str, Any] = field(default_factory=dict)
+    """How hypothesis draws: by a `seed`, or with a `database`, a folder of failing examples; the same without both."""
 
     def as_mapping(self) -> dict[str, Any]:
         """Every setting by name, as plain data for a report."""
@@ -189,7 +191,7 @@ def _load(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: {error}") from error
 
 
-_MERGED = ("expect", "roles", "contract")
+_MERGED = ("expect", "roles", "contract", "hypothesis")
 """Tables, of which a later layer replaces single entries."""
 
 

@@ -8,7 +8,6 @@ failed fails again.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
@@ -16,9 +15,10 @@ from typing import Any
 from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import SearchStrategy
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
+from dataguard.lab.drawn_settings import loader_settings
 from dataguard.lab.pins import PIN, pinned
 
 __all__ = ["batches", "indices", "loader_settings", "samples"]
@@ -86,28 +86,6 @@ def _different(places: SearchStrategy[int], least: int, most: int, *, crowded: b
         return st.lists(places, min_size=least, max_size=most, unique=True)
     drawn = st.lists(places, min_size=least, max_size=most).map(lambda found: list(dict.fromkeys(found)))
     return drawn.filter(lambda found: len(found) >= least)
-
-
-@st.composite
-def loader_settings(
-    draw: DrawFn, *, workers: Sequence[int] = (0, 1, 2), batch_sizes: Sequence[int] = (1, 2, 3, 8)
-) -> dict[str, Any]:
-    """Arguments of `DataLoader` under which any dataset should give the same samples: `DataLoader(data, **settings)`.
-
-    They hold `batch_size`, `drop_last` and `num_workers`; with workers also `persistent_workers`, `prefetch_factor`
-    and, where torch has it, `in_order`. They shrink towards the first of `workers` and of `batch_sizes`.
-    """
-    settings: dict[str, Any] = {
-        "batch_size": draw(st.sampled_from(batch_sizes)),
-        "drop_last": draw(st.booleans()),
-        "num_workers": draw(st.sampled_from(workers)),
-    }
-    if settings["num_workers"]:
-        settings["persistent_workers"] = draw(st.booleans())
-        settings["prefetch_factor"] = draw(st.integers(1, 3))
-        if "in_order" in inspect.signature(DataLoader.__init__).parameters:
-            settings["in_order"] = draw(st.sampled_from((True, False)))
-    return settings
 
 
 class _Reader:

@@ -165,6 +165,23 @@ def _contract(value: Any, where: str) -> Mapping[str, Any]:
     return dict(value)
 
 
+def _seed(value: Any, where: str) -> int | str:
+    """A number or a text, as hypothesis takes them."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise UsageError(f"{where}: expected a whole number, got {value!r}")
+    return value
+
+
+_DRAWING: Mapping[str, Callable[[Any, str], Any]] = {"seed": _seed, "database": _text}
+
+
+def _drawing(value: Any, where: str) -> Mapping[str, Any]:
+    for key in _table(value, where):
+        if key not in _DRAWING:
+            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, _DRAWING)}")
+    return {key: _DRAWING[key](given, f"{where}.{key}") for key, given in value.items()}
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
     """What to say of a word that is none of the known ones: the closest of them, or all."""
     options = list(known)
@@ -189,5 +206,6 @@ PARSERS: Mapping[str, Callable[[Any, str], Any]] = {
     "expect": _reasons,
     "roles": _roles,
     "contract": _contract,
+    "hypothesis": _drawing,
 }
 """The parser of each setting."""

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 
 from dataguard.lab.collating import Bench, run_bench
 from dataguard.lab.collations import Carried, Collation, Form
+from dataguard.lab.drawing import Drawing
 from dataguard.lab.mixtures import Mixtures, run_mixtures
 from dataguard.lab.rows import holds
 from dataguard.lab.together import Together
@@ -340,7 +341,7 @@ def test_the_words_for_a_sample_at_a_wrong_place() -> None:
 def mixtures(tmp_path: Path, make: Callable[[int], Any], collate: Any = None, *, size: int = 4) -> Mixtures:
     """Mixtures of the first six samples."""
     loader = DataLoader(Items(make), batch_size=size, collate_fn=collate)
-    return run_mixtures(lambda: loader, tmp_path, range(6), size, single=False)
+    return run_mixtures(lambda: loader, tmp_path, range(6), size, Drawing(), single=False)
 
 
 def test_the_smallest_clash_is_a_pair(tmp_path: Path) -> None:

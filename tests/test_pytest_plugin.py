@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import psutil
@@ -439,10 +440,23 @@ def test_every_setting_has_an_option() -> None:
     without = {
         "checks": "a set is kept to by a whole project: it belongs into its file",
         "contract": "a table of what only the user knows; it belongs into a file",
+        "hypothesis": "hypothesis has options of its own",
     }
     reachable = {option.setting for option in OPTIONS} - {"config"}
     assert reachable == {item.name for item in fields(Settings)} - set(without)
     assert {setting for setting, *_ in VALUES} == reachable - {"targets"}
+
+
+def test_the_seed_and_the_database_are_those_of_hypothesis(pytester: pytest.Pytester) -> None:
+    def drawn(*arguments: str) -> dict[str, Any]:
+        return dict(read_settings(pytester.parseconfig(*LOADED, "--dataguard=a:b", *arguments)).hypothesis)
+
+    database = str(pytester.path / ".hypothesis" / "examples")
+    assert drawn() == {"database": database}
+    assert drawn("--hypothesis-seed=7") == {"database": database, "seed": "7"}
+    assert drawn("-p", "no:hypothesispytest") == {}
+    pytester.path.joinpath("dataguard.toml").write_text("hypothesis.seed = 3")
+    assert drawn() == {"database": database, "seed": 3}
 
 
 def test_a_settings_file_is_found_from_where_its_name_was_written(pytester: pytest.Pytester) -> None:

@@ -35,6 +35,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "expect": ({"DG401": "depth maps are not RGB"}, {"DG401": "depth maps are not RGB"}),
     "roles": ({"a": "train"}, {"a": "train"}),
     "contract": ({"num_classes": 10}, {"num_classes": 10}),
+    "hypothesis": ({"seed": 3, "database": ".examples"}, {"seed": 3, "database": ".examples"}),
 }
 BAD: list[tuple[str, Any, str]] = [
     ("targets", 3, "expected a list of strings, got 3"),
@@ -63,6 +64,9 @@ BAD: list[tuple[str, Any, str]] = [
     ("roles", {"a": "training"}, "did you mean 'train'?"),
     ("roles", "train", "expected a table"),
     ("contract", {"chanels": "RGB"}, "did you mean 'channels'?"),
+    ("hypothesis", {"sed": 3}, "did you mean 'seed'?"),
+    ("hypothesis", {"seed": 0.5}, "expected a whole number, got 0.5"),
+    ("hypothesis", {"database": ""}, "expected text"),
 ]
 
 
@@ -126,6 +130,9 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
         a = "train"
         [contract]
         num_classes = 10
+        [hypothesis]
+        seed = 3
+        database = ".examples"
     """
     assert resolve(write(tmp_path / "any.toml", text)) == Settings(**{key: parsed for key, (_, parsed) in GOOD.items()})
 
@@ -338,6 +345,7 @@ REACHED = {
 FILES_ONLY = {
     "checks": "a set is kept to by a whole project: it belongs into its file",
     "contract": "a table of many shapes: a file says it better than an option",
+    "hypothesis": "hypothesis' own options say it under pytest, and a file anywhere",
 }
 """The settings that no option sets, and why."""
 

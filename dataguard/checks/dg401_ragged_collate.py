@@ -35,8 +35,13 @@ def dg401_ragged_collate(lab: Lab) -> Judgement:
         yield _clash(lab, tried.clash)
     elif refused:
         yield _refused(lab, refused, together)
-    looked = {"pairs": tried.batches, "structures": tried.kinds} if tried else {}
-    return Looked(epoch.exercised | {unit: count for unit, count in looked.items() if count})
+    counts = {"pairs": tried.batches, "structures": tried.kinds} if tried else {}
+    if refused or (tried and tried.clash):
+        return Looked(epoch.exercised | counts)
+    others = lab.collate.arrangements
+    counts["settings"] = others.tried
+    looked = epoch.exercised | {unit: count for unit, count in counts.items() if count}
+    return Looked(looked, others.trouble.note if others.trouble else None)
 
 
 def _mixtures(lab: Lab, samples: Sequence[SampleRecord], refused: BatchRecord | None) -> Mixtures | None:

@@ -8,12 +8,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dataguard.lab.arrangements import READS as READS_ARRANGED
+from dataguard.lab.arrangements import SAMPLES, Arrangements, form_of, run_arrangements
 from dataguard.lab.collations import COLLATED, READS, Collation, gather, try_alone, try_forms
+from dataguard.lab.drawing import Drawing
 from dataguard.lab.handfuls import MOST, Handful, Refused, choose, collate_seconds
 from dataguard.lab.mixtures import Mixtures, kinds_of, run_mixtures
 from dataguard.lab.paddings import Padding, find_padding
 from dataguard.lab.pinnings import Pinning, can_pin, try_pinning
 from dataguard.lab.records import Index, SampleRecord
+from dataguard.lab.schedules import evenly
 from dataguard.lab.together import Together, ask_together, gives_batches
 from dataguard.model import NotApplicable, Undecided
 from dataguard.variants import Loader
@@ -92,10 +96,41 @@ class Collating:
         lab.afford(len(kinds) * lab.epoch.seconds_per_sample)
         mixtures: Mixtures = lab.vary(
             ("mixtures", kinds, single),
-            lambda folder: run_mixtures(lab.build, folder, kinds, size, single=single),
+            lambda folder: run_mixtures(lab.build, folder, kinds, size, self._drawing, single=single),
             lambda _, found: found,
         )
         return mixtures
+
+    @property
+    def arrangements(self) -> Arrangements:
+        """A few samples under other settings of the loader.
+
+        None are tried where nothing hangs on them: without workers, under the default collate; nor where they cannot
+        be, as for a stream. Workers are drawn where the loader has some and forks them.
+        """
+        lab, facts, epoch = self._lab, self._lab.facts, self._lab.epoch
+        seen = list(dict.fromkeys(one.index for one in epoch.samples if one.index is not None))
+        if facts.kind != "map" or not seen or (facts.default_collate and not facts.num_workers):
+            return Arrangements(0, None)
+        workers = (0, 1, 2) if facts.num_workers and not facts.spawns else (0,)
+        forms = {form_of(batch) for batch in epoch.batches if not batch.incident}
+        form = forms.pop() if len(forms) == 1 else None
+        chosen = evenly(seen, SAMPLES)
+        try:
+            lab.afford(READS_ARRANGED * epoch.seconds_per_sample)
+            found: Arrangements = lab.vary(
+                "arrangements",
+                lambda folder: run_arrangements(lab.build, folder, chosen, form, workers, self._drawing),
+                lambda _, same: same,
+            )
+        except Undecided:  # no risk that was seen
+            return Arrangements(0, None)
+        return found
+
+    @property
+    def _drawing(self) -> Drawing:
+        lab = self._lab
+        return Drawing(**lab.settings.hypothesis, name=f"{lab.target.spelling} {lab.facts.name}")
 
 
 def _is_ascending(epoch: EpochTrace) -> bool:

@@ -8,6 +8,7 @@ from itertools import permutations
 from pathlib import Path
 
 from dataguard.incident import Incident
+from dataguard.lab.drawing import Drawing
 from dataguard.lab.handfuls import LARGEST, Handful, Refused
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of
@@ -63,12 +64,12 @@ def kinds_of(samples: Sequence[SampleRecord]) -> tuple[Index, ...]:
 
 
 def run_mixtures(
-    build: Callable[..., Loader], folder: Path, kinds: Sequence[Index], size: int, *, single: bool
+    build: Callable[..., Loader], folder: Path, kinds: Sequence[Index], size: int, drawing: Drawing, *, single: bool
 ) -> Mixtures:
     """Put the kinds together in batches of two, and of up to `size`; of one where a batch may be `single`."""
     handful = Handful(build(), folder, kinds, still=False)
     handful.fill(len(kinds))
-    trials = _Trials(handful, size)
+    trials = _Trials(handful, size, drawing)
     found = trials.smallest(single=single)
     clash = None if found is None else trials.clash(found)
     pairs = (Pair(tuple(kinds[place] for place in two), leaves) for two, leaves in trials.pairs.items())
@@ -78,8 +79,9 @@ def run_mixtures(
 class _Trials:
     """Trials of collate_fn on positions of a handful, each made once."""
 
-    def __init__(self, handful: Handful, size: int) -> None:
+    def __init__(self, handful: Handful, size: int, drawing: Drawing) -> None:
         self.handful = handful
+        self.drawing = drawing
         self.outcomes: dict[tuple[int, ...], BaseException | None] = {}
         self.pairs: dict[tuple[int, ...], tuple[Leaf, ...]] = {}
         self.places = range(len(handful.samples))
@@ -122,22 +124,11 @@ class _Trials:
 
     def _search(self) -> tuple[int, ...] | None:
         """Let hypothesis look for larger batches, and make them small."""
-        from hypothesis import HealthCheck, find, settings  # it takes a while to import, and is rarely needed
-        from hypothesis import strategies as st
-        from hypothesis.errors import NoSuchExample
+        from hypothesis import strategies as st  # it takes a while to import, and is rarely needed
 
-        quiet = settings(
-            max_examples=EXAMPLES,
-            derandomize=True,
-            database=None,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        )
         batches = st.lists(st.sampled_from(self.places), min_size=3, max_size=min(self.size, LARGEST))
-        try:
-            return tuple(find(batches, self.refuses, settings=quiet))
-        except NoSuchExample:
-            return None
+        found = self.drawing.smallest(batches, self.refuses, examples=EXAMPLES, subject="batches")
+        return None if found is None else tuple(found)
 
     def clash(self, positions: tuple[int, ...]) -> Clash:
         """A refused batch with what it was made of."""
