@@ -10,7 +10,7 @@ from dataguard.engine import scan
 from dataguard.model import Report, Status
 from dataguard.settings import Settings
 
-CLEAN = ["tests.loaders.public:clean", "tests.loaders.public:clean_streams"]
+CLEAN = [f"tests.loaders.public:{name}" for name in ("clean", "clean_streams", "clean_objects")]
 SPAWNED = CLEAN if "DATAGUARD_EVERY_FACE" in os.environ else ["tests.loaders.public:stateful"]
 """Spawned workers import every library anew, which takes most of a minute for some: those only when asked for."""
 QUIET = (Status.FAILED, Status.INCONCLUSIVE, Status.BROKEN)

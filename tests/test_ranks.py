@@ -82,6 +82,20 @@ def test_one_that_dies_ends_them_all(tmp_path: Path) -> None:
     assert caught.value.incident.signal == "SIGSEGV"
 
 
+def test_a_group_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    join = dist.init_process_group
+
+    def fail_at_first(*args: Any, rank: int, **kwargs: Any) -> None:
+        tried = tmp_path / "tried"
+        if rank == 1 and not tried.exists():
+            tried.touch()
+            raise RuntimeError("Gloo connectFullMesh failed")
+        join(*args, **{**kwargs, "rank": rank})
+
+    monkeypatch.setattr(dist, "init_process_group", fail_at_first)
+    assert together(tmp_path, lambda rank: rank.number) == [0, 1]
+
+
 def test_ranks_that_wait_for_each_other_are_ended(tmp_path: Path) -> None:
     def work(rank: Rank) -> None:
         if rank.number == 0:

@@ -7,6 +7,7 @@ palettes, are left alone.
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import types
@@ -108,7 +109,7 @@ class Painter:
             for name in _TRANSFORMS:
                 original = vars(part).get(name)
                 if callable(original):
-                    vars(part)[name] = self._before(original, name)
+                    vars(part)[name] = _standing_in(original, self._before(original, name))
 
     def _before(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         def transform(*args: Any, **kwargs: Any) -> Any:
@@ -203,6 +204,17 @@ def _paint_tensor(image: torch.Tensor, colour: RGB, deep: tuple[int, ...]) -> to
 def _asks_for_rgb(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     flags = kwargs.get("flags", next((one for one in args[1:] if isinstance(one, int)), 0))
     return bool(flags > 0 and flags & _COLOR_RGB)
+
+
+def _standing_in(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """What is called as the function, and is of the original's own type, where that is a class of the user's side."""
+    try:
+        stand_in = copy.copy(original)
+        calls = {"__call__": lambda _, *args, **kwargs: function(*args, **kwargs)}
+        stand_in.__class__ = type(type(original).__name__, (type(original),), calls)
+    except Exception:  # noqa: BLE001 - functions and other built-in types have no such twin
+        return function
+    return stand_in  # type: ignore[no-any-return]
 
 
 def _rebind(known: dict[int, tuple[Any, Any]]) -> None:

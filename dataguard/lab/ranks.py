@@ -5,7 +5,10 @@ Each is a fork of the observing process, so that a rank costs what the user's fa
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+import signal
 import socket
 import sys
 import time
@@ -21,11 +24,20 @@ import torch.distributed as dist
 from dataguard.incident import LoaderDied
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.isolation import answer_in, death_of, has_answered, live
+from dataguard.model import Undecided
 
+MEETINGS = 3
+"""How often ranks try to form their group: gloo loses a connection now and then, before the user's code is reached."""
 PATIENCE = timedelta(seconds=120)
 """How long a collective of the user's own code may take; the observation's own deadline comes first."""
+GROUP = "group"
+"""The file through which they meet."""
 _GLANCE = 0.01
 _LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+
+
+class Unmet(Undecided):
+    """The ranks could not form their group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +65,16 @@ def run_ranks(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any
     A `DataguardError` that it raises in one of them is raised here, the first to come; a process that ends without an
     answer raises `LoaderDied`.
     """
+    for _ in range(MEETINGS - 1):
+        with contextlib.suppress(Unmet):
+            return _meet(world, folder, work)
+        for number in range(world):
+            shutil.rmtree(rank_folder(folder, number))
+        (folder / GROUP).unlink(missing_ok=True)
+    return _meet(world, folder, work)
+
+
+def _meet(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
     ranks = [Rank(number, world, rank_folder(folder, number)) for number in range(world)]
     port, own = _free_port(), os.getpid()
     pids: dict[int, int] = {}
@@ -62,7 +84,14 @@ def run_ranks(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any
         if pid == 0:
             live(partial(_join_and_work, rank, folder, port, work), rank.folder, own)
         pids[pid] = rank.number
-    return _await(pids, ranks, BlackBox(folder / "blackbox"))
+    try:
+        return _await(pids, ranks, BlackBox(folder / "blackbox"))
+    except Unmet:
+        for pid in pids:  # the others wait for this one
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        raise
 
 
 def _await(pids: dict[int, int], ranks: list[Rank], box: BlackBox) -> list[Any]:
@@ -114,8 +143,11 @@ def _join_and_work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], A
         MASTER_PORT=str(port),
     )
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _LOOPBACK)
-    meeting = (folder / "group").as_uri()
-    dist.init_process_group("gloo", meeting, PATIENCE, world_size=rank.world, rank=rank.number)
+    meeting = (folder / GROUP).as_uri()
+    try:
+        dist.init_process_group("gloo", meeting, PATIENCE, world_size=rank.world, rank=rank.number)
+    except RuntimeError as error:
+        raise Unmet(f"the ranks could not form a group: {str(error).splitlines()[0]}") from error
     _let_pass(dist.init_process_group)
     return work(rank)
 
