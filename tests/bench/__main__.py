@@ -6,13 +6,16 @@ Ratios come from runs that take turns, so that the noise of a machine hits both 
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from tests.bench.loaders import write_jpegs
@@ -86,16 +89,37 @@ FAMILIES = {
     "family 2, a stream on 2 ranks of 2 workers": ("tests.bench.loaders:stream_on_ranks --select DG2 --ranks 2", 8),
     "families 3 and 4, 10,000 cheap samples": ("tests.bench.loaders:cheap_train --select DG3,DG4", 3),
     "family 2 on 4 ranks": ("tests.bench.loaders:stream_on_ranks --select DG2 --ranks 4", 15),
+    "family 5, JPEGs of 224 x 224": ("tests.bench.loaders:folder_of_jpegs --select DG5", 4),
 }
 """What to scan, and the bar in seconds."""
 
 
 def families(folder: Path) -> list[str]:
     """One family of checks alone, beyond `import torch`."""
+    shutil.rmtree(folder / "images", ignore_errors=True)
+    write_jpegs(folder / "images", size=(224, 224))
     scan = [sys.executable, "-m", "dataguard", "scan", "-q"]
     commands = {name: [*scan, *words.split()] for name, (words, _) in FAMILIES.items()}
     times = in_turns(3, folder, torch=[sys.executable, "-c", "import torch"], **commands)
     return [f"| {name} | {times[name] - times['torch']:.1f} s | {bar} s |" for name, (_, bar) in FAMILIES.items()]
+
+
+def protocol(folder: Path) -> list[str]:
+    """How many samples families 3 and 4 read outside of workers, and what they do with a dataset of 200 ms a sample."""
+    log = folder / "reads"
+    scan = [sys.executable, "-m", "dataguard", "scan", "--select", "DG3,DG4", "--format", "json", "--fail-on", "error"]
+    run = [*scan, "tests.bench.loaders:counted_train"]
+    seconds(run, folder, DATAGUARD_BENCH_READS=str(log))
+    started = time.perf_counter()
+    run = [*scan, "tests.bench.loaders:slow_train"]
+    output = subprocess.run(run, cwd=folder, check=True, capture_output=True, env=environment(folder)).stdout
+    taken = time.perf_counter() - started
+    counts = Counter(result["status"] for result in json.loads(output)["results"])
+    return [
+        f"| samples that families 3 and 4 read outside of workers, of 10,000 | {log.stat().st_size} | 300 |",
+        f"| families 3 and 4, 200 ms a sample: {counts['passed']} passed, {counts['inconclusive']} inconclusive | "
+        f"{taken:.0f} s | 60 s |",
+    ]
 
 
 def held_data(folder: Path) -> list[str]:
@@ -129,7 +153,14 @@ def main() -> None:
     """Print the table."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = [start_up(folder), *default_scan(folder), *families(folder), *held_data(folder), memory(folder)]
+        rows = [
+            start_up(folder),
+            *default_scan(folder),
+            *families(folder),
+            *protocol(folder),
+            *held_data(folder),
+            memory(folder),
+        ]
     versions = f"Python {platform.python_version()}, {os.cpu_count()} cores"
     print(f"Measured {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {versions}.\n")  # noqa: T201 - the product
     print("\n".join(["| what | measured | bar |", "|---|---|---|", *rows]))  # noqa: T201

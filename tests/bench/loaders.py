@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,3 +82,31 @@ class Cheap(Dataset[tuple[torch.Tensor, int]]):
 def cheap_train() -> DataLoader[Any]:
     """A training loader over them."""
     return DataLoader(Cheap(), batch_size=32, shuffle=True, num_workers=2)
+
+
+class Counted(Cheap):
+    """Takes down each read outside of workers, by a byte in the file that DATAGUARD_BENCH_READS names."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        if multiprocessing.parent_process() is None:
+            with Path(os.environ["DATAGUARD_BENCH_READS"]).open("ab") as log:
+                log.write(b".")
+        return super().__getitem__(index)
+
+
+def counted_train() -> DataLoader[Any]:
+    """A training loader over those."""
+    return DataLoader(Counted(), batch_size=32, shuffle=True, num_workers=2)
+
+
+class Slow(Cheap):
+    """Samples that take 200 ms each."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        time.sleep(0.2)
+        return super().__getitem__(index)
+
+
+def slow_train() -> DataLoader[Any]:
+    """A training loader over those."""
+    return DataLoader(Slow(), batch_size=32, shuffle=True, num_workers=2)
