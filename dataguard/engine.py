@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from dataguard.settings import Settings, chosen, expectation
 from dataguard.starts import examine
 from dataguard.supervisor import Session
 from dataguard.team import own_team
+from dataguard.wardens import nursery
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -104,17 +106,18 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     started = time.monotonic()
     results: list[Result] = []
     environment: Mapping[str, object] = {}
-    for spelling in spellings:
-        with examine(spelling, settings) as session:
-            for loader in session.loaders():
-                shown = _shown(loader, session, spellings)
-                for check in checks:
-                    if listen:
-                        listen(check.id, shown, None)
-                    results.append(replace(session.judge(check, loader), loader=shown))
-                    if listen:
-                        listen(check.id, shown, results[-1])
-            environment = session.environment
+    with nursery() if len(spellings) > 1 else nullcontext():
+        for spelling in spellings:
+            with examine(spelling, settings) as session:
+                for loader in session.loaders():
+                    shown = _shown(loader, session, spellings)
+                    for check in checks:
+                        if listen:
+                            listen(check.id, shown, None)
+                        results.append(replace(session.judge(check, loader), loader=shown))
+                        if listen:
+                            listen(check.id, shown, results[-1])
+                environment = session.environment
     return Report(
         targets=spellings,
         results=tuple(results),

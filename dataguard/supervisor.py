@@ -11,7 +11,6 @@ import os
 import select
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.processes import how_it_ended
 from dataguard.settings import Settings
 from dataguard.warden import LOG, STACKS
+from dataguard.wardens import Warden, start
 
 START_PATIENCE = 120.0
 """Seconds that importing torch may take."""
@@ -49,7 +49,7 @@ class Session:
         self.environment: Mapping[str, Any] = {}
         self.name = self.name_of(spelling)
         self._loaders: tuple[str, ...] | None = None
-        self._warden: subprocess.Popen[bytes] | None = None
+        self._warden: Warden | None = None
         self._pipe: Connection | None = None
         self._folder: Path | None = None
 
@@ -94,15 +94,7 @@ class Session:
             self._pipe.close()
             self._pipe = None
         if warden is not None:
-            assert warden.stdin is not None
-            assert warden.stdout is not None
-            warden.stdin.close()
-            try:
-                warden.wait(_PARTING)
-            except subprocess.TimeoutExpired:  # something below it cannot even be killed, as in a dead network mount
-                warden.kill()
-                warden.wait()
-            warden.stdout.close()
+            warden.dismiss(_PARTING)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -121,14 +113,7 @@ class Session:
         self._folder = Path(tempfile.mkdtemp(prefix="dataguard-"))
         here, there = socket.socketpair()
         with (self._folder / LOG).open("ab") as log, there:
-            self._warden = subprocess.Popen(
-                [sys.executable, "-m", "dataguard.warden", str(self._folder), str(there.fileno())],
-                pass_fds=[there.fileno()],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-            )
+            self._warden = start(self._folder, there.fileno(), log.fileno())
         self._pipe = Connection(here.detach())
         question = (self.spelling, self.settings, self._folder, [str(Path.cwd()), *sys.path])
         try:
@@ -165,7 +150,6 @@ class Session:
         """Wait for the host. Raises HostLost, with the last line it printed, when no answer can come."""
         assert self._pipe is not None
         assert self._warden is not None
-        assert self._warden.stdout is not None
         ready = select.select([self._pipe.fileno(), self._warden.stdout.fileno()], [], [], patience)[0]
         if not ready:
             raise HostLost(f"the observing process gave no answer for {patience:.0f} s")
@@ -178,7 +162,6 @@ class Session:
     def _end(self) -> str:
         """How the observing process ended, as the warden tells it."""
         assert self._warden is not None
-        assert self._warden.stdout is not None
         if not select.select([self._warden.stdout], [], [], _PARTING)[0]:
             return "ended"
         status = os.read(self._warden.stdout.fileno(), 16)

@@ -14,7 +14,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from dataguard import leftovers
 from dataguard.processes import adopt_orphans, dismiss_janitors, end_descendants
@@ -28,14 +30,24 @@ STACKS = "import.stacks"
 _GLANCE = 0.1
 
 
-def main(folder: Path, descriptor: int) -> None:
+class Process(Protocol):
+    """What is asked of the observing process: its exit code, now or once it has ended."""
+
+    def poll(self) -> int | None:
+        """None while it runs."""
+
+    def wait(self) -> int:
+        """Waits for it."""
+
+
+def watch(folder: Path, start: Callable[[], Process]) -> None:
     """Start the observing process, wait for an end, and leave nothing of either behind."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the reporting process decides what these mean
         signal.signal(number, lambda *_: None)  # not SIG_IGN, which the user's code would inherit
     adopt_orphans()
     before = leftovers.names()
     reporter = os.getppid()
-    host = _start(folder, descriptor)
+    host = start()
     while host.poll() is None and not _dismissed(reporter):
         pass
     leftovers.remove_tensors(end_descendants())
@@ -68,4 +80,5 @@ def _start(folder: Path, descriptor: int) -> subprocess.Popen[bytes]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    own_folder, own_socket = Path(sys.argv[1]), int(sys.argv[2])
+    watch(own_folder, lambda: _start(own_folder, own_socket))

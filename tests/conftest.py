@@ -1,0 +1,16 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dataguard.wardens import nursery
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_import_of_torch() -> Iterator[None]:
+    """Fork the observing processes of all scans in this process from one that has torch imported."""
+    with nursery():
+        yield

@@ -1,0 +1,81 @@
+"""One process that imports torch for all targets of a run: what it forks is as good as a process of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dataguard import wardens
+from dataguard.processes import descendants
+from dataguard.settings import Settings
+from dataguard.supervisor import Session
+from dataguard.wardens import nursery
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+
+LOADERS = """
+import os
+from pathlib import Path
+from torch.utils.data import DataLoader
+
+def make():
+    names = [os.environ["NAME"], Path.cwd().name, str(os.getpid())]
+    return {name: DataLoader([1, 2]) for name in names}
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A nursery that the tests of this file have to themselves, and a folder with a module of loaders."""
+    (tmp_path / "nursed_loaders.py").write_text(LOADERS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(wardens, "_open", [])
+    before = descendants()
+    with nursery():
+        yield
+    assert descendants() == before
+
+
+def names(monkeypatch: pytest.MonkeyPatch, name: str) -> tuple[str, str, int]:
+    """The environment, the folder and the number of the process in which a loader is made."""
+    monkeypatch.setenv("NAME", name)
+    with Session("nursed_loaders:make", Settings()) as session:
+        variable, folder, pid = session.loaders()
+        return variable, folder, int(pid)
+
+
+def nurseries() -> list[psutil.Process]:
+    return [process for process in descendants() if "dataguard.nursery" in process.cmdline()]
+
+
+@pytest.mark.usefixtures("own")
+def test_each_target_has_the_environment_and_the_folder_of_its_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert names(monkeypatch, "first")[:2] == ("first", tmp_path.name)
+    (only,) = nurseries()
+    below = tmp_path / "below"
+    below.mkdir()
+    (below / "nursed_loaders.py").write_text(LOADERS)
+    monkeypatch.chdir(below)
+    variable, folder, pid = names(monkeypatch, "second")
+    assert (variable, folder) == ("second", "below")
+    assert nurseries() == [only]
+    assert not psutil.pid_exists(pid)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert names(monkeypatch, "third")[0] == "third"
+    assert nurseries() != [only]
+
+
+@pytest.mark.usefixtures("own")
+def test_one_that_has_died_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    names(monkeypatch, "first")
+    (only,) = nurseries()
+    only.kill()
+    psutil.wait_procs([only], 10)
+    assert names(monkeypatch, "second")[0] == "second"
+    assert len(nurseries()) == 1
