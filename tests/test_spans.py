@@ -96,3 +96,9 @@ def test_a_label_that_takes_the_type_of_its_index_is_the_same(tmp_path: Path) ->
 def test_one_sample_is_too_few(tmp_path: Path) -> None:
     with pytest.raises(NotApplicable, match="1 sample"):
         spans(Items(1, picture), tmp_path)
+
+
+def test_a_sample_may_hold_a_class_of_its_own(tmp_path: Path) -> None:
+    """As a row of pandas does, whose class of arrays has a `shape` that is no shape."""
+    rows = [{"x": picture(number), "type": torch.Tensor} for number in range(20)]
+    assert spans(Items(20, rows.__getitem__), tmp_path).repeats == ()

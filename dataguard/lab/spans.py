@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from dataguard.incident import Incident, LoaderRaised
-from dataguard.lab.leaves import leaves_of
+from dataguard.lab.leaves import describe, leaves_of
 from dataguard.lab.leaves import walk as walk_sample
 from dataguard.lab.periods import MOST_READS, Hints, Period, find_periods
 from dataguard.lab.pins import PIN, pinned
@@ -122,7 +122,7 @@ def _is_index(value: Any, index: int, negative: Any) -> bool:
 
 def _largest(sample: Mapping[str, Any], stable: Sequence[str]) -> set[str]:
     """The leaves of the most values; all where each holds one value."""
-    sizes = {path: math.prod(getattr(sample[path], "shape", ())) for path in stable}
+    sizes = {path: math.prod(describe(path, sample[path]).shape or ()) for path in stable}
     return {path for path, size in sizes.items() if size == max(sizes.values())}
 
 
