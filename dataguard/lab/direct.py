@@ -9,6 +9,7 @@ from dataguard.lab import missing, readings, spans, stored
 from dataguard.lab.attributes import find_changed
 from dataguard.lab.hashing import ordered_sets
 from dataguard.lab.listings import listed
+from dataguard.lab.naming import Naming, find_namings
 from dataguard.lab.missing import Source, Substitute, find_source, read_without
 from dataguard.lab.periods import hints_of
 from dataguard.lab.readings import Readings, Run
@@ -146,6 +147,15 @@ class Direct:
     def changed(self) -> tuple[Location, ...]:
         """The attributes of the dataset that reading a few samples changes."""
         return find_changed(self._lab.build, self._lab.vary)
+
+    @property
+    def namings(self) -> tuple[Naming, ...]:
+        """What the dataset, and those that it wraps, say of their classes; the outermost first."""
+        build = self._lab.build
+        namings: tuple[Naming, ...] = self._lab.vary(
+            "namings", lambda _: find_namings(build), lambda _, found: found or ()
+        )
+        return namings
 
     @property
     def place(self) -> Location | None:
