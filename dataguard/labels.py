@@ -76,7 +76,7 @@ class Labels:
     @property
     def named(self) -> bool:
         """Whether the leaf is called like a label."""
-        return bool(_LABEL.search(self.path))
+        return is_named(self.path)
 
     def inside(self, count: int) -> float:
         """The share of values that are numbers of so many classes, or the next one."""
@@ -88,13 +88,18 @@ class Labels:
         return sorted(value for value in self.values if not 0 <= value < count and value not in ignored)
 
 
+def is_named(path: str) -> bool:
+    """Whether a leaf is called like a label."""
+    return bool(_LABEL.search(path))
+
+
 _MARKS = (UNLABELLED, VOID, IGNORED)
 
 
 def numbered(lab: Lab, found: Sequence[Labels]) -> list[tuple[Classes, list[Labels]]]:
-    """How many classes there are, with the leaves that may number them: by the contract, else by what the dataset tells.
+    """How many classes there are, with the leaves that may number them.
 
-    A dataset may tell it of single leaves.
+    The contract tells it, else the dataset, which may do so of single leaves.
     """
     declared = lab.settings.contract.get("num_classes")
     if declared is not None:
@@ -104,6 +109,12 @@ def numbered(lab: Lab, found: Sequence[Labels]) -> list[tuple[Classes, list[Labe
     told = [(_classes(own[one.path]), [one]) for one in found if one.path in own]
     general = [naming for naming in namings if naming.leaf is None]
     return told or [(_classes(naming), list(found)) for naming in general[:1]]
+
+
+def classes_of(lab: Lab) -> Classes | None:
+    """How many classes there are, whatever numbers them; None where nobody says so, or it is said of single leaves."""
+    told = numbered(lab, ())
+    return told[0][0] if told else None
 
 
 def _classes(naming: Naming) -> Classes:
@@ -121,6 +132,11 @@ def samples_of(appraisals: Iterable[Appraisal]) -> list[Appraisal]:
     return [one for one in appraisals if one.position is not None]
 
 
+def records_of(lab: Lab) -> dict[tuple[int | None, int, int | None], SampleRecord]:
+    """The samples of the epoch by worker, batch and position, as appraisals have them."""
+    return {(one.worker, one.batch, one.position): one for one in lab.epoch.samples}
+
+
 def batches_of(appraisals: Iterable[Appraisal]) -> dict[tuple[int | None, int], Appraisal]:
     """The appraisals of batches, by worker and number."""
     return {(one.worker, one.batch): one for one in appraisals if one.position is None}
@@ -128,11 +144,11 @@ def batches_of(appraisals: Iterable[Appraisal]) -> dict[tuple[int | None, int], 
 
 def candidates(lab: Lab) -> list[Labels]:
     """The leaves of whole numbers that may be labels, in their order."""
-    records = {(one.worker, one.batch, one.position): one for one in lab.epoch.samples}
+    records = records_of(lab)
     found: dict[str, list[tuple[Appraisal, Numbers, Kind | None]]] = defaultdict(list)
     appraised = samples_of(lab.epoch.appraisals)
     for one in appraised:
-        record = records.get((one.worker, one.batch, one.position))
+        record = records.get(one.place)
         for numbers in one.numbers:
             kind = _kind(numbers, one.numbers, record) if record else None
             found[_ENTRY.sub("[*]", numbers.path)].append((one, numbers, kind))

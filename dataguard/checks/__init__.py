@@ -45,6 +45,8 @@ from dataguard.checks.dg407_unmasked_padding import dg407_unmasked_padding
 from dataguard.checks.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
 from dataguard.checks.dg501_non_finite_sample import dg501_non_finite_sample
 from dataguard.checks.dg502_label_out_of_range import dg502_label_out_of_range
+from dataguard.checks.dg503_label_form import dg503_label_form
+from dataguard.checks.dg504_blank_sample import dg504_blank_sample
 from dataguard.checks.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.dg507_wrong_normalization import dg507_wrong_normalization
@@ -95,6 +97,8 @@ CATALOGUE: tuple[Check, ...] = (
     dg408_device_tensor_in_worker,
     dg501_non_finite_sample,
     dg502_label_out_of_range,
+    dg503_label_form,
+    dg504_blank_sample,
     dg505_swapped_channels,
     dg506_wrong_scale,
     dg507_wrong_normalization,

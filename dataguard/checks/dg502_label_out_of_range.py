@@ -78,7 +78,9 @@ def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -
         evidence=known(
             {
                 "labels seen": f"{min(labels.values)} to {max(labels.values)}",
-                "out of range": {str(value): f"in {labels.samples[value]} of {labels.of} samples" for value in wrong[:8]},
+                "out of range": {
+                    str(value): f"in {labels.samples[value]} of {labels.of} samples" for value in wrong[:8]
+                },
                 "one label for each": labels.kind.value,
             }
         ),

@@ -83,9 +83,9 @@ def _array(leaf: Any) -> np.ndarray | None:
             return None
         plain = leaf.detach().cpu().as_subclass(torch.Tensor)
         array = (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
-    elif isinstance(leaf, np.ndarray | np.generic | bool | int | float):
-        array = np.asarray(leaf)
-    elif isinstance(leaf, list | tuple) and leaf and isinstance(leaf[0], int | float):
+    elif isinstance(leaf, np.ndarray | np.generic | bool | int | float) or (
+        isinstance(leaf, list | tuple) and leaf and isinstance(leaf[0], int | float)
+    ):
         array = np.asarray(leaf)
     else:
         pil = sys.modules.get("PIL.Image")
@@ -106,7 +106,7 @@ def _numbers(path: str, array: np.ndarray, leaf: Any) -> Numbers | None:
             return None
     low, high = float(flat.min()), float(flat.max())
     whole = array.dtype.kind != "f" or _is_whole(flat)
-    divided = not whole and _may_be_divided(array.shape) and 0 <= low and high <= 1 and _is_whole(flat * 255)
+    divided = not whole and _may_be_divided(array.shape) and low >= 0 and high <= 1 and _is_whole(flat * 255)
     few = array.size <= MOST_VALUES
     return Numbers(
         path,

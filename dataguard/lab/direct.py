@@ -9,8 +9,8 @@ from dataguard.lab import missing, readings, spans, stored
 from dataguard.lab.attributes import find_changed
 from dataguard.lab.hashing import ordered_sets
 from dataguard.lab.listings import listed
-from dataguard.lab.naming import Naming, find_namings
 from dataguard.lab.missing import Source, Substitute, find_source, read_without
+from dataguard.lab.naming import Naming, find_namings
 from dataguard.lab.periods import hints_of
 from dataguard.lab.readings import Readings, Run
 from dataguard.lab.records import Index

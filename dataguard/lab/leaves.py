@@ -19,7 +19,7 @@ from uuid import UUID
 import numpy as np
 import torch
 
-from dataguard.lab.records import Leaf
+from dataguard.lab.records import FEWEST, Leaf
 
 MAX_DEPTH = 12
 MAX_LEAVES = 4096
@@ -28,8 +28,6 @@ _VALUES = (PurePath, date, time, timedelta, Enum, UUID, range, slice, torch.dtyp
 """Types whose objects are told by how Python writes them."""
 SHORT = 60
 """Characters of a text that is shown to a reader at most."""
-FEWEST = 64
-"""Values of an array at least, to be told that it holds one throughout."""
 LONG = 16
 """A list of more plain scalars than this is one leaf (token ids, not a tuple of fields)."""
 

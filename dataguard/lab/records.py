@@ -33,6 +33,8 @@ def plain_index(index: Any) -> Index:
         return None
 
 
+FEWEST = 64
+"""Values of an array at least, to be told that it holds one throughout."""
 _ENTRY = re.compile(r".\[\d+\]")
 """An entry of a list inside a sample."""
 _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
@@ -64,6 +66,14 @@ class Leaf:
     def size(self) -> int:
         """How many values it holds; 1 for what has no shape."""
         return math.prod(self.shape or ())
+
+    @property
+    def is_coloured(self) -> bool:
+        """Whether it has the form of an image with three or four channels."""
+        if self.kind == "PIL.Image":
+            return self.dtype not in ("1", "L", "P", "I", "I;16", "F")
+        shape = self.shape or ()
+        return len(shape) == 3 and not {shape[0], shape[-1]}.isdisjoint({3, 4}) and "int64" not in (self.dtype or "")
 
     @property
     def type_name(self) -> str:
@@ -99,10 +109,10 @@ class SampleRecord:
 
     @property
     def blank(self) -> Leaf | None:
-        """The first of its largest leaves, where each of them is an array with one value throughout."""
-        size = max((leaf.size for leaf in self.leaves), default=0)
-        largest = [leaf for leaf in self.leaves if leaf.size == size]
-        return largest[0] if largest and all(leaf.constant for leaf in largest) else None
+        """The first of its images, where each of them has one value throughout; of other tables, where it has none."""
+        tables = [leaf for leaf in self.leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
+        inputs = [leaf for leaf in tables if leaf.is_coloured] or tables
+        return inputs[0] if inputs and all(leaf.constant for leaf in inputs) else None
 
     @property
     def structure(self) -> tuple[tuple[object, ...], ...]:
@@ -191,6 +201,11 @@ class Appraisal:
     index: Index
     shown: str | None
     numbers: tuple[Numbers, ...]
+
+    @property
+    def place(self) -> tuple[int | None, int, int | None]:
+        """The worker, the number of its batch, and the position there."""
+        return self.worker, self.batch, self.position
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from torch.utils.data import _DatasetKind, get_worker_info
 
 from dataguard.incident import Incident
 from dataguard.lab import stacks
+from dataguard.lab.appraisals import Appraiser
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.censuses import Censuses
 from dataguard.lab.generators import move_on, reseed
-from dataguard.lab.appraisals import Appraiser
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of, shared_bytes
 from dataguard.lab.ledgers import Ledger
