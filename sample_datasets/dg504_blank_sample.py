@@ -148,7 +148,7 @@ class Wrapped(Detections):
 
     def __getitem__(self, index: int) -> tuple[Tensor, dict[str, Tensor]]:
         image, target = super().__getitem__(index)
-        boxes = tv_tensors.BoundingBoxes(target["boxes"], format="XYWH", canvas_size=(SIZE, SIZE))  # type: ignore[call-overload]
+        boxes = tv_tensors.BoundingBoxes(target["boxes"], format="XYWH", canvas_size=(SIZE, SIZE))
         return image, {**target, "boxes": boxes}
 
 

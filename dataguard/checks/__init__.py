@@ -50,6 +50,8 @@ from dataguard.checks.dg504_blank_sample import dg504_blank_sample
 from dataguard.checks.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.dg507_wrong_normalization import dg507_wrong_normalization
+from dataguard.checks.dg515_mismatched_splits import dg515_mismatched_splits
+from dataguard.checks.dg517_augmented_evaluation import dg517_augmented_evaluation
 from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
 from dataguard.model import Check
 
@@ -102,5 +104,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg505_swapped_channels,
     dg506_wrong_scale,
     dg507_wrong_normalization,
+    dg515_mismatched_splits,
+    dg517_augmented_evaluation,
     dg601_shm_headroom,
 )
