@@ -21,7 +21,8 @@ WIDEST = 1 << 16
 """How far apart whole numbers may lie that are counted."""
 MOST_VALUES = 512
 """Values of a leaf that are given one by one."""
-MOST_ROWS, MOST_COLUMNS = 1024, 50_000
+MOST_IN_ROWS = 1 << 19
+"""Values of a table whose rows are summed up."""
 MOST_WHOLE = 1 << 22
 """Floating point numbers that are looked through for fractions."""
 PROBES = 64
@@ -54,7 +55,7 @@ class Appraiser:
         """Write down what a batch holds."""
         self._batches -= 1
         if self._batches >= 0:
-            self._spool.write(Appraisal(self._worker, number, None, None, None, tuple(numbers_of(batch))))
+            self._spool.write(Appraisal(self._worker, number, None, None, None, tuple(numbers_of(batch, rows=True))))
 
     def _are_news(self, numbers: Sequence[Numbers]) -> bool:
         found = {(one.path, value) for one in numbers if one.size < PROBES and one.whole for value in one.values}
@@ -64,12 +65,12 @@ class Appraiser:
         return new
 
 
-def numbers_of(value: Any) -> Iterator[Numbers]:
+def numbers_of(value: Any, *, rows: bool = False) -> Iterator[Numbers]:
     """The numbers in the leaves of a sample or batch; those of coloured images of bytes are left out."""
     for path, leaf in islice(walk(value), MOST_LEAVES):
         try:
             array = _array(leaf)
-            found = None if array is None or not array.size else _numbers(path, array, leaf)
+            found = None if array is None or not array.size else _numbers(path, array, leaf, rows=rows)
         except (RuntimeError, TypeError, ValueError, OverflowError):  # a tensor type whose values cannot be had
             continue
         if found is not None:
@@ -95,7 +96,7 @@ def _array(leaf: Any) -> np.ndarray | None:
     return array if array.dtype.kind in "biuf" else None
 
 
-def _numbers(path: str, array: np.ndarray, leaf: Any) -> Numbers | None:
+def _numbers(path: str, array: np.ndarray, leaf: Any, *, rows: bool) -> Numbers | None:
     if array.dtype == np.uint8 and array.ndim > 2 and 1 not in array.shape[-3:] and array.size > MOST_VALUES:
         return None
     flat = array.reshape(-1)
@@ -117,7 +118,7 @@ def _numbers(path: str, array: np.ndarray, leaf: Any) -> Numbers | None:
         whole,
         _counted(flat * (255 if divided else 1)) if whole or divided else None,
         divided,
-        tuple(_rows(array)),
+        tuple(_rows(array)) if rows else (),
         tuple(map(float, array.reshape(-1))) if few else (),
         *_boxes_of(leaf),
     )
@@ -137,7 +138,7 @@ def _may_be_divided(shape: tuple[int, ...]) -> bool:
 
 def _counted(flat: np.ndarray) -> dict[int, int] | None:
     """How often each whole number occurs, where they are few and lie close together."""
-    exact = np.round(flat).astype(np.int64)
+    exact = (np.round(flat) if flat.dtype.kind == "f" else flat).astype(np.int64)
     low = int(exact.min())
     if int(exact.max()) - low >= WIDEST:
         values, counts = np.unique(exact, return_counts=True) if exact.size <= MOST_VALUES else ((), ())
@@ -151,10 +152,10 @@ def _counted(flat: np.ndarray) -> dict[int, int] | None:
 
 
 def _rows(array: np.ndarray) -> Iterator[Row]:
-    """Sums of the rows of a table, or of a list of values."""
-    if array.ndim not in (1, 2) or not 1 < array.shape[-1] <= MOST_COLUMNS or len(array) > MOST_ROWS:
+    """What the rows of a table add up to."""
+    if array.ndim != 2 or array.shape[1] < 2 or array.size > MOST_IN_ROWS:
         return
-    table = np.atleast_2d(array).astype(np.float64)
+    table = array.astype(np.float64)
     greatest = np.partition(table, -2, axis=1)
     for row, top in zip(table, greatest, strict=True):
         yield Row(float(row.sum()), float(top[-1]), float(top[-2]), float(row.min()))

@@ -163,8 +163,8 @@ class Numbers:
 
     `low` and `high` are the least and the greatest finite one. `whole` tells that all are whole numbers, and `counts`
     how many there are of each, where they are few. `divided` tells that it is those times 255 that are whole, and
-    counted. `rows` sum up each row of a table, and `values` are all of them, where there are few. `layout` and `canvas`
-    are the format of boxes and the height and width of their image, where their type tells these.
+    counted. `rows` sum up each row of a table in a batch, and `values` are all of them, where there are few. `layout`
+    and `canvas` are the format of boxes and the height and width of their image, where their type tells these.
     """
 
     path: str
