@@ -1,4 +1,4 @@
-"""Loaders of which only the contract says what their labels and boxes mean: mappings by what is declared."""
+"""Loaders of which the contract says what their labels and boxes mean."""
 
 from __future__ import annotations
 
@@ -12,17 +12,6 @@ from sample_datasets import dg503_label_form as forms
 from sample_datasets import dg504_blank_sample as blanks
 from sample_datasets._parts import Pictures, picture
 
-pictures = {"labelled": ranges.good, "unlabelled": ranges.good_unlabelled}
-streets = {"void": ranges.good_void, "background": ranges.good_background}
-tags = {"words": ranges.good_tokens}
-targets = {
-    "index": forms.good,
-    "shares": forms.good_shares,
-    "several": forms.good_several,
-    "masks": forms.good_channels,
-}
-boxes = {"corners": blanks.good_negatives, "shares": blanks.good_shares}
-
 
 class Columns(Pictures):
     """Pictures with boxes as lists of four, in a dictionary."""
@@ -34,3 +23,18 @@ class Columns(Pictures):
 def single_boxes() -> DataLoader[Any]:
     """One box for each picture, some of which have their corners the wrong way round."""
     return DataLoader(Columns(16), batch_size=4)
+
+
+everything = {
+    "labelled": ranges.good,
+    "unlabelled": ranges.good_unlabelled,
+    "void": ranges.good_void,
+    "background": ranges.good_background,
+    "words": ranges.good_tokens,
+    "shares": forms.good_shares,
+    "several": forms.good_several,
+    "masks": forms.good_channels,
+    "corners": blanks.good_negatives,
+    "relative": blanks.good_shares,
+    "single": single_boxes,
+}
