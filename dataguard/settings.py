@@ -21,7 +21,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-READ = ("key", "repeat", "channels", "normalization", "value_range")
+READ = (
+    *("key", "repeat", "channels", "normalization", "value_range"),
+    *("num_classes", "ignore_index", "target_form", "bbox_format"),
+)
 """The keys of the contract that checks of this version read."""
 
 

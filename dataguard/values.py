@@ -18,6 +18,13 @@ ROLES = ("train", "val", "test")
 EVERY_METHOD = "all"
 """Judge the loader's own start method, and what the others change."""
 START_METHODS = ("fork", "spawn", "forkserver", EVERY_METHOD)
+TARGET_FORMS = ("index", "one-hot", "soft", "binary", "multilabel", "regression")
+"""What a target may be: see docs/labels.md."""
+BBOX_FORMATS = (
+    *("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized"),
+    *("pascal_voc", "coco", "yolo", "albumentations"),
+)
+"""Formats of boxes as torchvision spells them, and the names that albumentations has for some of them."""
 CONTRACT_KEYS = (
     "channels",
     "normalization",
@@ -141,6 +148,13 @@ def _value_range(value: Any, where: str) -> None:
         raise UsageError(f"{where}: expected the least and the largest value, such as [0, 1], got {value!r}")
 
 
+def _ignore_index(value: Any, where: str) -> None:
+    """A label that stands for no class, or a list of such."""
+    given = value if isinstance(value, list | tuple) else [value]
+    if not given or not all(isinstance(one, int) and not isinstance(one, bool) for one in given):
+        raise UsageError(f"{where}: expected a whole number such as 255 or -1, or a list of them, got {value!r}")
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -151,6 +165,10 @@ _CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "channels": _one_of(("RGB", "BGR")),
     "normalization": _normalization,
     "value_range": _value_range,
+    "num_classes": _whole(1),
+    "ignore_index": _ignore_index,
+    "target_form": _one_of(TARGET_FORMS),
+    "bbox_format": _one_of(BBOX_FORMATS),
 }
 """The parsers of those keys of the contract that are read."""
 

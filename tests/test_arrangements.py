@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from dataguard.engine import scan
-from dataguard.lab.drawing import Drawing
+from dataguard.lab.examples import Drawing
 from dataguard.model import Status
 from dataguard.settings import Settings
 

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 
 from dataguard.lab.collating import Bench, run_bench
 from dataguard.lab.collations import Carried, Collation, Form
-from dataguard.lab.drawing import Drawing
+from dataguard.lab.examples import Drawing
 from dataguard.lab.mixtures import Mixtures, run_mixtures
 from dataguard.lab.rows import holds
 from dataguard.lab.together import Together

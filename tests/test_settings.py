@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -137,7 +138,16 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
     assert resolve(write(tmp_path / "any.toml", text)) == Settings(**{key: parsed for key, (_, parsed) in GOOD.items()})
 
 
-VALUES: dict[str, Any] = {"repeat": 2, "channels": "RGB", "normalization": "imagenet", "value_range": [0, 1]}
+VALUES: dict[str, Any] = {
+    "repeat": 2,
+    "channels": "RGB",
+    "normalization": "imagenet",
+    "value_range": [0, 1],
+    "num_classes": 10,
+    "ignore_index": [255, -1],
+    "target_form": "soft",
+    "bbox_format": "yolo",
+}
 """What the keys of the contract that are read take."""
 
 
@@ -170,6 +180,24 @@ def test_a_key_that_no_check_reads_is_told(tmp_path: Path) -> None:
 )
 def test_what_is_said_of_images_is_looked_at(contract: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
+        resolve(contract=contract)
+
+
+@pytest.mark.parametrize(
+    ("contract", "message"),
+    [
+        ({"num_classes": 0}, "expected a whole number of at least 1"),
+        ({"ignore_index": "255"}, "expected a whole number such as 255"),
+        ({"ignore_index": [True]}, "or a list of them"),
+        ({"ignore_index": []}, "or a list of them"),
+        ({"target_form": "onehot"}, "did you mean 'one-hot'?"),
+        ({"target_form": "multi-label"}, "did you mean 'multilabel'?"),
+        ({"bbox_format": "xyhw"}, "did you mean 'xywh'?"),
+        ({"bbox_format": "xyxy-normalised"}, "did you mean 'xyxy-normalized'?"),
+    ],
+)
+def test_what_is_said_of_labels_is_looked_at(contract: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
         resolve(contract=contract)
 
 

@@ -44,9 +44,14 @@ from dataguard.checks.dg406_double_precision_batch import dg406_double_precision
 from dataguard.checks.dg407_unmasked_padding import dg407_unmasked_padding
 from dataguard.checks.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
 from dataguard.checks.dg501_non_finite_sample import dg501_non_finite_sample
+from dataguard.checks.dg502_label_out_of_range import dg502_label_out_of_range
+from dataguard.checks.dg503_label_form import dg503_label_form
+from dataguard.checks.dg504_blank_sample import dg504_blank_sample
 from dataguard.checks.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.dg507_wrong_normalization import dg507_wrong_normalization
+from dataguard.checks.dg515_mismatched_splits import dg515_mismatched_splits
+from dataguard.checks.dg517_augmented_evaluation import dg517_augmented_evaluation
 from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
 from dataguard.model import Check
 
@@ -93,8 +98,13 @@ CATALOGUE: tuple[Check, ...] = (
     dg407_unmasked_padding,
     dg408_device_tensor_in_worker,
     dg501_non_finite_sample,
+    dg502_label_out_of_range,
+    dg503_label_form,
+    dg504_blank_sample,
     dg505_swapped_channels,
     dg506_wrong_scale,
     dg507_wrong_normalization,
+    dg515_mismatched_splits,
+    dg517_augmented_evaluation,
     dg601_shm_headroom,
 )

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import LoaderFailed
-from dataguard.lab.drawing import Drawing
 from dataguard.lab.drive import drive
+from dataguard.lab.examples import Drawing
 from dataguard.lab.plan import Plan
 from dataguard.lab.records import BatchRecord, Index, read_spools
 from dataguard.lab.schedules import Trials

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from dataguard.lab.arrangements import READS as READS_ARRANGED
 from dataguard.lab.arrangements import SAMPLES, Arrangements, form_of, run_arrangements
 from dataguard.lab.collations import COLLATED, READS, Collation, gather, try_alone, try_forms
-from dataguard.lab.drawing import Drawing
+from dataguard.lab.drawing import find_blended
+from dataguard.lab.examples import Drawing
 from dataguard.lab.handfuls import MOST, Handful, Refused, choose, collate_seconds
 from dataguard.lab.mixtures import Mixtures, kinds_of, run_mixtures
 from dataguard.lab.paddings import Padding, find_padding
@@ -79,6 +80,19 @@ class Collating:
     def padding(self) -> Padding:
         """Which leaves of a batch are padded."""
         return self.bench.padding
+
+    @property
+    def blended(self) -> tuple[str, ...]:
+        """The leaves of a batch that hang on random numbers which collate_fn draws, while its samples stay the same."""
+        lab = self._lab
+        if not lab.facts.batched or lab.facts.default_collate:
+            return ()
+        chosen = choose(lab.epoch)[:MOST]
+        lab.afford(2 * MOST * lab.epoch.seconds_per_sample + 3 * collate_seconds(lab.epoch.batches))
+        leaves: tuple[str, ...] = lab.vary(
+            "blended", lambda folder: find_blended(lab.build(), folder, chosen), lambda _, found: found
+        )
+        return leaves
 
     def mixtures(self, samples: Sequence[SampleRecord], *, single: bool) -> Mixtures:
         """Batches made up of the kinds of sample there are among these, the smallest that clash first.

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from dataguard.lab import missing, readings, spans, stored
+from dataguard.lab import drawing, folders, missing, readings, spans, stored
 from dataguard.lab.attributes import find_changed
+from dataguard.lab.folders import Filed
 from dataguard.lab.hashing import ordered_sets
 from dataguard.lab.listings import listed
 from dataguard.lab.missing import Source, Substitute, find_source, read_without
+from dataguard.lab.naming import Naming, find_namings
 from dataguard.lab.periods import hints_of
 from dataguard.lab.readings import Readings, Run
-from dataguard.lab.records import Index
+from dataguard.lab.records import GeneratorState, Index
 from dataguard.lab.reimports import Made, Places, build_anew, read_made
 from dataguard.lab.schedules import evenly
 from dataguard.lab.sources import is_own, made_at
@@ -146,6 +149,37 @@ class Direct:
     def changed(self) -> tuple[Location, ...]:
         """The attributes of the dataset that reading a few samples changes."""
         return find_changed(self._lab.build, self._lab.vary)
+
+    def drawing(self, items: Sequence[Index]) -> tuple[GeneratorState, ...]:
+        """The generators that reading these samples draws from."""
+        build = self._lab.build
+        self._need(("drawing", *items), drawing.READS)
+        indices = (list(items) * drawing.READS)[: drawing.READS]
+        states: tuple[GeneratorState, ...] = self._lab.vary(
+            ("drawing", *items), lambda folder: drawing.find_drawing(build(), folder, indices), lambda _, found: found
+        )
+        return states
+
+    @property
+    def folders(self) -> tuple[Filed, ...]:
+        """Some samples, with the folders that their own files stand in."""
+        self._need("folders", folders.READS)
+        known, build = list(dict.fromkeys(index for index in self._known if index is not None)), self._lab.build
+        filed: tuple[Filed, ...] = self._lab.vary(
+            "folders",
+            lambda folder: folders.find_folders(build(), folder, evenly(known, folders.READS)),
+            lambda _, found: found,
+        )
+        return filed
+
+    @property
+    def namings(self) -> tuple[Naming, ...]:
+        """What the dataset, and those that it wraps, say of their classes; the outermost first."""
+        build = self._lab.build
+        namings: tuple[Naming, ...] = self._lab.vary(
+            "namings", lambda _: find_namings(build), lambda _, found: found or ()
+        )
+        return namings
 
     @property
     def place(self) -> Location | None:

@@ -1,51 +1,42 @@
-"""Where hypothesis looks for the smallest example of something: the same in every run, unless the user has a seed."""
+"""Random numbers that reading samples, or collating them, draws: from which generators, and into which leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from random import Random
-from typing import TYPE_CHECKING, TypeVar
 
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+from dataguard.lab.generators import generator_states
+from dataguard.lab.handfuls import Handful, Refused
+from dataguard.lab.leaves import leaves_of
+from dataguard.lab.reader import Reader
+from dataguard.lab.records import GeneratorState, Index
+from dataguard.model import Undecided
+from dataguard.variants import Loader
 
-T = TypeVar("T")
+READS = 8
+"""Samples that are read to see which generators move; an augmentation may not act on each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """How hypothesis draws for one loader: always the same, by another seed, or with a database of failing examples.
+def find_drawing(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[GeneratorState, ...]:
+    """The generators that are in another state after some samples were read, as they were before."""
+    reader = Reader(loader, folder)
+    reader.read(indices[0])  # what is made late is there afterwards
+    roots = {"dataset": loader.dataset}
+    before = {state.path: state for _, state in generator_states(roots)}
+    for index in indices:
+        reader.read_as_is(index)
+    after = [state for _, state in generator_states(roots)]
+    return tuple(state for state in after if state.path in before and before[state.path].state != state.state)
 
-    `database` is a folder, from which failing examples are tried first; other examples are new in each run then. As
-    with hypothesis itself, a `seed` goes without the database, and so does a profile that is derandomized, as on CI.
-    `name` is that of the loader, whose examples are its own.
-    """
 
-    seed: int | str | None = None
-    database: str | None = None
-    name: str = ""
-
-    def smallest(
-        self, strategy: SearchStrategy[T], fails: Callable[[T], bool], *, examples: int, subject: str
-    ) -> T | None:
-        """The smallest of at most so many examples, and of what is near them, that fails; None where none does."""
-        from hypothesis import HealthCheck, find, settings
-        from hypothesis.database import DirectoryBasedExampleDatabase
-        from hypothesis.errors import NoSuchExample
-
-        steady = self.seed is not None or self.database is None or settings().derandomize
-        quiet = settings(
-            max_examples=examples,
-            database=None if steady else DirectoryBasedExampleDatabase(Path(self.database or "")),
-            deadline=None,
-            derandomize=False,
-            suppress_health_check=list(HealthCheck),
-        )
-        random = Random(self.seed or 0) if steady else None
-        key = f"dataguard {subject} {self.name}".encode()
-        try:
-            return find(strategy, fails, settings=quiet, random=random, database_key=key)
-        except NoSuchExample:
-            return None
+def find_blended(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[str, ...]:
+    """The leaves of a batch that hang on random numbers which collate_fn draws: the samples stay the same."""
+    handful = Handful(loader, folder, indices)
+    handful.fill(len(handful.indices))
+    order = range(len(handful.samples))
+    try:
+        one, again, other = (leaves_of(handful.collate(order, seed)) for seed in (0, 0, 1))
+    except Refused as refused:
+        raise Undecided(f"collate_fn takes no part of a batch that it took whole: {refused.__cause__}") from refused
+    steady = {leaf.path: leaf.digest for leaf in one if leaf in again}
+    return tuple(leaf.path for leaf in other if steady.get(leaf.path, leaf.digest) != leaf.digest)

@@ -71,6 +71,11 @@ class LoaderFacts:
         """Whether workers start without the main process's memory, so that they are sent the dataset by pickle."""
         return self.num_workers > 0 and self.start_method in ("spawn", "forkserver")
 
+    @property
+    def stem(self) -> str | None:
+        """The loader's name without the word that spells its role; None where none does."""
+        return stem_of(self.name)
+
     def need_role(self, *roles: str, otherwise: str) -> None:
         """Raise NotApplicable unless the loader has one of the roles; `otherwise` says why that matters."""
         if self.role is None:
@@ -152,6 +157,13 @@ def _role(name: str) -> str | None:
     words = re.findall(r"[A-Z]?[a-z]+", name)
     roles = [role for word in words for role, pattern in _ROLE_WORDS if pattern.fullmatch(word.lower())]
     return roles[0] if len(set(roles)) == 1 else None
+
+
+def stem_of(name: str) -> str | None:
+    """A name without the word that spells its role, which splits of the same data have in common; None without one."""
+    if _role(name) is None:
+        return None
+    return re.sub(r"[A-Z]?[a-z]+", lambda word: "" if _role(word[0]) else word[0].lower(), name)
 
 
 def length_of(sized: Any) -> int | None:

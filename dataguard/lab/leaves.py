@@ -19,7 +19,7 @@ from uuid import UUID
 import numpy as np
 import torch
 
-from dataguard.lab.records import Leaf
+from dataguard.lab.records import FEWEST, Leaf
 
 MAX_DEPTH = 12
 MAX_LEAVES = 4096
@@ -128,11 +128,14 @@ def _describe(path: str, value: Any) -> Leaf:
             _non_finite(torch.from_numpy(array.copy()), path) if array.dtype.kind in "fc" else (0, 0, False)
         )
         digest = _digest(str(array.dtype), array.shape, content)
-        return Leaf(path, kind, str(array.dtype), array.shape, digest, nan, inf, mask)
+        return Leaf(path, kind, str(array.dtype), array.shape, digest, nan, inf, mask, constant=_is_constant(array))
     if _is_pil(value):
         nan, inf, mask = _non_finite(torch.from_numpy(np.array(value)), path) if value.mode == "F" else (0, 0, False)
-        digest = _digest(value.mode, value.size, value.tobytes())
-        return Leaf(path, "PIL.Image", value.mode, value.size, digest, nan, inf, mask)
+        content, pixels = value.tobytes(), math.prod(value.size)
+        same = value.mode != "1" and content == content[: len(content) // max(pixels, 1)] * pixels
+        constant = pixels >= FEWEST and same
+        digest = _digest(value.mode, value.size, content)
+        return Leaf(path, "PIL.Image", value.mode, value.size, digest, nan, inf, mask, constant=constant)
     if isinstance(value, float | complex) and not isinstance(value, bool):
         nan, inf = (math.isnan(value), math.isinf(value)) if isinstance(value, float) else (False, False)
         return Leaf(path, kind, None, None, _digest(kind, (), repr(value).encode()), int(nan), int(inf))
@@ -168,7 +171,20 @@ def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor) -> Leaf:
     dense = dense.resolve_conj().resolve_neg().contiguous()
     nan, inf, mask = _non_finite(dense, path) if dense.is_floating_point() or dense.is_complex() else (0, 0, False)
     content = dense.reshape(-1).view(torch.uint8).numpy().data if dense.numel() else b""
-    return Leaf(path, kind, dtype, shape, _digest(dtype, shape, content), nan, inf, mask, device=device)
+    digest, constant = _digest(dtype, shape, content), _is_constant(dense)
+    return Leaf(path, kind, dtype, shape, digest, nan, inf, mask, device=device, constant=constant)
+
+
+def _is_constant(array: Any) -> bool:
+    """Whether a tensor or array of some size holds one value throughout; a few values tell of most that it does not."""
+    if math.prod(array.shape) < FEWEST:
+        return False
+    flat = array.reshape(-1)
+    few = flat[:: len(flat) // FEWEST]
+    try:
+        return bool((few == flat[0]).all()) and bool((flat == flat[0]).all())
+    except (RuntimeError, TypeError):  # types that cannot be compared
+        return False
 
 
 def _non_finite(tensor: torch.Tensor, path: str) -> tuple[int, int, bool]:

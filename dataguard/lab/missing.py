@@ -58,9 +58,9 @@ def find_source(loader: Loader, folder: Path, first: Index, index: Index, other:
     reader.ask(first)
     own: dict[str, None] = {}
     others: dict[str, None] = {}
-    with _watched(lambda path: own.setdefault(path) is not None):
+    with watched(lambda path: own.setdefault(path) is not None):
         whole = reader.ask(index)
-    with _watched(lambda path: others.setdefault(path) is not None):
+    with watched(lambda path: others.setdefault(path) is not None):
         reader.ask(other)
     files = [path for path in own if path not in others and Path(path).is_file()]
     if not files:
@@ -87,7 +87,7 @@ def read_without(
             instead.setdefault(opened)
         return opened == path
 
-    with _watched(fails, garbage):
+    with watched(fails, garbage):
         try:
             sample = reader.read(index)
         except LoaderRaised as failure:  # which is right
@@ -96,7 +96,7 @@ def read_without(
 
 
 @contextlib.contextmanager
-def _watched(fails: Callable[[str], bool], garbage: Path | None = None) -> Iterator[None]:
+def watched(fails: Callable[[str], bool], garbage: Path | None = None) -> Iterator[None]:
     """Call `fails` with the path of every file that is opened for reading; those it answers with True are not there.
 
     With `garbage`, that file is opened instead.

@@ -8,7 +8,7 @@ from itertools import permutations
 from pathlib import Path
 
 from dataguard.incident import Incident
-from dataguard.lab.drawing import Drawing
+from dataguard.lab.examples import Drawing
 from dataguard.lab.handfuls import LARGEST, Handful, Refused
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of

@@ -16,7 +16,7 @@ from dataguard.lab.facts import start_method
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.pins import seed_global_generators
 from dataguard.lab.plan import Plan
-from dataguard.lab.records import BatchRecord, SampleRecord, Stop, read_spools
+from dataguard.lab.records import Appraisal, BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.schedules import Spread
 from dataguard.model import DataguardError, Undecided
 from dataguard.target import Target
@@ -37,7 +37,8 @@ class EpochTrace:
     `sizes` counts the samples of every batch of the whole epoch as the sampler plans it, None where it does not
     plan batches; `whole` tells that every batch was really read; `ride` is None when the budget cut the pass short;
     indices of `limit` and above were left out because they do not exist. `stops` are those at which a StopIteration
-    ended the epoch before its time. Where more samples were `read` than `samples` holds, that is how many.
+    ended the epoch before its time. Where more samples were `read` than `samples` holds, that is how many. `appraisals`
+    tell the numbers in samples and batches.
     """
 
     samples: tuple[SampleRecord, ...]
@@ -48,6 +49,7 @@ class EpochTrace:
     limit: int | None = None
     stops: tuple[Incident, ...] = ()
     read: int | None = None
+    appraisals: tuple[Appraisal, ...] = ()
 
     @property
     def seconds_per_sample(self) -> float:
@@ -97,7 +99,7 @@ def run_epoch(
     own = next((spread for spread in spreads if spread in (loader.batch_sampler, loader.sampler)), None)
     most = max(2, -(-samples // (loader.batch_size or 1))) if own is None else None
     second = () if loader.num_workers and start_method(loader) != "fork" else (SECOND_EPOCH,)
-    ride = drive(loader, Plan(folder, keep_going=True), batches=(most, *second), seconds=seconds)[0]
+    ride = drive(loader, Plan(folder, keep_going=True, appraise=samples), batches=(most, *second), seconds=seconds)[0]
     sizes = tuple(own.sizes) if own is not None and own.sizes is not None else None
     return ride, sizes, ride.ended and (own is None or own.whole)
 
@@ -124,7 +126,8 @@ def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] |
         raise EmptyEpoch(stops)
     if not samples:
         raise Undecided(why_nothing(ride))
-    return EpochTrace(samples, batches, sizes, whole, ride, limit, stops)
+    appraisals = tuple(record for record in records if isinstance(record, Appraisal))
+    return EpochTrace(samples, batches, sizes, whole, ride, limit, stops, appraisals=appraisals)
 
 
 @contextlib.contextmanager

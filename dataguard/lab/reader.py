@@ -67,6 +67,13 @@ class Reader:
         with gate("sample"), self._held(index, draw):
             return self.dataset[index]
 
+    def read_as_is(self, index: Any) -> Any:
+        """The sample itself, with every generator left alone. What it raises is the user's."""
+        self.reads += 1
+        self._box.mark(None, "sample", index)
+        with gate("sample"):
+            return self.dataset[index]
+
     def ask(self, index: Any, draw: int = 0, dataset: Any = None) -> Answer:
         """The same as plain data; an exception is an answer, too. `dataset` is one that the loader's own wraps."""
         source = self.dataset if dataset is None else dataset

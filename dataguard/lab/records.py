@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ def plain_index(index: Any) -> Index:
         return None
 
 
+FEWEST = 64
+"""Values of an array at least, to be told that it holds one throughout."""
 _ENTRY = re.compile(r".\[\d+\]")
 """An entry of a list inside a sample."""
 _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
@@ -44,6 +47,7 @@ class Leaf:
     `kind` is the type's name, `shape` is None for what has none, `digest` is 8 bytes of BLAKE2b over dtype, shape and
     content. `nan` and `inf` count non-finite elements; `mask` says that they are nothing but -inf in an additive mask.
     `shown` is a short text or whole number as Python writes it, `device` where a tensor is, if that is not the CPU.
+    `constant` tells of an array of some size that it holds one value throughout.
     """
 
     path: str
@@ -56,6 +60,20 @@ class Leaf:
     mask: bool = False
     shown: str | None = None
     device: str | None = None
+    constant: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many values it holds; 1 for what has no shape."""
+        return math.prod(self.shape or ())
+
+    @property
+    def is_coloured(self) -> bool:
+        """Whether it has the form of an image with three or four channels."""
+        if self.kind == "PIL.Image":
+            return self.dtype not in ("1", "L", "P", "I", "I;16", "F")
+        shape = self.shape or ()
+        return len(shape) == 3 and not {shape[0], shape[-1]}.isdisjoint({3, 4}) and "int64" not in (self.dtype or "")
 
     @property
     def type_name(self) -> str:
@@ -90,6 +108,13 @@ class SampleRecord:
         return f"{keys[0].path.lstrip('.') or 'sample'} = {keys[0].shown}" if keys else None
 
     @property
+    def blank(self) -> Leaf | None:
+        """The first of its images, where each of them has one value throughout; of other tables, where it has none."""
+        tables = [leaf for leaf in self.leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
+        inputs = [leaf for leaf in tables if leaf.is_coloured] or tables
+        return inputs[0] if inputs and all(leaf.constant for leaf in inputs) else None
+
+    @property
     def structure(self) -> tuple[tuple[object, ...], ...]:
         """What decides whether samples stack: the path, type, dtype and shape of every leaf."""
         return tuple((leaf.path, leaf.kind, leaf.dtype, leaf.shape) for leaf in self.leaves)
@@ -120,6 +145,67 @@ class BatchRecord:
     shared_bytes: int
     incident: Incident | None = None
     refuses_each: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The last axis of a leaf at one place: the sum of its values, the two largest of them and the least."""
+
+    sum: float
+    largest: float
+    second: float
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Which values one leaf of a sample or batch holds, where it may be a label, boxes or an image.
+
+    `low` and `high` are the least and the greatest finite one. `whole` tells that all are whole numbers, and `counts`
+    how many there are of each, where they are few. `divided` tells that it is those times 255 that are whole, and
+    counted. `rows` sum up each row of a table in a batch, and `values` are all of them, where there are few. `layout`
+    and `canvas` are the format of boxes and the height and width of their image, where their type tells these.
+    """
+
+    path: str
+    type_name: str
+    shape: tuple[int, ...]
+    low: float
+    high: float
+    whole: bool
+    counts: Mapping[int, int] | None = None
+    divided: bool = False
+    rows: tuple[Row, ...] = ()
+    values: tuple[float, ...] = ()
+    layout: str | None = None
+    canvas: tuple[int, int] | None = None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its values are floating point numbers."""
+        return "float" in self.type_name
+
+    @property
+    def size(self) -> int:
+        """How many values it holds."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Appraisal:
+    """The numbers in the leaves of one sample, or of a whole batch, where `position` is None."""
+
+    worker: int | None
+    batch: int
+    position: int | None
+    index: Index
+    shown: str | None
+    numbers: tuple[Numbers, ...]
+
+    @property
+    def place(self) -> tuple[int | None, int, int | None]:
+        """The worker, the number of its batch, and the position there."""
+        return self.worker, self.batch, self.position
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +290,7 @@ class Stop:
     incident: Incident
 
 
-Record = SampleRecord | BatchRecord | Census | Seedings | Failure | Stop
+Record = SampleRecord | BatchRecord | Appraisal | Census | Seedings | Failure | Stop
 
 
 class Spool:

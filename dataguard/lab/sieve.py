@@ -10,6 +10,8 @@ MOST_STRUCTURES = 256
 """How many different structures are kept: where every sample has a shape of its own, more of them tell nothing new."""
 MOST_AMISS = 10_000
 """How many samples with non-finite values, and how many batches that failed, are kept."""
+MOST_BLANK = 256
+"""How many blank samples are kept."""
 
 
 class Sieve:
@@ -24,6 +26,7 @@ class Sieve:
         self._batches = samples
         self._structures: set[object] = set()
         self._amiss = MOST_AMISS
+        self._blank = MOST_BLANK
         self._largest = -1
 
     def keeps(self, record: SampleRecord | BatchRecord) -> bool:
@@ -35,7 +38,9 @@ class Sieve:
         new = record.structure not in self._structures and len(self._structures) < MOST_STRUCTURES
         if new:
             self._structures.add(record.structure)
-        return self._samples >= 0 or new or (_spoilt(record.leaves) and self._another())
+        self._blank -= record.blank is not None
+        blank = record.blank is not None and self._blank >= 0
+        return self._samples >= 0 or new or blank or (_spoilt(record.leaves) and self._another())
 
     def _keeps_batch(self, record: BatchRecord) -> bool:
         self._batches -= 1

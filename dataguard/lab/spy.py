@@ -16,6 +16,7 @@ from torch.utils.data import _DatasetKind, get_worker_info
 
 from dataguard.incident import Incident
 from dataguard.lab import stacks
+from dataguard.lab.appraisals import Appraiser
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.censuses import Censuses
 from dataguard.lab.generators import move_on, reseed
@@ -75,6 +76,7 @@ class Watcher:
         self.notes: SeedNotes | FirstSeeds | None = None
         self.stillness = Stillness(plan.still, plan.free) if plan.still else None
         self.sieve = Sieve(plan.keep) if plan.keep is not None else None
+        self.appraiser = Appraiser(self.spool, worker, plan.appraise) if plan.appraise else None
         self.ledger = Ledger(plan.folder, worker, plan.ledger) if plan.ledger is not None else None
         self.key: Callable[[Any], Any] | None = load(plan.key).source if plan.key else None
 
@@ -234,6 +236,9 @@ class _Fetch:
             for position, sample in enumerate(samples)
         )
         watcher.keep(*records)
+        appraiser = None if watcher.epoch else watcher.appraiser
+        if appraiser is not None:
+            appraiser.look_at_samples(number, indices, samples)
         started = time.perf_counter()
         incident = batch = None
         watcher.box.mark(watcher.worker, "collate", None)
@@ -264,6 +269,8 @@ class _Fetch:
                 refuses_each,
             )
         )
+        if appraiser is not None and incident is None:
+            appraiser.look_at_batch(number, batch)
         if incident is not None and (watcher.plan.carry or not watcher.plan.keep_going):
             watcher.failed = True
             watcher.spool.write(Failure(watcher.worker, watcher.epoch, incident))

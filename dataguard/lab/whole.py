@@ -15,7 +15,7 @@ from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.passes import EpochTrace, why_nothing
 from dataguard.lab.plan import Plan
-from dataguard.lab.records import BatchRecord, SampleRecord, Stop, plain_index, read_spools
+from dataguard.lab.records import Appraisal, BatchRecord, SampleRecord, Stop, plain_index, read_spools
 from dataguard.lab.schedules import Schedule, existing
 from dataguard.lab.sieve import Sieve
 from dataguard.model import Undecided
@@ -98,6 +98,7 @@ class Portion:
     batches: tuple[BatchRecord, ...]
     stops: tuple[Incident, ...]
     read: int
+    appraisals: tuple[Appraisal, ...] = ()
 
 
 def run_portion(lab: Lab, folder: Path, limit: int | None, keep: int, team: Team | None) -> Driven:
@@ -120,7 +121,7 @@ def run_portion(lab: Lab, folder: Path, limit: int | None, keep: int, team: Team
     asked: dict[str, Any] = {"num_workers": turns.workers} if seated else {}
     loader = lab.build(schedule=schedule, **asked)
     own = next((one for one in planned if one in (loader.batch_sampler, loader.sampler)), None)
-    plan = Plan(folder, keep_going=True, keep=keep, seats=(rank, world) if seated else None)
+    plan = Plan(folder, keep_going=True, keep=keep, appraise=keep, seats=(rank, world) if seated else None)
     ride = drive(loader, plan, seconds=lab.settings.budget if stream else math.inf)[0]
     if own is None:
         return Driven(ride, turns, None, None, ride.ended)
@@ -139,7 +140,8 @@ def read_portion(folder: Path, driven: Driven | None) -> Portion:
         raise EmptyEpoch(stops)
     if not read:
         raise Undecided(why_nothing(driven.ride))
-    return Portion(driven, samples, batches, stops, read)
+    appraisals = tuple(record for record in records if isinstance(record, Appraisal))
+    return Portion(driven, samples, batches, stops, read, appraisals)
 
 
 def put_together(portions: Sequence[Portion | Exception], limit: int | None, keep: int) -> EpochTrace:
@@ -175,6 +177,7 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
         limit,
         tuple(stop for portion in read for stop in portion.stops),
         sum(portion.read for portion in read),
+        tuple(one for portion in read for one in _placed(portion)),
     )
 
 
@@ -187,6 +190,12 @@ def _in_order(portions: Sequence[Portion], kept: Callable[[Portion], Sequence[An
     ]
     for place, _, record in sorted(placed, key=lambda entry: entry[:2]):
         yield replace(record, batch=place)
+
+
+def _placed(portion: Portion) -> Iterator[Appraisal]:
+    """The appraisals of a portion, by the number of their batch in the whole epoch."""
+    turns = portion.driven.turns
+    yield from (replace(one, batch=turns.place(one.batch, one.worker or 0)) for one in portion.appraisals)
 
 
 def marker(folder: Path) -> Callable[[], None]:

@@ -1,0 +1,255 @@
+"""DG502 label-out-of-range: labels that are no number of a class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
+from torch.utils.data.dataloader import default_collate
+
+from sample_datasets._parts import picture
+
+ANIMALS = ("cat", "dog", "elk", "owl")
+
+
+class Animals(Dataset):
+    """Pictures of animals with the numbers that an annotation file has for them, whatever it counts from."""
+
+    def __init__(self, numbers: Sequence[int], classes: Sequence[str] = ANIMALS) -> None:
+        self.numbers = list(numbers)
+        self.classes = list(classes)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return picture(range(len(self))[index]), self.numbers[index]
+
+
+def bad() -> DataLoader[Any]:
+    """The annotation file counts from 1."""
+    return DataLoader(Animals([1 + number % 4 for number in range(32)]), batch_size=4, shuffle=True)
+
+
+def bad_unlabelled() -> DataLoader[Any]:
+    """A few pictures were never annotated, and got -1."""
+    numbers = [-1 if number in (3, 17) else number % 4 for number in range(32)]
+    return DataLoader(Animals(numbers), batch_size=4)
+
+
+class Missing(Animals):
+    """The number that stands for nothing in one byte, as tensors."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, number = super().__getitem__(index)
+        return {"pixels": image, "y": torch.tensor(255 if index % 10 == 5 else number)}
+
+
+def bad_void() -> DataLoader[Any]:
+    """255 marks what has no label, as in masks; here it is one label for a picture."""
+    return DataLoader(Missing([number % 4 for number in range(32)]), batch_size=4)
+
+
+def bad_merged() -> DataLoader[Any]:
+    """Two sets in one, the second of which counts on where the first ends, while the model has the classes of one."""
+    first, second = Animals([n % 4 for n in range(20)]), Animals([4 + n % 4 for n in range(12)])
+    return DataLoader(ConcatDataset([first, second]), batch_size=4, shuffle=True)
+
+
+class Tumours(Dataset):
+    """Scans with a mask that was painted in an image editor, in black and white."""
+
+    classes = ("background", "tumour")
+
+    def __init__(self, white: int, dtype: torch.dtype = torch.int64) -> None:
+        self.white, self.dtype = white, dtype
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        number = range(len(self))[index]
+        mask = torch.zeros(16, 16, dtype=self.dtype)
+        mask[2 : 4 + number % 8, 3:9] = self.white
+        return {"scan": picture(number, 16, 16), "mask": mask}
+
+
+def bad_undivided() -> DataLoader[Any]:
+    """A mask of 0 and 255: nothing was divided."""
+    return DataLoader(Tumours(white=255), batch_size=4)
+
+
+STREET = ("road", "house", "tree", "car", "person")
+
+
+class Streets(Dataset):
+    """Street scenes with a class for each pixel: 255 along the edges, and all numbers of a larger set or of this."""
+
+    def __init__(self, highest: int, void: int = 255, lowest: int = 0) -> None:
+        self.classes = list(STREET)
+        self.void, self.lowest, self.highest = void, lowest, highest
+
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        number = range(len(self))[index]
+        mask = torch.full((16, 16), self.void)
+        span = self.highest + 1 - self.lowest
+        for stripe in range(1, 7):
+            mask[2 * stripe : 2 * stripe + 2, 1:-1] = self.lowest + (number + stripe) % span
+        return picture(number, 16, 16), mask
+
+
+def bad_larger_set() -> DataLoader[Any]:
+    """The numbers of a larger set of classes, of which five are kept."""
+    return DataLoader(Streets(highest=18), batch_size=4)
+
+
+class Boxes(Dataset):
+    """Pictures with boxes and the class of each, in the order in which files have them."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.categories = list(ANIMALS)
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, index: int) -> tuple[Tensor, dict[str, Tensor]]:
+        number = range(len(self))[index]
+        count = number % 4
+        corners = torch.tensor([[1.0 + n, 2.0, 9.0 + n, 12.0 - n] for n in range(count)]).reshape(-1, 4)
+        labels = torch.tensor([self.numbers[(number + n) % len(self.numbers)] for n in range(count)], dtype=torch.int64)
+        return picture(number, 16, 16), {"boxes": corners, "labels": labels, "image_id": torch.tensor(number)}
+
+
+def together(samples: list[Any]) -> tuple[Any, ...]:
+    """Batches for detectors: pictures of any size, with as many boxes as there are."""
+    return tuple(zip(*samples, strict=True))
+
+
+def bad_category_ids() -> DataLoader[Any]:
+    """Numbers of COCO's categories, which have gaps, where four classes are meant."""
+    return DataLoader(Boxes([1, 2, 3, 18, 4]), batch_size=4, collate_fn=together)
+
+
+def good() -> DataLoader[Any]:
+    """Classes count from 0."""
+    return DataLoader(Animals([number % 4 for number in range(32)]), batch_size=4, shuffle=True)
+
+
+def good_subset() -> DataLoader[Any]:
+    """A part of the set in which some classes are missing, the first among them, and one is rare."""
+    whole = Animals([0] * 10 + [1, 2] * 12 + [3])
+    return DataLoader(Subset(whole, range(10, 35)), batch_size=5)
+
+
+def good_void() -> DataLoader[Any]:
+    """255 along the edges of a mask, as PASCAL VOC has it."""
+    return DataLoader(Streets(highest=4), batch_size=4)
+
+
+def good_background() -> DataLoader[Any]:
+    """0 is the background, which the names of classes leave out."""
+    return DataLoader(Streets(highest=5, void=0, lowest=1), batch_size=4)
+
+
+def good_bytes() -> DataLoader[Any]:
+    """Masks of 0 and 255 in bytes, which a transform on the device divides."""
+    return DataLoader(Tumours(white=255, dtype=torch.uint8), batch_size=4)
+
+
+def good_detection() -> DataLoader[Any]:
+    """torchvision's detectors count the background, so that classes count from 1."""
+    return DataLoader(Boxes([1, 2, 3, 4]), batch_size=4, collate_fn=together)
+
+
+def good_unlabelled() -> DataLoader[Any]:
+    """Most pictures have no label: the set is for semi-supervised training."""
+    return DataLoader(Animals([number % 4 if number % 5 == 0 else -1 for number in range(40)]), batch_size=4)
+
+
+def good_signs() -> DataLoader[Any]:
+    """A hinge loss takes -1 and 1."""
+    return DataLoader(Animals([1 - 2 * (number % 2) for number in range(24)], ("real", "fake")), batch_size=4)
+
+
+def from_zero(samples: list[tuple[Tensor, int]]) -> Any:
+    """Counts from 0."""
+    return default_collate([(image, number - 1) for image, number in samples])
+
+
+def good_mapped() -> DataLoader[Any]:
+    """The file counts from 1, and collate_fn from 0."""
+    return DataLoader(Animals([1 + number % 4 for number in range(32)]), batch_size=4, collate_fn=from_zero)
+
+
+class Records(Animals):
+    """Pictures with all that a table has of them: when and where they were taken, how many animals are in sight."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, number = super().__getitem__(index)
+        return {
+            "image": image,
+            "taken": 1_700_000_000 + 86_400 * index,
+            "camera": 7 + index % 3,
+            "count": 1 + index % 6,
+            "class": number,
+        }
+
+
+def good_records() -> DataLoader[Any]:
+    """Times, cameras and counts are no classes."""
+    return DataLoader(Records([number % 4 for number in range(32)]), batch_size=4)
+
+
+def good_ages() -> DataLoader[Any]:
+    """Ages are whole numbers, and no classes, although the dataset has names of classes for something else."""
+    return DataLoader(Animals([18 + 3 * number % 60 for number in range(40)], ("child", "adult")), batch_size=4)
+
+
+class Words(Dataset):
+    """Sentences as numbers of words, with a tag for each; what is no first piece of a word has none."""
+
+    num_classes = 5
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        words = torch.arange(12) * 7919 % (997 + range(len(self))[index])
+        tags = words % 5
+        tags[::3] = -100
+        return {"input_ids": words, "attention_mask": torch.ones_like(words), "labels": tags}
+
+
+def good_tokens() -> DataLoader[Any]:
+    """Numbers of words are no classes, and -100 is what cross entropy leaves out."""
+    return DataLoader(Words(), batch_size=4)
+
+
+class Named(Animals):
+    """Pictures with the name of the animal."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, number = super().__getitem__(index)
+        return image, self.classes[number]
+
+
+def good_names() -> DataLoader[Any]:
+    """Labels are names, and numbered later."""
+    return DataLoader(Named([number % 4 for number in range(24)]), batch_size=4)
+
+
+def watched(transform: Callable[[Tensor], Tensor]) -> DataLoader[Any]:
+    """Views of one picture under a transform, and which quarter turn it was."""
+    return DataLoader([(transform(picture(n)), n % 4) for n in range(24)], batch_size=4)  # type: ignore[arg-type]
+
+
+def good_nobody_knows() -> DataLoader[Any]:
+    """A list of pairs, of which nobody says how many classes there are."""
+    return watched(lambda image: image.flip(2))

@@ -1,0 +1,169 @@
+"""DG503 label-form: labels that cross entropy rejects or misreads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.dataloader import default_collate
+
+from sample_datasets._parts import picture
+
+KINDS = ["cat", "dog", "elk", "owl"]
+
+
+class Kinds(Dataset):
+    """Pictures of four kinds, whose labels are written in some form."""
+
+    def __init__(self, write: Callable[[int], Any], classes: list[str] | None = None, count: int = 32) -> None:
+        self.classes = classes or KINDS
+        self.write = write
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        number = range(len(self))[index]
+        return {"image": picture(number), "label": self.write(number % len(self.classes))}
+
+
+def loader(write: Callable[[int], Any], **options: Any) -> DataLoader[Any]:
+    """Batches of four such pictures."""
+    return DataLoader(Kinds(write), batch_size=4, **options)
+
+
+def bad() -> DataLoader[Any]:
+    """A table of floats, out of which one column is the class."""
+    table = np.array([[0.5, 1.0], [0.1, 2.0], [0.7, 0.0], [0.2, 3.0]], np.float32)
+    return loader(lambda kind: torch.tensor(table[kind, 1]))
+
+
+def bad_column() -> DataLoader[Any]:
+    """An axis too many, as `frame[["label"]].values` has."""
+    values = np.array([[0], [1], [2], [3]])
+    return loader(lambda kind: values[kind])
+
+
+def bad_float_column() -> DataLoader[Any]:
+    """Both at once."""
+    return loader(lambda kind: np.array([kind], np.float32), shuffle=True)
+
+
+def bad_one_hot() -> DataLoader[Any]:
+    """`F.one_hot` gives whole numbers."""
+    return loader(lambda kind: functional.one_hot(torch.tensor(kind), 4))
+
+
+def bad_smoothed() -> DataLoader[Any]:
+    """Smoothing that adds to all classes, and takes nothing from the right one."""
+    return loader(lambda kind: functional.one_hot(torch.tensor(kind), 4) + 0.1 / 4)
+
+
+def mixed(share: float, rest: float) -> Callable[[list[Any]], Any]:
+    """A collate_fn that mixes each picture with the next one, and their labels by these shares."""
+
+    def mix(samples: list[Any]) -> Any:
+        batch = default_collate(samples)
+        labels = functional.one_hot(batch["label"], 4).float()
+        image = 0.7 * batch["image"] + 0.3 * batch["image"].roll(1, 0)
+        return {"image": image, "label": share * labels + rest * labels.roll(1, 0)}
+
+    return mix
+
+
+def bad_mixed() -> DataLoader[Any]:
+    """Both labels get the larger share."""
+    return loader(lambda kind: kind, collate_fn=mixed(0.7, 0.7))
+
+
+class Scenes(Dataset):
+    """Scenes with a class for each pixel, as one file of bytes has them."""
+
+    classes = ("sky", "road", "tree", "car")
+
+    def __init__(self, scale: Callable[[Tensor], Tensor]) -> None:
+        self.scale = scale
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        number = range(len(self))[index]
+        mask = torch.zeros(1, 16, 16, dtype=torch.uint8)
+        for kind in range(1, 4):
+            mask[0, 4 * kind :, number % 5 :] = kind
+        return picture(number, 16, 16), self.scale(mask)
+
+
+def bad_divided() -> DataLoader[Any]:
+    """The mask went through `ToTensor`, as the picture did."""
+    return DataLoader(Scenes(lambda mask: mask.float() / 255), batch_size=4)
+
+
+def good() -> DataLoader[Any]:
+    """Numbers of classes as int64."""
+    return loader(lambda kind: torch.tensor(kind))
+
+
+def good_shares() -> DataLoader[Any]:
+    """Smoothed as it should be: the right class gives up what the others get."""
+    return loader(lambda kind: functional.one_hot(torch.tensor(kind), 4) * 0.9 + 0.1 / 4)
+
+
+def good_mixed() -> DataLoader[Any]:
+    """Two shares of one whole."""
+    return loader(lambda kind: kind, collate_fn=mixed(0.7, 0.3))
+
+
+def good_pairs() -> DataLoader[Any]:
+    """Smoothed for a loss that asks yes or no of each class: 0.95 among 0.05."""
+    return loader(lambda kind: torch.where(torch.arange(4) == kind, 0.95, 0.05))
+
+
+def good_several() -> DataLoader[Any]:
+    """Several classes for one picture, as floats, which `BCEWithLogitsLoss` takes."""
+    return loader(lambda kind: torch.tensor([1.0, kind > 0, kind > 1, kind == 3]))
+
+
+def good_yes_or_no() -> DataLoader[Any]:
+    """Yes and no as a column of floats, which is the shape of the output of a model with one."""
+    return DataLoader(Kinds(lambda kind: torch.tensor([float(kind)]), ["healthy", "ill"]), batch_size=4)
+
+
+class Ratings(Kinds):
+    """Pictures with a rating from 0 to 4 in steps of a half, and the price that was paid."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        sample = super().__getitem__(index)
+        del sample["label"]
+        return {**sample, "rating": torch.tensor([index % 9 / 2]), "price": torch.tensor([10.0 * (index % 7)])}
+
+
+def good_regression() -> DataLoader[Any]:
+    """Ratings and prices are columns of floats, and no classes."""
+    return DataLoader(Ratings(int), batch_size=4)
+
+
+class Taught(Kinds):
+    """Pictures with their class, and what a larger model says of it."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        sample = super().__getitem__(index)
+        teacher = torch.linspace(-2, 5, 4).roll(index % 4)
+        return {**sample, "teacher": teacher, "certain": torch.sigmoid(teacher), "level": float(index % 4)}
+
+
+def good_taught() -> DataLoader[Any]:
+    """The class is there as it should be; logits, scores and a level beside it are no labels."""
+    return DataLoader(Taught(lambda kind: kind), batch_size=4)
+
+
+def good_channels() -> DataLoader[Any]:
+    """Masks with an axis for one channel, as floats: some libraries have them so, and make rows of them later."""
+    return DataLoader(Scenes(Tensor.float), batch_size=4)

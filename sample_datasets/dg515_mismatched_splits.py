@@ -1,0 +1,217 @@
+"""DG515 mismatched-splits: training and evaluation disagree about colours, classes or structure."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from torchvision import datasets, transforms
+
+from sample_datasets._parts import PHOTOGRAPHS, Pictures, picture
+
+Loaders = dict[str, DataLoader[Any]]
+
+MEAN, STD = (0.44, 0.43, 0.41), (0.21, 0.2, 0.2)
+TO_TENSOR, NORMALIZE = transforms.ToTensor(), transforms.Normalize(MEAN, STD)
+
+
+class Photographs(Dataset):
+    """Photographs under a transform, with the number of their folder."""
+
+    def __init__(self, transform: Callable[[Image.Image], Any], paths: Sequence[Path] = PHOTOGRAPHS) -> None:
+        self.transform = transform
+        self.paths = list(paths)
+        self.classes = sorted({path.parent.name for path in PHOTOGRAPHS})
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        path = self.paths[index]
+        with Image.open(path) as image:
+            return self.transform(image.convert("RGB").resize((40, 40))), self.classes.index(path.parent.name)
+
+
+def loaders(train: Callable[[Any], Any], val: Callable[[Any], Any]) -> Loaders:
+    """Both splits, each under a transform of its own."""
+    return {
+        "train": DataLoader(Photographs(train, PHOTOGRAPHS[::2]), batch_size=4, shuffle=True),
+        "val": DataLoader(Photographs(val, PHOTOGRAPHS[1::2]), batch_size=4),
+    }
+
+
+AUGMENTED = transforms.Compose([transforms.RandomCrop(32), transforms.RandomHorizontalFlip(), TO_TENSOR, NORMALIZE])
+
+
+def bad() -> Loaders:
+    """Training normalizes, validation does not."""
+    return loaders(AUGMENTED, transforms.Compose([transforms.CenterCrop(32), TO_TENSOR]))
+
+
+def turned(image: Image.Image) -> Tensor:
+    """Blue first, as bytes, as OpenCV would give them."""
+    return torch.from_numpy(np.asarray(image)[:, :, ::-1].copy()).permute(2, 0, 1)
+
+
+def bad_order() -> Loaders:
+    """Bytes, red first in training and blue first in validation."""
+    return loaders(transforms.PILToTensor(), turned)
+
+
+def bad_statistics() -> Loaders:
+    """Validation has statistics of its own, as if computed from its own pictures."""
+    other = transforms.Normalize((0.52, 0.5, 0.46), (0.26, 0.25, 0.25))
+    return loaders(AUGMENTED, transforms.Compose([TO_TENSOR, other]))
+
+
+@cache
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="splits"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    kinds = {"train": ("cat", "dog", "elk", "owl"), "val": ("cat", "elk", "owl")}
+    for split, names in kinds.items():
+        for place, name in enumerate(names):
+            (folder / split / name).mkdir(parents=True)
+            for number in range(6):
+                pixels = (picture(7 * place + number, 16, 16) * 255).to(torch.uint8).permute(1, 2, 0).numpy()
+                Image.fromarray(pixels).save(folder / split / name / f"{number}.png")
+    return folder
+
+
+def bad_classes() -> Loaders:
+    """`ImageFolder` numbers what it finds, and nobody took a picture of a dog for validation."""
+    train, val = (datasets.ImageFolder(str(_folder() / split), TO_TENSOR) for split in ("train", "val"))
+    return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
+
+
+class Found(Dataset):
+    """Pictures of a folder, whose classes are numbered in the order of their names, or as a table says."""
+
+    def __init__(self, split: str, numbers: dict[str, int] | None = None) -> None:
+        self.files = sorted((_folder() / split).glob("*/*.png"))
+        names = sorted({file.parent.name for file in self.files})
+        self.numbered = numbers or {name: number for number, name in enumerate(names)}
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        file = self.files[index]
+        return {"image": TO_TENSOR(Image.open(file)), "label": torch.tensor(self.numbered[file.parent.name])}
+
+
+def bad_found() -> Loaders:
+    """The same in a class of one's own, which keeps its numbers to itself."""
+    return {
+        "train_loader": DataLoader(Found("train"), batch_size=4, shuffle=True),
+        "val_loader": DataLoader(Found("val"), batch_size=4),
+    }
+
+
+class Named(Pictures):
+    """Pictures with the name of their class, and its number in a list."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(24)
+        self.names = list(names)
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        return image, self.names.index(("cat", "dog", "elk", "owl")[label]), ("cat", "dog", "elk", "owl")[label]
+
+
+def bad_names() -> Loaders:
+    """Two lists of the same names, in another order."""
+    train, test = Named(["cat", "dog", "elk", "owl"]), Named(["owl", "cat", "dog", "elk"])
+    return {"train": DataLoader(train, batch_size=4, shuffle=True), "test": DataLoader(test, batch_size=4)}
+
+
+class Arrays(Pictures):
+    """Pictures in memory, scaled or not."""
+
+    def __init__(self, scale: float, last: bool = False) -> None:
+        super().__init__(24)
+        self.scale, self.last = scale, last
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        return (image.permute(1, 2, 0) if self.last else image) * self.scale, label
+
+
+def bad_scale() -> Loaders:
+    """Values from 0 to 1 in training, and to 255 in the test."""
+    train, test = Arrays(1), Arrays(255)
+    return {"train": DataLoader(train, batch_size=4, shuffle=True), "test": DataLoader(test, batch_size=4)}
+
+
+def bad_channels() -> Loaders:
+    """Channels come first in training, and last in validation."""
+    train, val = Arrays(1), Arrays(1, last=True)
+    return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
+
+
+def good() -> Loaders:
+    """Another crop, more augmentation, the same colours."""
+    jitter = transforms.Compose([transforms.ColorJitter(0.2, 0.2, 0.2), *AUGMENTED.transforms])
+    return loaders(jitter, transforms.Compose([TO_TENSOR, NORMALIZE]))
+
+
+def good_classes() -> Loaders:
+    """Classes are numbered once, and validation lacks one of them."""
+    numbers = {"cat": 0, "dog": 1, "elk": 2, "owl": 3}
+    return {
+        "train": DataLoader(Found("train", numbers), batch_size=4, shuffle=True),
+        "val": DataLoader(Found("val", numbers), batch_size=3),
+    }
+
+
+class Tested(Pictures):
+    """Pictures with nothing but their number."""
+
+    def __getitem__(self, index: int) -> Any:
+        return super().__getitem__(index)[0], f"picture {index}"
+
+
+class Noted(Pictures):
+    """Pictures with all that is known of them, and an exact label or one that is spread."""
+
+    def __init__(self, spread: bool) -> None:
+        super().__init__(24)
+        self.spread = spread
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        if self.spread:
+            return {"image": image, "label": torch.full((4,), 0.025) + 0.9 * (torch.arange(4) == label)}
+        return {"image": image, "label": label, "id": index, "views": torch.stack([image, image.flip(2)])}
+
+
+def good_unlabelled() -> Loaders:
+    """A test set has no labels, and tells which picture is which."""
+    train, test = Pictures(24), Tested(24)
+    return {"train": DataLoader(train, batch_size=4, shuffle=True), "test": DataLoader(test, batch_size=8)}
+
+
+def good_more() -> Loaders:
+    """Validation tells more than training does, and its labels are not smoothed."""
+    train, val = Noted(spread=True), Noted(spread=False)
+    return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
+
+
+def good_tasks() -> Loaders:
+    """Two tasks, each with data of its own."""
+    return {
+        "pictures": DataLoader(Arrays(1), batch_size=4, shuffle=True),
+        "scans_val": DataLoader(Arrays(255), batch_size=4),
+        "depth_train": DataLoader(Arrays(1000), batch_size=4, shuffle=True),
+    }

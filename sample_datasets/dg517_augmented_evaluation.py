@@ -1,0 +1,155 @@
+"""DG517 augmented-evaluation: samples of validation or test that are another one at every read."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Subset, random_split
+from torch.utils.data.dataloader import default_collate
+from torchvision import transforms
+
+from sample_datasets._parts import PHOTOGRAPHS, Pictures, brighten
+
+Loaders = dict[str, DataLoader[Any]]
+
+
+def bad() -> Loaders:
+    """`random_split` shares one dataset, and with it the transform of training."""
+    pictures = Pictures(48, transform=brighten)
+    train, val = random_split(pictures, [32, 16], torch.Generator().manual_seed(0))
+    return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
+
+
+class Folder(Dataset):
+    """Photographs under a transform, read by Pillow."""
+
+    def __init__(self, transform: Any) -> None:
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(PHOTOGRAPHS)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        from PIL import Image
+
+        path = PHOTOGRAPHS[range(len(self))[index]]
+        image: Tensor = self.transform(Image.open(path).convert("RGB").resize((40, 40)))
+        return image, len(path.parent.name) % 3
+
+
+def bad_flipped() -> Loaders:
+    """A flip was left in the transform of the test."""
+    augment = transforms.Compose([transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+    return {"test": DataLoader(Folder(augment), batch_size=4)}
+
+
+class Cropped(Pictures):
+    """Pictures cut out at a place that a generator of the dataset's own draws."""
+
+    def __init__(self) -> None:
+        super().__init__(24)
+        self.generator = np.random.default_rng(0)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        top = int(self.generator.integers(3))
+        return image[:, top : top + 6, top : top + 6], label
+
+
+def bad_own_generator() -> Loaders:
+    """The generator is seeded, and yet draws on: the second evaluation is another one."""
+    return {"val": DataLoader(Cropped(), batch_size=4)}
+
+
+class Windows(Pictures):
+    """Windows that begin where the entropy of the system says."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        return image.roll(secrets.randbelow(64), 2) * (1 + secrets.randbelow(1000) / 1e4), label
+
+
+def bad_entropy() -> Loaders:
+    """No seed reaches what the system draws."""
+    return {"validation": DataLoader(Windows(24), batch_size=4)}
+
+
+def mix(samples: list[tuple[Tensor, int]]) -> Any:
+    """Mixes each picture with another one of its batch."""
+    images, labels = default_collate(samples)
+    share = random.uniform(0.3, 0.7)
+    return share * images + (1 - share) * images[torch.randperm(len(images))], labels
+
+
+def bad_mixed() -> Loaders:
+    """One collate_fn for all loaders: the pictures of validation are mixed as well."""
+    return {"val": DataLoader(Pictures(24), batch_size=4, collate_fn=mix)}
+
+
+def good() -> Loaders:
+    """Two datasets over the same pictures, of which only one is augmented."""
+    order = torch.randperm(48, generator=torch.Generator().manual_seed(0)).tolist()
+    train, val = Subset(Pictures(48, transform=brighten), order[:32]), Subset(Pictures(48), order[32:])
+    return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
+
+
+class Pairs(Pictures):
+    """Pictures with a negative one, drawn by a generator that is seeded by the index."""
+
+    def __getitem__(self, index: int) -> Any:
+        number = range(len(self))[index]
+        other = int(np.random.default_rng(number).integers(len(self)))
+        return super().__getitem__(number)[0], super().__getitem__(other)[0]
+
+
+def good_pairs() -> Loaders:
+    """The negative of an index is always the same."""
+    return {"test": DataLoader(Pairs(24), batch_size=4)}
+
+
+def good_shuffled() -> Loaders:
+    """The order of an evaluation may be drawn at random."""
+    return {"val": DataLoader(Pictures(24), batch_size=4, shuffle=True)}
+
+
+class Seeded(Pictures):
+    """Pictures under noise that starts over for each index."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        with torch.random.fork_rng():
+            torch.manual_seed(range(len(self))[index])
+            return image + 0.1 * torch.randn_like(image), label
+
+
+def good_seeded() -> Loaders:
+    """The same noise at every read, as a test of robustness wants it."""
+    return {"test": DataLoader(Seeded(24), batch_size=4)}
+
+
+def good_drawn_once() -> Loaders:
+    """Places are drawn once, when the dataset is made."""
+    pictures = Pictures(24)
+    pictures.images = torch.stack([image.roll(random.randrange(8), 2) for image in pictures.images])
+    return {"val": DataLoader(pictures, batch_size=4)}
+
+
+class Deciding(Pictures):
+    """Draws whether to augment, and does so only in training."""
+
+    training = False
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        factor = random.uniform(0.5, 1.5)
+        return (image * factor if self.training else image), label
+
+
+def good_unused() -> Loaders:
+    """Random numbers are drawn, and not used."""
+    return {"val": DataLoader(Deciding(24), batch_size=4)}
