@@ -33,6 +33,7 @@ from dataguard.lab.direct import Direct
 from dataguard.lab.epochs import Epochs
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.hangings import Hangings
+from dataguard.lab.inert import Transforms
 from dataguard.lab.ledgers import depth_of
 from dataguard.lab.memory import Memory
 from dataguard.lab.orders import Contents
@@ -82,6 +83,7 @@ class Lab(Repros):
         self.collate = Collating(self)
         self.colour = Colour(self)
         self.dataset = Direct(self)
+        self.transforms = Transforms(self)
 
     @property
     def facts(self) -> LoaderFacts:
