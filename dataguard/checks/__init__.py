@@ -47,6 +47,8 @@ from dataguard.checks.dg501_non_finite_sample import dg501_non_finite_sample
 from dataguard.checks.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.dg507_wrong_normalization import dg507_wrong_normalization
+from dataguard.checks.dg511_blended_mask import dg511_blended_mask
+from dataguard.checks.dg512_desynced_target import dg512_desynced_target
 from dataguard.checks.dg516_inert_transform import dg516_inert_transform
 from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
 from dataguard.model import Check
@@ -97,6 +99,8 @@ CATALOGUE: tuple[Check, ...] = (
     dg505_swapped_channels,
     dg506_wrong_scale,
     dg507_wrong_normalization,
+    dg511_blended_mask,
+    dg512_desynced_target,
     dg516_inert_transform,
     dg601_shm_headroom,
 )

@@ -32,6 +32,7 @@ from dataguard.lab.colour import Colour
 from dataguard.lab.direct import Direct
 from dataguard.lab.epochs import Epochs
 from dataguard.lab.facts import LoaderFacts
+from dataguard.lab.geometry import Geometry
 from dataguard.lab.hangings import Hangings
 from dataguard.lab.inert import Transforms
 from dataguard.lab.ledgers import depth_of
@@ -83,6 +84,7 @@ class Lab(Repros):
         self.collate = Collating(self)
         self.colour = Colour(self)
         self.dataset = Direct(self)
+        self.geometry = Geometry(self)
         self.transforms = Transforms(self)
 
     @property

@@ -54,9 +54,9 @@ def container_of(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return "numpy.ndarray"
     own = type(value)
-    return (
-        "torch.Tensor" if own is torch.Tensor else f"{_PACKAGE.get(own.__module__.partition('.')[0], '')}{own.__name__}"
-    )
+    if own is torch.Tensor:
+        return "torch.Tensor"
+    return f"tv_tensors.{own.__name__}" if own.__module__.startswith("torchvision.") else own.__name__
 
 
 def array_of(value: Any) -> np.ndarray:

@@ -51,7 +51,7 @@ _MEANT = re.compile(r"identity|no_?op", re.IGNORECASE)
 class Step:
     """A step of the pipeline: where it hangs, its class, and what became of it.
 
-        `acts` of `calls` changed what they were given, in containers called `given`. `able` tells that it changes some
+    `acts` of `calls` changed what they were given, in containers called `given`. `able` tells that it changes some
     picture in these, be it only in a trial; where none of the `trials` did, `acts_on` names the containers in which it
     changes the same pictures. `chance` is the probability with which it says that it acts. `meant` tells that it does
     nothing on purpose, and `settled` that there was time for enough trials.
