@@ -64,8 +64,7 @@ def bad_divided() -> DataLoader[Any]:
 
 def read_cv2(path: Path) -> np.ndarray:
     """By OpenCV, as it is in the file."""
-    mask: np.ndarray = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
-    return mask
+    return np.asarray(cv2.imread(str(path), cv2.IMREAD_UNCHANGED))
 
 
 def bad_opencv() -> DataLoader[Any]:
@@ -109,7 +108,8 @@ def bad_one_hot() -> DataLoader[Any]:
 
     def planes(mask: Image.Image) -> Tensor:
         hot = torch.nn.functional.one_hot(whole(mask)[0], CLASSES).permute(2, 0, 1).float()
-        return v2.functional.resize(hot, list(SIZE))
+        resized: Tensor = v2.functional.resize(hot, list(SIZE))
+        return resized
 
     return loader(planes)
 

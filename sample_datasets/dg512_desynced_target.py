@@ -138,6 +138,85 @@ def bad_transposed() -> DataLoader[Any]:
     return loader(turn)
 
 
+def corners(index: int) -> np.ndarray:
+    """Two boxes of a scene as x and y of two corners, in pixels, away from its middle."""
+    shift = index % 5
+    return np.array([[3 + shift, 4, 19 + shift, 20], [6, 24 + shift, 24, 40 + shift]], np.float32)
+
+
+class Boxed(Dataset):
+    """Photographs with boxes around things, through one function of both."""
+
+    def __init__(self, transforms: Callable[[Any, dict[str, Any]], tuple[Any, dict[str, Any]]]) -> None:
+        self.transforms = transforms
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> tuple[Tensor, dict[str, Any]]:
+        image = Image.open(scenes()[index][0]).convert("RGB")
+        target = {"boxes": torch.from_numpy(corners(range(len(self))[index])), "labels": torch.tensor([1, 2])}
+        image, target = self.transforms(image, target)
+        return F.to_tensor(image), target
+
+
+def boxed(augment: Callable[[Any, dict[str, Any]], tuple[Any, dict[str, Any]]]) -> DataLoader[Any]:
+    """Lists of four images and of four targets."""
+    return DataLoader(Boxed(augment), batch_size=4, collate_fn=lambda samples: tuple(zip(*samples, strict=True)))
+
+
+def bad_boxes() -> DataLoader[Any]:
+    """The image is mirrored, its boxes are not."""
+    flip = transforms.RandomHorizontalFlip()
+    return boxed(lambda image, target: (flip(image), target))
+
+
+def bad_unscaled() -> DataLoader[Any]:
+    """The image is made larger, and its boxes keep their pixels."""
+    resize = transforms.Resize((2 * HEIGHT, 2 * WIDTH))
+    return boxed(lambda image, target: (resize(image), target))
+
+
+def bad_form() -> DataLoader[Any]:
+    """Boxes as x, y, width and height are mirrored as if they were two corners."""
+
+    def flip(image: Image.Image, target: dict[str, Any]) -> tuple[Image.Image, dict[str, Any]]:
+        boxes = target["boxes"].clone()
+        boxes[:, 2:] -= boxes[:, :2]
+        if random.random() < 0.5:
+            image = F.hflip(image)
+            boxes[:, 0] = WIDTH - boxes[:, 0]
+        return image, {**target, "boxes": boxes}
+
+    return boxed(flip)
+
+
+class Faces(Dataset):
+    """Photographs with five points each, as shares of the image."""
+
+    def __init__(self, *, moves_points: bool) -> None:
+        self.moves_points = moves_points
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        image = F.to_tensor(Image.open(scenes()[index][0]))
+        source = np.random.default_rng(range(len(self))[index])
+        points = torch.from_numpy(source.uniform(0.1, 0.9, (5, 2)).astype(np.float32))
+        if torch.rand(()) < 0.5:
+            image = image.flip(-1)
+            if self.moves_points:
+                points[:, 0] = 1 - points[:, 0]
+                points = points[[1, 0, 2, 4, 3]]  # left and right change places
+        return {"image": image, "keypoints": points}
+
+
+def bad_points() -> DataLoader[Any]:
+    """Points of a face stay where they were when it is mirrored."""
+    return DataLoader(Faces(moves_points=False), batch_size=4)
+
+
 def good() -> DataLoader[Any]:
     """One coin for both."""
 
@@ -237,3 +316,75 @@ class Mixed(Scenes):
 def good_mosaic() -> DataLoader[Any]:
     """A mosaic of four scenes."""
     return DataLoader(Mixed(lambda image, mask: (image, mask)), batch_size=4)
+
+
+def good_boxes() -> DataLoader[Any]:
+    """Mirrored, cropped and resized together, and written as centre, width and height in shares of the image."""
+    augment = v2.Compose(
+        [
+            v2.RandomHorizontalFlip(),
+            v2.RandomResizedCrop((40, 56), scale=(0.5, 1.0), antialias=True),
+            v2.ClampBoundingBoxes(),
+            v2.SanitizeBoundingBoxes(min_size=3),
+        ]
+    )
+
+    def move(image: Image.Image, target: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        boxes = tv_tensors.BoundingBoxes(target["boxes"], format="XYXY", canvas_size=(HEIGHT, WIDTH))
+        image, target = augment(image, {**target, "boxes": boxes})
+        centred = v2.functional.convert_bounding_box_format(target["boxes"], new_format="CXCYWH")
+        return image, {**target, "boxes": torch.as_tensor(centred) / torch.tensor([56, 40, 56, 40])}
+
+    return boxed(move)
+
+
+def good_albumentations_boxes() -> DataLoader[Any]:
+    """Boxes as albumentations keeps them for COCO: x, y, width and height."""
+    import albumentations as A
+
+    params = A.BboxParams("coco", label_fields=["labels"])
+    augment = A.Compose([A.HorizontalFlip(), A.VerticalFlip(), A.RandomScale(0.3, p=1.0)], bbox_params=params)
+
+    def move(image: Image.Image, target: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        boxes = target["boxes"].numpy().copy()
+        boxes[:, 2:] -= boxes[:, :2]
+        found = augment(image=np.array(image), bboxes=boxes, labels=target["labels"].numpy())
+        return found["image"], {"boxes": torch.as_tensor(found["bboxes"]), "labels": torch.as_tensor(found["labels"])}
+
+    return boxed(move)
+
+
+def good_original_boxes() -> DataLoader[Any]:
+    """Boxes that follow, and beside them those of the file, for the benchmark."""
+
+    def shrink(image: Image.Image, target: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        scaled = {
+            "boxes": target["boxes"] / 2,
+            "original_boxes": target["boxes"],
+            "size": torch.tensor([HEIGHT, WIDTH]),
+        }
+        return F.resize(image, [HEIGHT // 2, WIDTH // 2]), {**target, **scaled}
+
+    return boxed(shrink)
+
+
+def good_points() -> DataLoader[Any]:
+    """Points are mirrored with their face, and left and right change places."""
+    return DataLoader(Faces(moves_points=True), batch_size=4)
+
+
+class Anchors(Dataset):
+    """Photographs with a table of four columns that holds no boxes of theirs."""
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image = F.to_tensor(Image.open(scenes()[index][0]))
+        image = image.flip(-1) if random.random() < 0.5 else image
+        return image, torch.from_numpy(np.random.default_rng(range(len(self))[index]).normal(size=(8, 4)))
+
+
+def good_offsets() -> DataLoader[Any]:
+    """Encoded targets of one's own."""
+    return DataLoader(Anchors(), batch_size=4)

@@ -193,7 +193,7 @@ class Boxed(Dataset):
         image = tv_tensors.Image(torch.from_numpy(read_array(PHOTOGRAPHS[index]).transpose(2, 0, 1).copy()))
         number = range(len(self))[index]
         corners = [[4 + number % 4, 6, 20, 30], [10, 20, 40 - number % 3, 44]]
-        boxes = tv_tensors.BoundingBoxes(corners, format="XYXY", canvas_size=(SIDE, SIDE))  # type: ignore[call-overload]
+        boxes = tv_tensors.BoundingBoxes(corners, format="XYXY", canvas_size=(SIDE, SIDE))
         image, target = self.transforms(image, {"boxes": boxes, "labels": torch.tensor([1, 2])})
         return image, target
 

@@ -27,7 +27,7 @@ def is_pillow(value: Any) -> bool:
 def is_picture(value: Any) -> bool:
     """Whether this is an image, a mask or a stack of them: two sides of some length, channels first or last."""
     if is_pillow(value):
-        return min(value.size) >= SMALLEST
+        return bool(min(value.size) >= SMALLEST)
     if not isinstance(value, torch.Tensor | np.ndarray) or value.ndim < 2 or _is_boxes(value):
         return False
     if isinstance(value, np.ndarray) and value.dtype.kind not in "biuf":

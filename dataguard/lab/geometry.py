@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from dataguard.lab.boxes import Boxed, run_boxes
+from dataguard.lab.containers import SMALLEST, planes_last
 from dataguard.lab.easel import Given, Value, rule_of
 from dataguard.lab.fiducials import CHARTS
-from dataguard.lab.records import Index
+from dataguard.lab.records import Index, Leaf
 from dataguard.lab.schedules import evenly
 from dataguard.lab.sitting import Sitting, View
 from dataguard.lab.study import DRAWS, FEWEST, LOOKS, Study, Target
@@ -25,6 +27,8 @@ from dataguard.variants import Loader
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
+
+T = TypeVar("T")
 
 PAIRS = 4
 """How many pairs of labels are tried until one comes out as two values."""
@@ -70,16 +74,40 @@ class Geometry:
     @property
     def maps(self) -> Charted:
         """What became of pictures and maps. Raises NotApplicable where no map comes with a picture."""
+        if not any(sum(map(_is_image, one.leaves)) > 1 for one in self._lab.epoch.samples):
+            raise NotApplicable("no sample holds an image and a mask or another map beside it")
+        return self._observe("maps", run_maps, READS)
+
+    @property
+    def boxes(self) -> Boxed:
+        """What became of boxes and points. Raises NotApplicable where there are none beside an image that moves."""
+        leaves = [leaf for one in self._lab.epoch.samples for leaf in one.leaves]
+        if not any(map(_is_image, leaves)) or not any(map(_is_table, leaves)):
+            raise NotApplicable("no sample holds an image and boxes or points beside it")
+        return self._observe("boxes", run_boxes, READS)
+
+    def _observe(self, key: str, run: Callable[..., T], reads: int) -> T:
         lab = self._lab
-        lab.afford(READS * lab.epoch.seconds_per_sample)
+        lab.afford(reads * lab.epoch.seconds_per_sample)
         seen = list(dict.fromkeys(one.index for one in lab.epoch.samples if one.index is not None))
         if lab.facts.kind == "map" and not seen:
             raise NotApplicable("no sample can be asked for by an index")
         indices, batched = tuple(evenly(seen, DRAWS)), lab.facts.batched
-        found: Charted = lab.vary(
-            "maps", lambda folder: run_maps(lab.build, folder, indices, batched=batched), lambda _, same: same
-        )
+        found: T = lab.vary(key, lambda folder: run(lab.build, folder, indices, batched=batched), lambda _, same: same)
         return found
+
+
+def _is_image(leaf: Leaf) -> bool:
+    """Whether a leaf has two sides of some length."""
+    shape = leaf.shape or ()
+    return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST))
+
+
+def _is_table(leaf: Leaf) -> bool:
+    """Whether a leaf may be a table of boxes or points, or a number of a list of such."""
+    if leaf.kind in ("int", "float"):
+        return leaf.path.endswith("[1]")
+    return (leaf.shape or (0,))[-1:] in ((2,), (3,), (4,), (5,), (6,))
 
 
 def run_maps(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> Charted:
@@ -114,8 +142,8 @@ def run_maps(build: Callable[..., Loader], folder: Path, indices: Sequence[Index
 
 def draw_all(sitting: Sitting, labels: Sequence[Value]) -> Study:
     """All draws, with two labels that come out differently: the user's code may take some for one."""
-    pairs = [(labels[0], label) for label in labels[:0:-1]][:PAIRS] or [None]
-    for pair in pairs:
+    pairs: list[tuple[Value, Value] | None] = [(labels[0], label) for label in labels[:0:-1]]
+    for pair in pairs[:PAIRS] or [None]:
         sitting.easel.ends = pair
         study = Study(sitting)
         study.take(1)

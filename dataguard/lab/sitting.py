@@ -39,7 +39,10 @@ class View:
 
 
 class Sitting:
-    """Reads samples of one loader through an easel."""
+    """Reads samples of one loader through an easel.
+
+    With `bypass`, the dataset's transforms give back what they are called with.
+    """
 
     def __init__(
         self, build: Callable[..., Loader], folder: Path, indices: Sequence[Index], draws: int, *, batched: bool
@@ -50,7 +53,8 @@ class Sitting:
         self._loader = build()
         self._reader = Reader(self._loader, folder, draws)
         self._indices = indices
-        self._draws_inputs = False
+        self.bypass = False
+        self._draws_inputs = self._inside = False
         self._made: list[Any] = []
         self._keeps = False
         self.collated = batched and self._loader.collate_fn is not default_collate
@@ -59,9 +63,10 @@ class Sitting:
         """Go from place to place where images come along: decoders, transforms, and what the dataset keeps."""
         self._read(0, 0)  # it imports what is imported late
         self._painter.install()
+        self._take_inputs()
         yield "decoders"
         self._painter.brush = _as_it_is
-        self._take_inputs()
+        self._draws_inputs = True
         yield "transforms"
         self._draws_inputs = False
         copy_kept(self._loader.dataset)
@@ -99,7 +104,7 @@ class Sitting:
             try:
                 return self._loader.collate_fn([sample])
             except Exception:  # noqa: BLE001 - it may want whole batches; the sample itself tells enough then
-                self.collated = False
+                self.collated = self.collated and self.bypass
                 return sample
 
     def _sample(self, number: int, draw: int) -> Any:
@@ -110,8 +115,7 @@ class Sitting:
             return self._reader.read(index, draw)
 
     def _take_inputs(self) -> None:
-        """Draw over what the dataset's own callables, its transforms, are called with."""
-        self._draws_inputs = True
+        """Stand before the dataset's own callables, its transforms: what they are called with may be drawn over."""
         for part in chain(self._loader.dataset):
             for name, held in list(vars(part).items()):
                 if callable(held) and not isinstance(held, type):
@@ -124,15 +128,19 @@ class Sitting:
             return image if any(image is made for made in self._made) else self.easel.draw(image, name)
 
         def transform(*args: Any, **kwargs: Any) -> Any:
-            if not self._draws_inputs:
+            if self._inside:
                 return original(*args, **kwargs)
-            self._draws_inputs = False  # what it calls in turn gets pictures that are drawn over already
-            try:
+            if self._draws_inputs:
                 args, kwargs = exchange((args, kwargs), draw)
+            if self.bypass and any(is_picture(leaf) for _, leaf in walk((args, kwargs))):
+                return kwargs or (args if len(args) > 1 else args[0])
+            self._inside = True  # what it calls in turn gets pictures that are drawn over already
+            try:
                 value = original(*args, **kwargs)
             finally:
-                self._draws_inputs = True
-            self._made += [leaf for _, leaf in walk(value) if is_picture(leaf)]
+                self._inside = False
+            if self._draws_inputs:
+                self._made += [leaf for _, leaf in walk(value) if is_picture(leaf)]
             return value
 
         return transform

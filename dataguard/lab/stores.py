@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,11 +52,15 @@ def kept_for(dataset: Any, index: Any, draw: Callable[[Any, str], Any]) -> Itera
     undo = []
     try:
         for name, store in _stores(dataset):
-            undo += _exchanged(store, index, lambda image, name=name: draw(image, name))
+            undo += _exchanged(store, index, partial(_named, draw, name))
         yield
     finally:
         for store, before in undo:
             store[index] = before
+
+
+def _named(draw: Callable[[Any, str], Any], name: str, image: Any) -> Any:
+    return draw(image, name)
 
 
 def _stores(dataset: Any) -> Iterator[tuple[str, Any]]:
