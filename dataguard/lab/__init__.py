@@ -32,7 +32,9 @@ from dataguard.lab.colour import Colour
 from dataguard.lab.direct import Direct
 from dataguard.lab.epochs import Epochs
 from dataguard.lab.facts import LoaderFacts
+from dataguard.lab.geometry import Geometry
 from dataguard.lab.hangings import Hangings
+from dataguard.lab.inert import Transforms
 from dataguard.lab.ledgers import depth_of
 from dataguard.lab.memory import Memory
 from dataguard.lab.orders import Contents
@@ -82,6 +84,8 @@ class Lab(Repros):
         self.collate = Collating(self)
         self.colour = Colour(self)
         self.dataset = Direct(self)
+        self.geometry = Geometry(self)
+        self.transforms = Transforms(self)
 
     @property
     def facts(self) -> LoaderFacts:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,13 +63,20 @@ _COLOR_RGB = 256
 _TRANSFORMS = ("transform", "transforms")
 
 
+Brush = Callable[[Any, str, bool], Any]
+"""What takes the place of a decoded picture: called with it, its decoder's name, and whether its file may be lossy."""
+
+
 class Painter:
     """Paints over what is decoded in this process, which is thrown away, while there is a `colour`.
 
-    `painted` names the decoders whose images were painted since it was last cleared.
+    `painted` names the decoders whose images were painted since it was last cleared. With a `brush`, whatever is
+    decoded goes through it instead, masks included, by these `decoders` or by Pillow.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, brush: Brush | None = None, decoders: Sequence[Decoder] = DECODERS) -> None:
+        self.brush = brush
+        self._decoders = decoders
         self.colour: RGB | None = None
         self.painted: set[str] = set()
         self._modules = 0
@@ -80,7 +88,7 @@ class Painter:
         if self._modules == len(sys.modules):
             return
         self._modules = len(sys.modules)
-        for decoder in DECODERS:
+        for decoder in self._decoders:
             module = sys.modules.get(decoder.module)
             original = getattr(module, decoder.name, None)
             if callable(original) and not hasattr(original, "_dataguard"):
@@ -105,7 +113,7 @@ class Painter:
 
     def take_inputs(self, dataset: Any) -> None:
         """Paint what the transforms of a dataset, and of those that it wraps, are called with."""
-        for part in _chain(dataset):
+        for part in chain(dataset):
             for name in _TRANSFORMS:
                 original = vars(part).get(name)
                 if callable(original):
@@ -123,6 +131,8 @@ class Painter:
         @functools.wraps(original)
         def decode(*args: Any, **kwargs: Any) -> Any:
             given = original(*args, **kwargs)
+            if self.brush is not None:
+                return self.brush(given, decoder.spelling, _is_lossy(args))
             order = "RGB" if decoder.module == "cv2" and _asks_for_rgb(args, kwargs) else decoder.order
             deep = (3, 4) if decoder.alpha else (3,)
             if isinstance(given, list):
@@ -165,6 +175,12 @@ class Painter:
     def _load(self, image: Any, load: Callable[[], Any]) -> Any:
         pixels = load()
         image.__dict__.pop("load", None)  # what the user draws on it later stays
+        if self.brush is not None:
+            drawn = self.brush(image, _PILLOW, image.format in ("JPEG", "MPO", "WEBP"))
+            if drawn is image:
+                return pixels
+            image.im, image.readonly = drawn.im, 0
+            return image.load()
         ink = None if self.colour is None else _ink(image.mode, self.colour)
         if ink is None:
             return pixels
@@ -201,6 +217,19 @@ def _paint_tensor(image: torch.Tensor, colour: RGB, deep: tuple[int, ...]) -> to
     return painted
 
 
+_LOSSY = (".jpg", ".jpeg", ".webp")
+
+
+def _is_lossy(args: tuple[Any, ...]) -> bool:
+    """Whether a decoder is given a file or bytes of a format that loses detail."""
+    source = args[0] if args else None
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source).lower().endswith(_LOSSY)
+    if isinstance(source, torch.Tensor | np.ndarray) and source.ndim == 1:
+        source = bytes(source[:2].tolist())
+    return isinstance(source, bytes) and source.startswith(b"\xff\xd8")
+
+
 def _asks_for_rgb(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     flags = kwargs.get("flags", next((one for one in args[1:] if isinstance(one, int)), 0))
     return bool(flags > 0 and flags & _COLOR_RGB)
@@ -226,10 +255,10 @@ def _rebind(known: dict[int, tuple[Any, Any]]) -> None:
                 names[name] = known[id(value)][1]
 
 
-def _chain(dataset: Any, depth: int = 0) -> list[Any]:
+def chain(dataset: Any, depth: int = 0) -> list[Any]:
     """A dataset and those that it wraps: what `Subset` and `ConcatDataset` hold."""
     if depth > 4 or not hasattr(dataset, "__dict__"):
         return []
     held = vars(dataset)
     inner = [held.get("dataset"), *(held["datasets"] if isinstance(held.get("datasets"), list) else [])]
-    return [dataset, *(part for one in inner if one is not None for part in _chain(one, depth + 1))]
+    return [dataset, *(part for one in inner if one is not None for part in chain(one, depth + 1))]

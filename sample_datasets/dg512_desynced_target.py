@@ -1,0 +1,390 @@
+"""DG512 desynced-target: an image moves one way, and its mask, boxes or points another."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from torchvision import transforms, tv_tensors
+from torchvision.transforms import InterpolationMode, v2
+from torchvision.transforms import functional as F
+
+from sample_datasets._scenes import HEIGHT, WIDTH, scenes
+
+Pair = tuple[Image.Image, Image.Image]
+
+
+class Scenes(Dataset):
+    """Photographs and their label masks, through one function of both."""
+
+    def __init__(self, augment: Callable[[Image.Image, Image.Image], Any]) -> None:
+        self.augment = augment
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, mask = self.augment(*(Image.open(path) for path in scenes()[index]))
+        return F.to_tensor(image), torch.from_numpy(np.array(mask, np.int64))
+
+
+def loader(augment: Callable[[Image.Image, Image.Image], Any]) -> DataLoader[Any]:
+    """Batches of four scenes."""
+    return DataLoader(Scenes(augment), batch_size=4)
+
+
+def bad() -> DataLoader[Any]:
+    """One transform, called twice: image and mask are mirrored by coins of their own."""
+    flip = transforms.RandomHorizontalFlip()
+    return loader(lambda image, mask: (flip(image), flip(mask)))
+
+
+def bad_crop() -> DataLoader[Any]:
+    """Cropped by numbers of their own; v1 transforms of one kind, one for each."""
+    crop = transforms.RandomCrop((40, 48))
+    return loader(lambda image, mask: (crop(image), crop(mask)))
+
+
+def bad_image_only() -> DataLoader[Any]:
+    """Only the image is cropped, and both are resized to one size."""
+    crop = transforms.RandomResizedCrop((40, 40), scale=(0.3, 0.8))
+    resize = transforms.Resize((40, 40), InterpolationMode.NEAREST)
+    return loader(lambda image, mask: (crop(image), resize(mask)))
+
+
+def bad_angle() -> DataLoader[Any]:
+    """Pillow turns against the clock and OpenCV's matrix with it, as the sign is taken here."""
+
+    def turn(image: Image.Image, mask: Image.Image) -> tuple[Image.Image, np.ndarray]:
+        angle = random.uniform(-30, 30)
+        matrix = cv2.getRotationMatrix2D((WIDTH / 2, HEIGHT / 2), -angle, 1)
+        return image.rotate(angle), cv2.warpAffine(np.array(mask), matrix, (WIDTH, HEIGHT), flags=cv2.INTER_NEAREST)
+
+    return loader(turn)
+
+
+class Arrays(Dataset):
+    """Photographs and masks in memory, by albumentations."""
+
+    def __init__(self, *, together: bool) -> None:
+        import albumentations as A
+
+        self.images = [np.array(Image.open(image)) for image, _ in scenes()]
+        self.masks = [np.array(Image.open(mask)) for _, mask in scenes()]
+        self.transform = A.Compose([A.HorizontalFlip(), A.RandomRotate90(), A.RandomCrop(40, 40), A.Normalize()])
+        self.together = together
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        image, mask = self.images[index], self.masks[index]
+        if self.together:
+            found = self.transform(image=image, mask=mask)
+        else:
+            found = {
+                "image": self.transform(image=image)["image"],
+                "mask": self.transform(image=image, mask=mask)["mask"],
+            }
+        return {
+            "image": torch.from_numpy(found["image"]).permute(2, 0, 1),
+            "mask": torch.from_numpy(found["mask"]).long(),
+        }
+
+
+def bad_albumentations() -> DataLoader[Any]:
+    """Called once for the image and once more for the mask."""
+    return DataLoader(Arrays(together=False), batch_size=4)
+
+
+class Kept(Dataset):
+    """Stacks of pictures and masks, and nothing that could be called a transform."""
+
+    def __init__(self, *, flips_mask: bool) -> None:
+        self.images = torch.stack([F.pil_to_tensor(Image.open(image)) for image, _ in scenes()])
+        self.masks = torch.stack([F.pil_to_tensor(Image.open(mask))[0] for _, mask in scenes()])
+        self.flips_mask = flips_mask
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, mask = self.images[index] / 255, self.masks[index].long()
+        if torch.rand(()) < 0.5:
+            image = image.flip(-1)
+            mask = mask.flip(-1) if self.flips_mask else mask
+        return image, mask
+
+
+def bad_memory() -> DataLoader[Any]:
+    """The image is mirrored, and the mask forgotten."""
+    return DataLoader(Kept(flips_mask=False), batch_size=4)
+
+
+def bad_transposed() -> DataLoader[Any]:
+    """Width and height of the mask are confused, and a resize hides it."""
+
+    def turn(image: Image.Image, mask: Image.Image) -> tuple[Image.Image, Image.Image]:
+        square = mask.transpose(Image.Transpose.TRANSPOSE).resize((WIDTH, HEIGHT), Image.Resampling.NEAREST)
+        return image, square
+
+    return loader(turn)
+
+
+def corners(index: int) -> np.ndarray:
+    """Two boxes of a scene as x and y of two corners, in pixels, away from its middle."""
+    shift = index % 5
+    return np.array([[3 + shift, 4, 19 + shift, 20], [6, 24 + shift, 24, 40 + shift]], np.float32)
+
+
+class Boxed(Dataset):
+    """Photographs with boxes around things, through one function of both."""
+
+    def __init__(self, transforms: Callable[[Any, dict[str, Any]], tuple[Any, dict[str, Any]]]) -> None:
+        self.transforms = transforms
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> tuple[Tensor, dict[str, Any]]:
+        image = Image.open(scenes()[index][0]).convert("RGB")
+        target = {"boxes": torch.from_numpy(corners(range(len(self))[index])), "labels": torch.tensor([1, 2])}
+        image, target = self.transforms(image, target)
+        return F.to_tensor(image), target
+
+
+def boxed(augment: Callable[[Any, dict[str, Any]], tuple[Any, dict[str, Any]]]) -> DataLoader[Any]:
+    """Lists of four images and of four targets."""
+    return DataLoader(Boxed(augment), batch_size=4, collate_fn=lambda samples: tuple(zip(*samples, strict=True)))
+
+
+def bad_boxes() -> DataLoader[Any]:
+    """The image is mirrored, its boxes are not."""
+    flip = transforms.RandomHorizontalFlip()
+    return boxed(lambda image, target: (flip(image), target))
+
+
+def bad_unscaled() -> DataLoader[Any]:
+    """The image is made larger, and its boxes keep their pixels."""
+    resize = transforms.Resize((2 * HEIGHT, 2 * WIDTH))
+    return boxed(lambda image, target: (resize(image), target))
+
+
+def bad_form() -> DataLoader[Any]:
+    """Boxes as x, y, width and height are mirrored as if they were two corners."""
+
+    def flip(image: Image.Image, target: dict[str, Any]) -> tuple[Image.Image, dict[str, Any]]:
+        boxes = target["boxes"].clone()
+        boxes[:, 2:] -= boxes[:, :2]
+        if random.random() < 0.5:
+            image = F.hflip(image)
+            boxes[:, 0] = WIDTH - boxes[:, 0]
+        return image, {**target, "boxes": boxes}
+
+    return boxed(flip)
+
+
+class Faces(Dataset):
+    """Photographs with five points each, as shares of the image."""
+
+    def __init__(self, *, moves_points: bool) -> None:
+        self.moves_points = moves_points
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        image = F.to_tensor(Image.open(scenes()[index][0]))
+        source = np.random.default_rng(range(len(self))[index])
+        points = torch.from_numpy(source.uniform(0.1, 0.9, (5, 2)).astype(np.float32))
+        if torch.rand(()) < 0.5:
+            image = image.flip(-1)
+            if self.moves_points:
+                points[:, 0] = 1 - points[:, 0]
+                points = points[[1, 0, 2, 4, 3]]  # left and right change places
+        return {"image": image, "keypoints": points}
+
+
+def bad_points() -> DataLoader[Any]:
+    """Points of a face stay where they were when it is mirrored."""
+    return DataLoader(Faces(moves_points=False), batch_size=4)
+
+
+def good() -> DataLoader[Any]:
+    """One coin for both."""
+
+    def flip(image: Image.Image, mask: Image.Image) -> Pair:
+        return (F.hflip(image), F.hflip(mask)) if random.random() < 0.5 else (image, mask)
+
+    return loader(flip)
+
+
+def good_params() -> DataLoader[Any]:
+    """One set of parameters for both; jitter and grey for the image alone."""
+    jitter = transforms.Compose([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1), transforms.RandomGrayscale(0.3)])
+
+    def crop(image: Image.Image, mask: Image.Image) -> Pair:
+        box = transforms.RandomResizedCrop.get_params(image, [0.3, 1.0], [0.8, 1.2])
+        small = F.resized_crop(mask, *box, [40, 40], InterpolationMode.NEAREST)
+        return jitter(F.resized_crop(image, *box, [40, 40])), small
+
+    return loader(crop)
+
+
+class Wrapped(Dataset):
+    """torchvision moves what it knows together; parts of the image are erased, and it may be inverted."""
+
+    def __init__(self) -> None:
+        self.transforms = v2.Compose(
+            [
+                v2.RandomHorizontalFlip(),
+                v2.RandomAffine(25, (0.1, 0.1), (0.8, 1.2), 5),
+                v2.RandomPerspective(0.2),
+                v2.RandomInvert(0.3),
+                v2.RandomSolarize(128, 0.2),
+            ]
+        )
+        self.erase = v2.RandomErasing(0.9, scale=(0.1, 0.3))
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        image, mask = (v2.functional.pil_to_tensor(Image.open(path)) for path in scenes()[index])
+        image, mask = self.transforms(tv_tensors.Image(image), tv_tensors.Mask(mask))
+        small = mask[:, ::4, ::4]
+        return {"image": self.erase(image / 255), "mask": small[0].long()}
+
+
+def good_wrapped() -> DataLoader[Any]:
+    """Everything that a picture can be put through, and masks at a quarter of its size."""
+    return DataLoader(Wrapped(), batch_size=4)
+
+
+def good_albumentations() -> DataLoader[Any]:
+    """Both in one call."""
+    return DataLoader(Arrays(together=True), batch_size=4)
+
+
+def good_memory() -> DataLoader[Any]:
+    """Image and mask are mirrored together."""
+    return DataLoader(Kept(flips_mask=True), batch_size=4)
+
+
+def good_evaluation() -> DataLoader[Any]:
+    """Images are cropped for the model; masks keep their own size, for the benchmark's own crop."""
+    return loader(lambda image, mask: (F.center_crop(image, [40, 40]), mask))
+
+
+class Views(Dataset):
+    """Two crops of each photograph, which are apart on purpose."""
+
+    def __init__(self) -> None:
+        self.augment = transforms.Compose([transforms.RandomResizedCrop(32), transforms.ToTensor()])
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image = Image.open(scenes()[index][0])
+        return self.augment(image), self.augment(image)
+
+
+def good_views() -> DataLoader[Any]:
+    """Self-supervised views."""
+    return DataLoader(Views(), batch_size=4)
+
+
+class Mixed(Scenes):
+    """Four scenes in one, with their masks."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        numbers = [index, *(random.randrange(len(self)) for _ in range(3))]
+        pairs = [super(Mixed, self).__getitem__(number) for number in numbers]
+        rows = [[torch.cat([pairs[a][part], pairs[b][part]], -1) for a, b in ((0, 1), (2, 3))] for part in (0, 1)]
+        image, mask = (torch.cat(row, -2) for row in rows)
+        return image, mask
+
+
+def good_mosaic() -> DataLoader[Any]:
+    """A mosaic of four scenes."""
+    return DataLoader(Mixed(lambda image, mask: (image, mask)), batch_size=4)
+
+
+def good_boxes() -> DataLoader[Any]:
+    """Mirrored, cropped and resized together, and written as centre, width and height in shares of the image."""
+    augment = v2.Compose(
+        [
+            v2.RandomHorizontalFlip(),
+            v2.RandomResizedCrop((40, 56), scale=(0.5, 1.0), antialias=True),
+            v2.ClampBoundingBoxes(),
+            v2.SanitizeBoundingBoxes(min_size=3),
+        ]
+    )
+
+    def move(image: Image.Image, target: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        boxes = tv_tensors.BoundingBoxes(target["boxes"], format="XYXY", canvas_size=(HEIGHT, WIDTH))
+        image, target = augment(image, {**target, "boxes": boxes})
+        centred = v2.functional.convert_bounding_box_format(target["boxes"], new_format="CXCYWH")
+        return image, {**target, "boxes": torch.as_tensor(centred) / torch.tensor([56, 40, 56, 40])}
+
+    return boxed(move)
+
+
+def good_albumentations_boxes() -> DataLoader[Any]:
+    """Boxes as albumentations keeps them for COCO: x, y, width and height."""
+    import albumentations as A
+
+    params = A.BboxParams("coco", label_fields=["labels"])
+    augment = A.Compose([A.HorizontalFlip(), A.VerticalFlip(), A.RandomScale(0.3, p=1.0)], bbox_params=params)
+
+    def move(image: Image.Image, target: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        boxes = target["boxes"].numpy().copy()
+        boxes[:, 2:] -= boxes[:, :2]
+        found = augment(image=np.array(image), bboxes=boxes, labels=target["labels"].numpy())
+        return found["image"], {"boxes": torch.as_tensor(found["bboxes"]), "labels": torch.as_tensor(found["labels"])}
+
+    return boxed(move)
+
+
+def good_original_boxes() -> DataLoader[Any]:
+    """Boxes that follow, and beside them those of the file, for the benchmark."""
+
+    def shrink(image: Image.Image, target: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        scaled = {
+            "boxes": target["boxes"] / 2,
+            "original_boxes": target["boxes"],
+            "size": torch.tensor([HEIGHT, WIDTH]),
+        }
+        return F.resize(image, [HEIGHT // 2, WIDTH // 2]), {**target, **scaled}
+
+    return boxed(shrink)
+
+
+def good_points() -> DataLoader[Any]:
+    """Points are mirrored with their face, and left and right change places."""
+    return DataLoader(Faces(moves_points=True), batch_size=4)
+
+
+class Anchors(Dataset):
+    """Photographs with a table of four columns that holds no boxes of theirs."""
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image = F.to_tensor(Image.open(scenes()[index][0]))
+        image = image.flip(-1) if random.random() < 0.5 else image
+        return image, torch.from_numpy(np.random.default_rng(range(len(self))[index]).normal(size=(8, 4)))
+
+
+def good_offsets() -> DataLoader[Any]:
+    """Encoded targets of one's own."""
+    return DataLoader(Anchors(), batch_size=4)
