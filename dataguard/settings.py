@@ -21,7 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-READ = ("key", "repeat", "channels", "normalization", "value_range")
+READ = ("key", "repeat", "channels", "normalization", "value_range", "memory_gb")
 """The keys of the contract that checks of this version read."""
 
 
@@ -72,6 +72,12 @@ class Settings:
         """The keys the user set that no check of this version reads."""
         contract = (f"contract.{key}" for key in self.contract if key not in READ)
         return tuple(contract)
+
+    @property
+    def memory(self) -> int | None:
+        """How many bytes of memory the machine has on which the loader is meant to run, if the user says so."""
+        given = self.contract.get("memory_gb")
+        return None if given is None else round(1e9 * given)
 
     @property
     def key(self) -> str | None:

@@ -16,5 +16,5 @@ def span(seconds: float) -> str:
     """`40 minutes`, `5 hours`, `12 days`."""
     for unit, length, most in (("seconds", 1.0, 120.0), ("minutes", 60.0, 7200.0), ("hours", 3600.0, 172800.0)):
         if seconds < most:
-            return f"{seconds / length:.2g} {unit}"
+            return f"{seconds / length:.{0 if seconds / length >= 10 else 1}f} {unit}".replace(".0 ", " ")
     return f"{seconds / 86400:,.3g} days" if seconds < 86400 * 1000 else "years"

@@ -30,6 +30,7 @@ CONTRACT_KEYS = (
     "step_ms",
     "deterministic",
     "key",
+    "memory_gb",
 )
 
 
@@ -141,6 +142,11 @@ def _value_range(value: Any, where: str) -> None:
         raise UsageError(f"{where}: expected the least and the largest value, such as [0, 1], got {value!r}")
 
 
+def _gigabytes(value: Any, where: str) -> None:
+    if not _is_number(value) or value <= 0:
+        raise UsageError(f"{where}: expected gigabytes of memory, such as 64, got {value!r}")
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -151,6 +157,7 @@ _CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "channels": _one_of(("RGB", "BGR")),
     "normalization": _normalization,
     "value_range": _value_range,
+    "memory_gb": _gigabytes,
 }
 """The parsers of those keys of the contract that are read."""
 

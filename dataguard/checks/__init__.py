@@ -48,6 +48,9 @@ from dataguard.checks.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.dg507_wrong_normalization import dg507_wrong_normalization
 from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
+from dataguard.checks.dg602_growing_worker import dg602_growing_worker
+from dataguard.checks.dg603_copied_dataset import dg603_copied_dataset
+from dataguard.checks.dg604_leaking_handles import dg604_leaking_handles
 from dataguard.model import Check
 
 CATALOGUE: tuple[Check, ...] = (
@@ -97,4 +100,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg506_wrong_scale,
     dg507_wrong_normalization,
     dg601_shm_headroom,
+    dg602_growing_worker,
+    dg603_copied_dataset,
+    dg604_leaking_handles,
 )

@@ -204,7 +204,31 @@ class Stop:
     incident: Incident
 
 
-Record = SampleRecord | BatchRecord | Census | Seedings | Failure | Stop
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of a process: what it took for itself or was left by its parent, and what was written to in all its memory.
+
+    That is either `private`, or `shared` with other processes.
+    """
+
+    taken: int
+    private: int
+    shared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a process held after so many samples: see `gauges.memory_held`. `at` is a time in seconds."""
+
+    worker: int | None
+    epoch: int
+    samples: int
+    memory: Memory
+    descriptors: int
+    at: float
+
+
+Record = SampleRecord | BatchRecord | Census | Seedings | Failure | Stop | Reading
 
 
 class Spool:
