@@ -51,6 +51,7 @@ from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
 from dataguard.checks.dg602_growing_worker import dg602_growing_worker
 from dataguard.checks.dg603_copied_dataset import dg603_copied_dataset
 from dataguard.checks.dg604_leaking_handles import dg604_leaking_handles
+from dataguard.checks.dg605_oversubscribed_threads import dg605_oversubscribed_threads
 from dataguard.model import Check
 
 CATALOGUE: tuple[Check, ...] = (
@@ -103,4 +104,5 @@ CATALOGUE: tuple[Check, ...] = (
     dg602_growing_worker,
     dg603_copied_dataset,
     dg604_leaking_handles,
+    dg605_oversubscribed_threads,
 )

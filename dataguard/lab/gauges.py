@@ -10,7 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from dataguard.lab.records import Memory, Reading, Spool
+from dataguard.lab.records import Memory, Pools, Reading, Spool
+from dataguard.lab.threads import limit_threads, pools
 
 _MAPS = Path("/proc/self/smaps_rollup")
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -21,9 +22,14 @@ MILESTONES = 4
 
 
 class Gauges:
-    """Reads what this process holds once so many samples were read, for each number in `moments`, in rising order."""
+    """Reads what this process holds once so many samples were read, for each number in `moments`, in rising order.
 
-    def __init__(self, spool: Spool, worker: int | None, moments: Sequence[int]) -> None:
+    Libraries are told to use so many `threads`, if it is said, before the first fetch and, as some are loaded by it,
+    after it. With 0 they are left alone, and it is noted what they use.
+    """
+
+    def __init__(self, spool: Spool, worker: int | None, moments: Sequence[int], threads: int | None = None) -> None:
+        self._threads = threads
         self._spool = spool
         self._worker = worker
         self._moments = deque(enumerate(moments, start=1))
@@ -35,9 +41,12 @@ class Gauges:
         """Take the first reading, before any sample."""
         if not self._samples:
             self._take(epoch)
+            self._limit(epoch)
 
     def count(self, epoch: int, samples: int) -> None:
         """Count samples that were read, and take a reading when it is time for one."""
+        if not self._samples:
+            self._limit(epoch)
         self._samples += samples
         wanted = False
         while self._moments and self._moments[0][1] <= self._samples:
@@ -46,6 +55,12 @@ class Gauges:
             wanted = wanted or not early or number % MILESTONES == 0
         if wanted:
             self._take(epoch)
+
+    def _limit(self, epoch: int) -> None:
+        if self._threads:
+            limit_threads(self._threads)
+        elif self._threads == 0:
+            self._spool.write(Pools(self._worker, epoch, pools()))
 
     def _take(self, epoch: int) -> None:
         started = time.perf_counter()

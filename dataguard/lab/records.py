@@ -107,6 +107,7 @@ class BatchRecord:
 
     `shared_bytes` is what sending it takes of shared memory, each tensor storage rounded up to 4096 bytes. When
     collate_fn fails, `refuses_each` tells whether it does so on each of the samples alone, not only on their mixture.
+    `threads` counts those of the process, without Python's own but for the main one.
     """
 
     worker: int | None
@@ -120,6 +121,7 @@ class BatchRecord:
     shared_bytes: int
     incident: Incident | None = None
     refuses_each: bool = False
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,16 @@ class Reading:
     at: float
 
 
-Record = SampleRecord | BatchRecord | Census | Seedings | Failure | Stop | Reading
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """The libraries of a process that use more than one thread, each with their number."""
+
+    worker: int | None
+    epoch: int
+    pools: tuple[str, ...]
+
+
+Record = SampleRecord | BatchRecord | Census | Seedings | Failure | Stop | Reading | Pools
 
 
 class Spool:

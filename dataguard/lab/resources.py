@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dataguard.lab.crowding import ROUNDS, SECONDS, START, Crowding, run_crowding
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.heavies import Heavy, find_heavies
 from dataguard.lab.hoards import READS, Hoards, run_hoards
@@ -29,6 +30,10 @@ LONGER = 2
 """How many times longer a second look is, made where something seems to grow."""
 FEWEST, MOST = 24, 1500
 """Samples that each worker reads in a first look."""
+MOST_WORKERS = 16
+"""Workers that compete with each other at most."""
+BATCH = 0.05
+"""Seconds that a batch takes while speeds are compared."""
 READINGS = 12
 """Readings in each of two stretches: while samples are new, and while they come again."""
 
@@ -170,6 +175,22 @@ class Resources:
         lab = self._lab
         found: tuple[Heavy, ...] = lab.vary(
             "heavies", lambda _: find_heavies(lab.build().dataset), lambda _, same: same or ()
+        )
+        return found
+
+    @property
+    def crowding(self) -> Crowding:
+        """How fast the loader's workers are as they are, and with one thread each."""
+        lab, facts = self._lab, self._lab.facts
+        workers = min(facts.num_workers, max(2 * lab.machine.usable_cores, 2), MOST_WORKERS)
+        seconds, stream = lab.epoch.seconds_per_sample, facts.kind == "stream"
+        lab.afford((2 * ROUNDS + 1) * (SECONDS + START.get(facts.start_method, 3.0)))
+        size = max(1, min(facts.batch_size or 1, round(BATCH / max(seconds, 1e-9))))
+        size, limit = (facts.batch_size or 1) if stream else size, lab.epoch.limit
+        found: Crowding = lab.vary(
+            "crowding",
+            lambda folder: run_crowding(lab.build, folder, workers, size, limit, stream=stream),
+            lambda _, same: same,
         )
         return found
 

@@ -31,6 +31,7 @@ from dataguard.lab.seats import take_seat
 from dataguard.lab.seeds import FirstSeeds, SeedNotes
 from dataguard.lab.sieve import Sieve
 from dataguard.lab.stillness import Stillness
+from dataguard.lab.threads import threads_of_libraries
 from dataguard.lab.transfer import try_to_send
 from dataguard.target import load
 
@@ -77,7 +78,7 @@ class Watcher:
         self.stillness = Stillness(plan.still, plan.free) if plan.still else None
         self.sieve = Sieve(plan.keep) if plan.keep is not None else None
         self.ledger = Ledger(plan.folder, worker, plan.ledger) if plan.ledger is not None else None
-        self.gauges = Gauges(self.spool, worker, plan.gauge) if plan.gauge is not None else None
+        self.gauges = Gauges(self.spool, worker, plan.gauge, plan.threads) if plan.gauge is not None else None
         self.key: Callable[[Any], Any] | None = load(plan.key).source if plan.key else None
 
     def keep(self, *records: SampleRecord | BatchRecord) -> None:
@@ -270,6 +271,7 @@ class _Fetch:
                 shared_bytes(batch),
                 incident,
                 refuses_each,
+                threads_of_libraries(),
             )
         )
         if incident is not None and (watcher.plan.carry or not watcher.plan.keep_going):
