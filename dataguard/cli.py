@@ -1,6 +1,7 @@
-"""The command line: `scan`, `list` and `explain`.
+"""The command line: `scan`, `list`, `explain` and `doctor`.
 
-Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 a wrong option or target, 3 a bug of dataguard, 130 Ctrl-C.
+Exit codes: 0 clean, 1 findings at or above `--fail-on` or a machine with something wrong, 2 a wrong option or target,
+3 a bug of dataguard, 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -177,6 +178,21 @@ def explain(checks: tuple[str, ...]) -> None:
 
     for text in texts:
         out.print(Markdown(text))
+
+
+@dataguard.command(short_help="Facts of this machine for data loading.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="What to write. [default: text]")
+def doctor(form: str) -> int:
+    """Print facts of this machine for data loading, to be pasted where help is asked for: what is wrong comes first.
+
+    Exits with 1 when something is wrong, with 0 otherwise.
+    """
+    from dataguard.doctor import as_json, as_text, check_up
+
+    seen = check_up()
+    text = as_json(seen) if form == "json" else as_text(seen)
+    click.echo(encodable(text, sys.stdout), nl=False)
+    return int(not seen.healthy)
 
 
 def _named(word: str, catalogue: Sequence[Check]) -> Check:

@@ -23,7 +23,7 @@ else:
 
 READ = (
     *("key", "repeat", "channels", "normalization", "value_range"),
-    *("num_classes", "ignore_index", "target_form", "bbox_format"),
+    *("num_classes", "ignore_index", "target_form", "bbox_format", "memory_gb"),
 )
 """The keys of the contract that checks of this version read."""
 
@@ -77,6 +77,12 @@ class Settings:
         """The keys the user set that no check of this version reads."""
         contract = (f"contract.{key}" for key in self.contract if key not in READ)
         return tuple(contract)
+
+    @property
+    def memory(self) -> int | None:
+        """How many bytes of memory the machine has on which the loader is meant to run, if the user says so."""
+        given = self.contract.get("memory_gb")
+        return None if given is None else round(1e9 * given)
 
     @property
     def key(self) -> str | None:

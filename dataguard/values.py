@@ -37,6 +37,7 @@ CONTRACT_KEYS = (
     "step_ms",
     "deterministic",
     "key",
+    "memory_gb",
 )
 
 
@@ -155,6 +156,11 @@ def _ignore_index(value: Any, where: str) -> None:
         raise UsageError(f"{where}: expected a whole number such as 255 or -1, or a list of them, got {value!r}")
 
 
+def _gigabytes(value: Any, where: str) -> None:
+    if not _is_number(value) or value <= 0:
+        raise UsageError(f"{where}: expected gigabytes of memory, such as 64, got {value!r}")
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -169,6 +175,7 @@ _CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "ignore_index": _ignore_index,
     "target_form": _one_of(TARGET_FORMS),
     "bbox_format": _one_of(BBOX_FORMATS),
+    "memory_gb": _gigabytes,
 }
 """The parsers of those keys of the contract that are read."""
 

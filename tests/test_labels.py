@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,10 @@ class Telling(Dataset[int]):
         return index
 
 
+def _loader_of(dataset: Dataset[Any], **_: Any) -> DataLoader[Any]:
+    return DataLoader(dataset)
+
+
 @pytest.mark.parametrize(
     ("told", "count"),
     [
@@ -221,9 +226,9 @@ class Telling(Dataset[int]):
     ],
 )
 def test_a_dataset_tells_its_classes(told: dict[str, Any], count: int | None) -> None:
-    wrapped = ConcatDataset([Subset(Telling(**told), [1, 2]), Telling()])
+    wrapped: Dataset[Any] = ConcatDataset([Subset(Telling(**told), [1, 2]), Telling()])
     for dataset, where in ((Telling(**told), "dataset."), (wrapped, "dataset.datasets[0].dataset.")):
-        found = find_namings(lambda dataset=dataset, **_: DataLoader(dataset))  # type: ignore[misc]
+        found = find_namings(partial(_loader_of, dataset))
         assert [naming.count for naming in found] == ([] if count is None else [count])
         assert all(naming.where.startswith(where) for naming in found)
 

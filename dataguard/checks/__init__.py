@@ -50,12 +50,16 @@ from dataguard.checks.dg504_blank_sample import dg504_blank_sample
 from dataguard.checks.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.dg507_wrong_normalization import dg507_wrong_normalization
-from dataguard.checks.dg515_mismatched_splits import dg515_mismatched_splits
-from dataguard.checks.dg517_augmented_evaluation import dg517_augmented_evaluation
 from dataguard.checks.dg511_blended_mask import dg511_blended_mask
 from dataguard.checks.dg512_desynced_target import dg512_desynced_target
+from dataguard.checks.dg515_mismatched_splits import dg515_mismatched_splits
 from dataguard.checks.dg516_inert_transform import dg516_inert_transform
+from dataguard.checks.dg517_augmented_evaluation import dg517_augmented_evaluation
 from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
+from dataguard.checks.dg602_growing_worker import dg602_growing_worker
+from dataguard.checks.dg603_copied_dataset import dg603_copied_dataset
+from dataguard.checks.dg604_leaking_handles import dg604_leaking_handles
+from dataguard.checks.dg605_oversubscribed_threads import dg605_oversubscribed_threads
 from dataguard.model import Check
 
 CATALOGUE: tuple[Check, ...] = (
@@ -107,10 +111,14 @@ CATALOGUE: tuple[Check, ...] = (
     dg505_swapped_channels,
     dg506_wrong_scale,
     dg507_wrong_normalization,
-    dg515_mismatched_splits,
-    dg517_augmented_evaluation,
     dg511_blended_mask,
     dg512_desynced_target,
+    dg515_mismatched_splits,
     dg516_inert_transform,
+    dg517_augmented_evaluation,
     dg601_shm_headroom,
+    dg602_growing_worker,
+    dg603_copied_dataset,
+    dg604_leaking_handles,
+    dg605_oversubscribed_threads,
 )

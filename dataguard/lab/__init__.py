@@ -41,6 +41,7 @@ from dataguard.lab.orders import Contents
 from dataguard.lab.rankwise import Ranks
 from dataguard.lab.records import Seedings
 from dataguard.lab.repros import Repros
+from dataguard.lab.resources import Resources
 from dataguard.lab.resumes import Resumes
 from dataguard.lab.survey import requested
 from dataguard.machine import Machine
@@ -86,6 +87,7 @@ class Lab(Repros):
         self.dataset = Direct(self)
         self.geometry = Geometry(self)
         self.transforms = Transforms(self)
+        self.resources = Resources(self)
 
     @property
     def facts(self) -> LoaderFacts:

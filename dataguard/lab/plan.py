@@ -28,7 +28,9 @@ class Plan:
     a function of a sample by whose result alone it is recognised. After `most` samples in an epoch, a process only
     passes batches on. With `keep`, records are sieved: see `Sieve`. `seats` are a rank and the number of ranks whose
     workers a stream takes for those of one loader. `ledger` has every sample taken down, to that depth. `appraise` has
-    numbers written down for so many samples of the first epoch: see `Appraiser`.
+    numbers written down for so many samples of the first epoch: see `Appraiser`. With `gauge`, no sample is looked at:
+    instead, what the process holds is read after so many samples, and so many; libraries then use so many `threads`, as
+    many as they like with 0.
     """
 
     folder: Path
@@ -52,6 +54,8 @@ class Plan:
     seats: tuple[int, int] | None = None
     ledger: Depth | None = None
     appraise: int = 0
+    gauge: Sequence[int] | None = None
+    threads: int | None = None
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""

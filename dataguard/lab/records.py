@@ -132,6 +132,7 @@ class BatchRecord:
 
     `shared_bytes` is what sending it takes of shared memory, each tensor storage rounded up to 4096 bytes. When
     collate_fn fails, `refuses_each` tells whether it does so on each of the samples alone, not only on their mixture.
+    `threads` counts those of the process, without Python's own but for the main one.
     """
 
     worker: int | None
@@ -145,6 +146,7 @@ class BatchRecord:
     shared_bytes: int
     incident: Incident | None = None
     refuses_each: bool = False
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +292,40 @@ class Stop:
     incident: Incident
 
 
-Record = SampleRecord | BatchRecord | Appraisal | Census | Seedings | Failure | Stop
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of a process: what it took for itself or was left by its parent, and what was written to in all its memory.
+
+    That is either `private`, or `shared` with other processes.
+    """
+
+    taken: int
+    private: int
+    shared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a process held after so many samples: see `gauges.memory_held`. `at` is a time in seconds."""
+
+    worker: int | None
+    epoch: int
+    samples: int
+    memory: Memory
+    descriptors: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """The libraries of a process that use more than one thread, each with their number."""
+
+    worker: int | None
+    epoch: int
+    pools: tuple[str, ...]
+
+
+Record = SampleRecord | BatchRecord | Appraisal | Census | Seedings | Failure | Stop | Reading | Pools
 
 
 class Spool:

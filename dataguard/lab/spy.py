@@ -19,6 +19,7 @@ from dataguard.lab import stacks
 from dataguard.lab.appraisals import Appraiser
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.censuses import Censuses
+from dataguard.lab.gauges import Gauges
 from dataguard.lab.generators import move_on, reseed
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of, shared_bytes
@@ -31,6 +32,7 @@ from dataguard.lab.seats import take_seat
 from dataguard.lab.seeds import FirstSeeds, SeedNotes
 from dataguard.lab.sieve import Sieve
 from dataguard.lab.stillness import Stillness
+from dataguard.lab.threads import threads_of_libraries
 from dataguard.lab.transfer import try_to_send
 from dataguard.target import load
 
@@ -78,6 +80,7 @@ class Watcher:
         self.sieve = Sieve(plan.keep) if plan.keep is not None else None
         self.appraiser = Appraiser(self.spool, worker, plan.appraise) if plan.appraise else None
         self.ledger = Ledger(plan.folder, worker, plan.ledger) if plan.ledger is not None else None
+        self.gauges = Gauges(self.spool, worker, plan.gauge, plan.threads) if plan.gauge is not None else None
         self.key: Callable[[Any], Any] | None = load(plan.key).source if plan.key else None
 
     def keep(self, *records: SampleRecord | BatchRecord) -> None:
@@ -179,6 +182,8 @@ class _Fetch:
         watcher = self.watcher
         if watcher.fetches == watcher.plan.length:
             watcher.epoch, watcher.fetches = watcher.epoch + 1, 0
+        if watcher.gauges is not None:
+            watcher.gauges.begin(watcher.epoch)
         if watcher.fetches == 0:
             watcher.censuses.take(watcher.epoch, 0, self.roots)
         if watcher.plan.perturb and watcher.plan.moves(watcher.worker, watcher.epoch, watcher.fetches):
@@ -189,6 +194,8 @@ class _Fetch:
         self.started = time.perf_counter()
         with watcher.holding(watcher.epoch, number, self.roots), watcher.noting(number, self.roots):
             data = self.torch_fetch(batch)
+        if watcher.gauges is not None:
+            watcher.gauges.count(watcher.epoch, len(self.batch))
         watcher.censuses.take(watcher.epoch, watcher.fetches, self.roots)
         return data
 
@@ -216,8 +223,10 @@ class _Fetch:
     def collate(self, data: Any) -> Any:
         """Stand in for the user's collate_fn: look at the samples, call it, look at the batch."""
         watcher, number = self.watcher, self.watcher.fetches - 1
-        if watcher.plan.most is not None and self.recorded >= watcher.plan.most:
-            return self.user_collate(data) if watcher.plan.carry else None
+        enough = watcher.plan.most is not None and self.recorded >= watcher.plan.most
+        if enough or watcher.gauges is not None:
+            batch = self.user_collate(data) if watcher.plan.carry or watcher.gauges is not None else None
+            return batch if watcher.plan.carry else None
         fetch_seconds = time.perf_counter() - self.started
         samples = list(data) if self.auto_collation and isinstance(data, list | tuple) else [data]
         self.recorded += len(samples)
@@ -267,6 +276,7 @@ class _Fetch:
                 shared_bytes(batch),
                 incident,
                 refuses_each,
+                threads_of_libraries(),
             )
         )
         if appraiser is not None and incident is None:

@@ -1,0 +1,71 @@
+"""DG603: a dataset of Python objects that is copied into every worker."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from dataguard.growth import trend
+from dataguard.hoarding import memory_of
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, check
+from dataguard.sizes import size
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+
+SHARE = 0.1
+"""The share of memory from which on copies are worth a warning."""
+LEAST = 1 << 15
+"""Bytes that a worker copies in a third of what it reads, to be more than what the interpreter itself touches."""
+
+
+@check("DG603", "copied-dataset", Severity.WARNING)
+def dg603_copied_dataset(lab: Lab) -> Judgement:
+    """A large list or dict of Python objects is copied into every worker, page by page.
+
+    Symptom: memory rises during the first epoch as if the dataset leaked, by its size times num_workers, and stays.
+    Cause: forked workers share memory until one of them writes to it, and to look at a Python object writes its
+        reference count. The page around it is copied; after an epoch, all of them.
+    Fix: keep what is large in one array or tensor: numpy arrays of numbers and fixed-width strings, one array of bytes
+        with offsets, an Arrow table, a memory map. Or leave it in a file and open that in each worker.
+    Links: https://github.com/pytorch/pytorch/issues/13246
+    """
+    facts = lab.facts
+    if not facts.num_workers:
+        raise NotApplicable("num_workers=0: there is nothing to copy to")
+    if facts.start_method != "fork":
+        raise NotApplicable(f"workers start by {facts.start_method}: nothing is shared that could be copied later")
+    if not lab.machine.platform.startswith("Linux"):
+        raise NotApplicable("only Linux tells which memory is shared")
+    strain = lab.resources.strain
+    trends = [trend(points, LEAST) for points in strain.copied()]
+    rates = [one.rate for one in trends if one is not None and one.grown >= 2 * LEAST]
+    if not rates or len(rates) < len(trends):
+        return Looked(strain.exercised)
+    heavies, memory = lab.resources.heavies, memory_of(lab)
+    if not heavies or memory is None:
+        return Looked(strain.exercised)
+    rate = statistics.fmean(rates)
+    held = sum(heavy.bytes for heavy in heavies if not _is_inside(heavy.path, [one.path for one in heavies]))
+    read = float("inf") if facts.persistent or not facts.length else facts.length / facts.num_workers
+    copies = min(held, rate * read)
+    if copies * facts.num_workers < SHARE * memory:
+        return Looked(strain.exercised, f"workers copy {heavies[0].path}, {size(copies)} each: little here")
+    largest = heavies[0]
+    file, line = largest.at or (None, None)
+    total = size(copies * facts.num_workers)
+    yield Finding(
+        message=f"{largest.path} is copied into {facts.num_workers} workers, {size(copies)} each, {total} in all",
+        evidence={
+            "container": f"{largest.kind} of {largest.entries:,} entries, about {size(largest.bytes)}",
+            "copied so far": f"{size(rate)} for each sample",
+            "memory": size(memory),
+        },
+        at=Location(file, line, largest.path),
+    )
+    return Looked(strain.exercised)
+
+
+def _is_inside(path: str, others: list[str]) -> bool:
+    """Whether the path leads through one of the others, whose entries count it already."""
+    return any(path != other and path.startswith(other) for other in others)

@@ -1,0 +1,38 @@
+"""The threads that libraries use in this process, and how many of them they may."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import threadpoolctl
+import torch
+
+_TASKS = Path("/proc/self/task")
+
+
+def threads_of_libraries() -> int:
+    """How many threads this process has that are not Python's own, and its main thread; 1 where nobody can tell."""
+    try:
+        return max(sum(1 for _ in _TASKS.iterdir()) - threading.active_count() + 1, 1)
+    except OSError:
+        return 1
+
+
+def limit_threads(count: int) -> None:
+    """Let every library that this process has loaded use so many threads."""
+    torch.set_num_threads(count)
+    cv2 = sys.modules.get("cv2")
+    if cv2 is not None:
+        cv2.setNumThreads(count)
+    threadpoolctl.threadpool_limits(count)
+
+
+def pools() -> tuple[str, ...]:
+    """The libraries that this process has loaded and how many threads each of them would use, if more than one."""
+    found = [(str(one["internal_api"]), int(one["num_threads"])) for one in threadpoolctl.threadpool_info()]
+    cv2 = sys.modules.get("cv2")
+    found.append(("torch", torch.get_num_threads()))
+    found += [("cv2", cv2.getNumThreads())] if cv2 is not None else []
+    return tuple(f"{name}: {count}" for name, count in dict(found).items() if count > 1)

@@ -1,0 +1,255 @@
+"""DG602 growing-worker: memory of workers grows with every sample that they read, and never levels off."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+MANY = 100_000_000
+"""Samples of a dataset that no machine holds in memory."""
+FEW = 96
+SIDE = 128
+"""A picture of so many pixels a side takes 64 KiB."""
+
+
+def picture(index: int) -> Tensor:
+    """What decoding a file would give."""
+    return torch.full((1, SIDE, SIDE), float(index % 255))
+
+
+class Pictures(Dataset):
+    """Pictures that are computed when they are asked for."""
+
+    def __init__(self, count: int = MANY) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Any:
+        number = range(self.count)[index]
+        return self.decode(number), number % 4
+
+    def decode(self, number: int) -> Tensor:
+        return picture(number)
+
+
+class Cached(Pictures):
+    """Keeps every picture, so that the second epoch is faster."""
+
+    def __init__(self, count: int = MANY) -> None:
+        super().__init__(count)
+        self.cache: dict[int, Tensor] = {}
+
+    def decode(self, number: int) -> Tensor:
+        if number not in self.cache:
+            self.cache[number] = picture(number)
+        return self.cache[number]
+
+
+def bad() -> DataLoader:
+    """A cache without a bound in front of a hundred million pictures."""
+    return DataLoader(Cached(), batch_size=8, num_workers=2)
+
+
+class Logged(Pictures):
+    """Notes what it gave, for a plot that nobody makes any more."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.history: list[tuple[int, Tensor]] = []
+
+    def decode(self, number: int) -> Tensor:
+        image = picture(number)
+        self.history.append((number, image))
+        return image
+
+
+def bad_history() -> DataLoader:
+    """A list that grows in every epoch, whatever is read; workers stay for all of them."""
+    return DataLoader(Logged(FEW), batch_size=8, num_workers=2, persistent_workers=True)
+
+
+class Memoised(Pictures):
+    """Decodes through a cache of the standard library."""
+
+    @functools.lru_cache(maxsize=None)  # noqa: B019, UP033 - this is the defect
+    def decode(self, number: int) -> Tensor:
+        return picture(number)
+
+
+def bad_lru_cache() -> DataLoader:
+    """A cache that was told to keep everything."""
+    return DataLoader(Memoised(), batch_size=8, num_workers=0)
+
+
+class Places(Pictures):
+    """Has a place for each picture from the beginning."""
+
+    def __init__(self) -> None:
+        super().__init__(20_000_000)
+        self.images: list[Tensor | None] = [None] * 100_000
+
+    def decode(self, number: int) -> Tensor:
+        place = number % len(self.images)
+        if self.images[place] is None:
+            self.images[place] = torch.full((8, SIDE, SIDE), float(number % 255))
+        image = self.images[place]
+        assert image is not None
+        return image[:1]
+
+
+class Collator:
+    """Stacks samples, and keeps every batch."""
+
+    def __init__(self) -> None:
+        self.batches: list[Tensor] = []
+
+    def __call__(self, samples: list) -> Any:
+        images = torch.stack([image for image, _ in samples])
+        self.batches.append(images)
+        return images, torch.tensor([label for _, label in samples])
+
+
+def bad_collate() -> DataLoader:
+    """The memory is not the dataset's."""
+    return DataLoader(Pictures(), batch_size=8, num_workers=2, collate_fn=Collator())
+
+
+class Recently(Pictures):
+    """Keeps the pictures that were asked for last."""
+
+    def __init__(self, count: int, bound: int) -> None:
+        super().__init__(count)
+        self.bound = bound
+        self.cache: OrderedDict[int, Tensor] = OrderedDict()
+
+    def decode(self, number: int) -> Tensor:
+        if number in self.cache:
+            self.cache.move_to_end(number)
+            return self.cache[number]
+        self.cache[number] = picture(number)
+        while len(self.cache) > self.bound:
+            self.cache.popitem(last=False)
+        return self.cache[number]
+
+
+def good() -> DataLoader:
+    """A cache with a bound that is soon reached."""
+    return DataLoader(Recently(MANY, 64), batch_size=8, num_workers=2)
+
+
+def good_far_bound() -> DataLoader:
+    """A cache with a bound beyond what a look at it reads, which still fits."""
+    return DataLoader(Recently(MANY, 12_000), batch_size=8, num_workers=0)
+
+
+class ByBytes(Pictures):
+    """Keeps pictures until they take so many bytes."""
+
+    def __init__(self, count: int, most: int) -> None:
+        super().__init__(count)
+        self.most = most
+        self.taken = 0
+        self.cache: dict[int, Tensor] = {}
+
+    def decode(self, number: int) -> Tensor:
+        image = self.cache.get(number)
+        if image is None:
+            image = picture(number)
+            if self.taken + image.nbytes <= self.most:
+                self.cache[number] = image
+                self.taken += image.nbytes
+        return image
+
+
+def good_bytes() -> DataLoader:
+    """A bound that is counted in bytes."""
+    return DataLoader(ByBytes(MANY, 1_000_000_000), batch_size=8, num_workers=0)
+
+
+def good_small() -> DataLoader:
+    """A dataset that is kept in memory on purpose, as it is small."""
+    return DataLoader(Cached(2000), batch_size=8, num_workers=2, shuffle=True, persistent_workers=True)
+
+
+class Mixed(Pictures):
+    """Mixes each picture with an earlier one out of a pool."""
+
+    def __init__(self) -> None:
+        super().__init__(MANY)
+        self.pool: deque[Tensor] = deque(maxlen=3000)
+
+    def decode(self, number: int) -> Tensor:
+        image = picture(number)
+        self.pool.append(image)
+        return 0.5 * (image + self.pool[number % len(self.pool)])
+
+
+def good_pool() -> DataLoader:
+    """A pool that fills up and then stays."""
+    return DataLoader(Mixed(), batch_size=8, num_workers=0)
+
+
+class Mapped(Dataset):
+    """Reads windows of a file that is mapped into memory: its pages can be given back at any time."""
+
+    def __init__(self) -> None:
+        self.file = Path(tempfile.mkdtemp()) / "recording.npy"
+        np.save(self.file, np.zeros((4000, SIDE, SIDE), np.float32))
+        self.windows = np.load(self.file, mmap_mode="r")
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return torch.from_numpy(np.array(self.windows[index]))
+
+
+def good_memory_map() -> DataLoader:
+    """What a worker has mapped grows, and is not its own."""
+    return DataLoader(Mapped(), batch_size=8, num_workers=2)
+
+
+class Late(Pictures):
+    """Makes large tables when the first of some samples needs them, and has buffers of many sizes."""
+
+    def __init__(self) -> None:
+        super().__init__(MANY)
+        self.table: Tensor | None = None
+
+    def decode(self, number: int) -> Tensor:
+        if number % 16 == 15 and self.table is None:
+            self.table = torch.ones(8_000_000)
+        buffer = torch.ones(1000 * (1 + number * 7919 % 500))
+        return picture(number) + buffer.mean()
+
+
+def good_late() -> DataLoader:
+    """Memory rises in the beginning, and swings."""
+    return DataLoader(Late(), batch_size=8, num_workers=2)
+
+
+class Shuffled(IterableDataset):
+    """Shuffles a stream through a buffer of a thousand pictures."""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        buffer = [picture(number) for number in range(200)]
+        for number in range(len(buffer), 20_000):
+            place = number * 7919 % len(buffer)
+            yield buffer[place]
+            buffer[place] = picture(number)
+
+
+def good_stream() -> DataLoader:
+    """A buffer that is filled before the first sample comes out."""
+    return DataLoader(Shuffled(), batch_size=8, num_workers=0)
