@@ -147,6 +147,7 @@ VALUES: dict[str, Any] = {
     "ignore_index": [255, -1],
     "target_form": "soft",
     "bbox_format": "yolo",
+    "memory_gb": 64,
 }
 """What the keys of the contract that are read take."""
 
