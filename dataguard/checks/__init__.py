@@ -47,6 +47,7 @@ from dataguard.checks.dg501_non_finite_sample import dg501_non_finite_sample
 from dataguard.checks.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.dg507_wrong_normalization import dg507_wrong_normalization
+from dataguard.checks.dg513_unreadable_sample import dg513_unreadable_sample
 from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
 from dataguard.model import Check
 
@@ -96,5 +97,6 @@ CATALOGUE: tuple[Check, ...] = (
     dg505_swapped_channels,
     dg506_wrong_scale,
     dg507_wrong_normalization,
+    dg513_unreadable_sample,
     dg601_shm_headroom,
 )

@@ -27,7 +27,8 @@ class Plan:
     generator gets before its fetches, held ones included, but for the one that is `free`: see `Stillness`. `key` spells
     a function of a sample by whose result alone it is recognised. After `most` samples in an epoch, a process only
     passes batches on. With `keep`, records are sieved: see `Sieve`. `seats` are a rank and the number of ranks whose
-    workers a stream takes for those of one loader. `ledger` has every sample taken down, to that depth.
+    workers a stream takes for those of one loader. `ledger` has every sample taken down, to that depth. With
+    `pass_over`, samples of a map-style dataset that cannot be read are noted and left out of their batch.
     """
 
     folder: Path
@@ -50,6 +51,7 @@ class Plan:
     keep: int | None = None
     seats: tuple[int, int] | None = None
     ledger: Depth | None = None
+    pass_over: bool = False
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""
