@@ -18,6 +18,7 @@ from dataguard import __version__
 from dataguard.model import Severity, UsageError
 from dataguard.output import PAPER, STDOUT, announce, console, deliver, destinations, encodable, progress
 from dataguard.settings import Settings, resolve
+from dataguard.state import holds_something, state_of
 from dataguard.team import own_team
 from dataguard.values import ROLES, START_METHODS
 
@@ -36,6 +37,10 @@ Examples:
 """
 
 
+class Resumable(KeyboardInterrupt):
+    """Ctrl-C, with what to say of it."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every way to fail ends here, as one message."""
     try:
@@ -47,8 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"{error.format_message()}\nTry '{command} --help' for what there is.", MISUSED)
     except click.ClickException as error:
         return _complain(error.format_message(), MISUSED)
-    except (click.Abort, KeyboardInterrupt):
-        return _complain("interrupted, nothing is reported", INTERRUPTED, kind="")
+    except (click.Abort, KeyboardInterrupt) as stop:
+        hint = next((str(one) for one in (stop, stop.__cause__) if isinstance(one, Resumable)), "")
+        return _complain(f"interrupted, nothing is reported{hint}", INTERRUPTED, kind="")
     except Exception:  # noqa: BLE001 - user code runs elsewhere, so whatever arrives here is a bug of dataguard itself
         plea = f"This is a bug of dataguard {__version__}. Please report it to the project, with the lines above."
         return _complain(f"{traceback.format_exc()}\n{plea}", BROKEN, kind="bug: ")
@@ -84,6 +90,7 @@ def dataguard(context: click.Context) -> int:
 @click.option("--ignore", metavar="CHECKS", multiple=True, help="Leave these out.")
 @click.option("--samples", metavar="N", help=f"Read at most N samples in the traced pass. {_default('samples')}")
 @click.option("--all", is_flag=True, default=None, help="Read every sample once; under torchrun, ranks share the work.")
+@click.option("--resume", is_flag=True, default=None, help="With --all: go on with a scan that was interrupted.")
 @click.option("--budget", metavar="SECONDS", help=f"Time for all observations of a loader. {_default('budget')}")
 @click.option("--timeout", metavar="SECONDS", help=f"No progress for so long is a hang. {_default('timeout')}")
 @click.option("--seed", metavar="N", help=f"Seed of python, numpy and torch before the factory. {_default('seed')}")
@@ -132,8 +139,12 @@ def scan(
     from dataguard.engine import scan as run
 
     team = own_team(shared=settings.all)
-    with progress() as listen:
-        report = run(settings.targets, settings, listen)
+    try:
+        with progress() as listen:
+            report = run(settings.targets, settings, listen)
+    except KeyboardInterrupt as stop:
+        kept = any(holds_something(state_of(target, settings)) for target in settings.targets)
+        raise Resumable("; what was read is kept: the same command with --resume goes on" if kept else "") from stop
     code = report.exit_code(settings.fail_on)
     if team is not None and not team.leads:
         return team.agree(code)

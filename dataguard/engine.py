@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from dataguard.checks import CATALOGUE
 from dataguard.incident import LoaderFailed
 from dataguard.model import Check, Finding, Looked, NotApplicable, Report, Result, Status, Undecided, UsageError
+from dataguard.news import News, Tell
 from dataguard.settings import Settings, chosen, expectation
 from dataguard.starts import examine
+from dataguard.state import forget, state_of
 from dataguard.supervisor import Session
 from dataguard.team import own_team
 from dataguard.wardens import nursery
@@ -21,8 +23,8 @@ from dataguard.wardens import nursery
 if TYPE_CHECKING:
     from dataguard.lab import Lab
 
-Listener = Callable[[str, str, Result | None], None]
-"""Called with a check's id and a loader's name when a judgement starts, and with its result when it is done."""
+Listener = Callable[[str, str, Result | News | None], None]
+"""Called with a check's id and a loader's name when a judgement starts, with news of it, and with its result."""
 
 
 def run(check: Check, lab: Lab, loader: str) -> Result:
@@ -90,6 +92,10 @@ def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
     return owner if loader == session.name else f"{owner}.{loader}"
 
 
+def _relayed(listen: Listener | None, check: str, loader: str) -> Tell | None:
+    return (lambda news: listen(check, loader, news)) if listen else None
+
+
 def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen: Listener | None = None) -> Report:
     """Examine every loader of the targets (`[name=]pkg.mod:attr`) with every chosen check.
 
@@ -109,15 +115,20 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     with nursery() if len(spellings) > 1 else nullcontext():
         for spelling in spellings:
             with examine(spelling, settings) as session:
+                session.state = state_of(spelling, settings)
+                session.hear = _relayed(listen, "", "")
                 for loader in session.loaders():
                     shown = _shown(loader, session, spellings)
                     for check in checks:
                         if listen:
                             listen(check.id, shown, None)
+                        session.hear = _relayed(listen, check.id, shown)
                         results.append(replace(session.judge(check, loader), loader=shown))
                         if listen:
                             listen(check.id, shown, results[-1])
                 environment = session.environment
+            if session.state is not None and (team is None or team.leads):
+                forget(session.state)
     return Report(
         targets=spellings,
         results=tuple(results),

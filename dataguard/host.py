@@ -28,13 +28,16 @@ from dataguard.checks import CATALOGUE
 from dataguard.engine import run
 from dataguard.incident import LoaderFailed
 from dataguard.lab import Lab
+from dataguard.lab.errands import Errand
 from dataguard.lab.survey import describe
 from dataguard.machine import Machine
 from dataguard.model import NotApplicable, Undecided, UsageError
+from dataguard.news import NEWS
 from dataguard.processes import adopt_orphans, die_with_parent
 from dataguard.settings import Settings
+from dataguard.state import opened
 from dataguard.target import Target
-from dataguard.team import Team, leave_no_trace, own_team
+from dataguard.team import leave_no_trace, own_team
 from dataguard.warden import CREATIONS, STACKS
 
 IMPORT_PATIENCE = 6
@@ -50,7 +53,7 @@ def main(descriptor: int, parent: int) -> None:
     with Connection(descriptor) as pipe:
         os.register_at_fork(after_in_child=pipe.close)
         try:
-            spelling, settings, folder, path = pipe.recv()
+            spelling, settings, folder, path, state = pipe.recv()
             team = own_team(shared=settings.all)
             if team is not None:
                 leave_no_trace(os.environ)
@@ -60,7 +63,9 @@ def main(descriptor: int, parent: int) -> None:
             pipe.send(("importing", None))
             with _watched(folder / STACKS, IMPORT_PATIENCE * settings.timeout):
                 target = targets.load(spelling)
-            labs = _labs(target, settings, folder, team)
+            state = None if state is None else opened(state, team, resume=settings.resume)
+            errand = Errand(team, state, lambda news: pipe.send((NEWS, news)))
+            labs = _labs(target, settings, folder, errand)
             pipe.send(("ready", (tuple(labs), _environment())))
             checks = {check.code: check for check in CATALOGUE}
             while True:
@@ -87,7 +92,7 @@ def _watched(stacks: Path, seconds: float) -> Iterator[None]:
             faulthandler.disable()
 
 
-def _labs(target: Target, settings: Settings, folder: Path, team: Team | None) -> dict[str, Lab]:
+def _labs(target: Target, settings: Settings, folder: Path, errand: Errand) -> dict[str, Lab]:
     """A lab for each loader of the target; a factory that fails has one loader of the target's name.
 
     The ranks of a team read their parts of each loader at once, in the same order everywhere.
@@ -103,10 +108,10 @@ def _labs(target: Target, settings: Settings, folder: Path, team: Team | None) -
                 _import_once(modules)
         except LoaderFailed as failure:
             facts[branch.name] = failure
-        labs |= {name: Lab(branch, known, settings, machine, folder, team) for name, known in facts.items()}
+        labs |= {name: Lab(branch, known, settings, machine, folder, errand) for name, known in facts.items()}
     for lab in labs.values():
         lab.siblings = labs
-    for lab in labs.values() if team else ():
+    for lab in labs.values() if errand.team else ():
         with contextlib.suppress(LoaderFailed, NotApplicable, Undecided):  # the judgement meets it again
             lab.epoch  # noqa: B018 - to touch it is to make it
     return labs

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from dataguard.model import Doc, Report, Result, Status, UsageError
+from dataguard.news import News
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +23,7 @@ PAPER = 100
 _WIDEST = 120
 """A line longer than this is hard to read, however wide the terminal."""
 
-Listener = Callable[[str, str, Result | None], None]
+Listener = Callable[[str, str, Result | News | None], None]
 
 
 def destinations(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -81,29 +82,10 @@ def progress() -> Iterator[Listener | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
+    from dataguard.terminal import Terminal
 
-    done: dict[Status, int] = {}
-    # No refresh thread: the engine forks, and a fork must not copy a thread's locks.
-    line = Live(
-        console=Console(stderr=True),
-        auto_refresh=False,
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-
-    def listen(check: str, loader: str, result: Result | None) -> None:
-        if result is not None:
-            done[result.status] = done.get(result.status, 0) + 1
-        counts = ", ".join(f"{done[status]} {status.value}" for status in Status if status in done)
-        text = Text(f"{check} on {loader}" if loader else check, no_wrap=True, overflow="ellipsis")
-        line.update(text.append(f"  {counts}", "dim"), refresh=True)
-
-    with line:
-        yield listen
+    with Terminal() as terminal:
+        yield terminal.listen
 
 
 def console(stream: TextIO) -> Console:

@@ -42,6 +42,8 @@ class Settings:
     """How many samples the traced pass reads at most."""
     all: bool = False
     """Read every sample once; `samples` then bounds what is looked at closely."""
+    resume: bool = False
+    """Go on with a scan of all samples that was interrupted."""
     budget: float = 60.0
     """Seconds that the observations of one loader may take together."""
     timeout: float = 20.0
@@ -99,7 +101,10 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
     """
     path = Path(config) if config is not None else _find(start or Path.cwd())
     table = _read(path, required=config is not None) if path else {}
-    return changed(replace(Settings(), **_parse(table, f"{path}: ")), **options)
+    settings = changed(replace(Settings(), **_parse(table, f"{path}: ")), **options)
+    if settings.resume and not settings.all:
+        raise UsageError("resume: only a scan of all samples can be gone on with; add --all (all = true)")
+    return settings
 
 
 def changed(settings: Settings, **options: Any) -> Settings:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
+from dataguard.news import NEWS, Tell
 from dataguard.processes import how_it_ended
 from dataguard.settings import Settings
 from dataguard.warden import LOG, STACKS
@@ -48,6 +49,10 @@ class Session:
         self.settings = settings
         self.environment: Mapping[str, Any] = {}
         self.name = self.name_of(spelling)
+        self.hear: Tell | None = None
+        """Is called with what the observing process tells before it answers."""
+        self.state: Path | None = None
+        """Where what was read is kept until the scan is finished, if anywhere."""
         self._loaders: tuple[str, ...] | None = None
         self._warden: Warden | None = None
         self._pipe: Connection | None = None
@@ -115,7 +120,7 @@ class Session:
         with (self._folder / LOG).open("ab") as log, there:
             self._warden = start(self._folder, there.fileno(), log.fileno())
         self._pipe = Connection(here.detach())
-        question = (self.spelling, self.settings, self._folder, [str(Path.cwd()), *sys.path])
+        question = (self.spelling, self.settings, self._folder, [str(Path.cwd()), *sys.path], self.state)
         try:
             kind, answer = self._ask(question, START_PATIENCE)
             if kind == "importing":
@@ -150,14 +155,26 @@ class Session:
         """Wait for the host. Raises HostLost, with the last line it printed, when no answer can come."""
         assert self._pipe is not None
         assert self._warden is not None
-        ready = select.select([self._pipe.fileno(), self._warden.stdout.fileno()], [], [], patience)[0]
-        if not ready:
-            raise HostLost(f"the observing process gave no answer for {patience:.0f} s")
-        if self._pipe.fileno() in ready:
-            with contextlib.suppress(EOFError, ConnectionResetError):
-                answer: tuple[str, Any] = self._pipe.recv()
+        while True:
+            ready = select.select([self._pipe.fileno(), self._warden.stdout.fileno()], [], [], patience)[0]
+            if not ready:
+                raise HostLost(f"the observing process gave no answer for {patience:.0f} s")
+            answer = self._received() if self._pipe.fileno() in ready else None
+            if answer is None:
+                break
+            if answer[0] != NEWS:
                 return answer
+            if self.hear is not None:
+                self.hear(answer[1])
         raise HostLost(f"the observing process {self._end()}{self._last_words()}")
+
+    def _received(self) -> tuple[str, Any] | None:
+        """What the host sent, None where it has gone."""
+        assert self._pipe is not None
+        with contextlib.suppress(EOFError, ConnectionResetError):
+            answer: tuple[str, Any] = self._pipe.recv()
+            return answer
+        return None
 
     def _end(self) -> str:
         """How the observing process ended, as the warden tells it."""

@@ -220,6 +220,7 @@ PARSERS: Mapping[str, Callable[[Any, str], Any]] = {
     "ignore": _words,
     "samples": _whole(1),
     "all": _flag,
+    "resume": _flag,
     "budget": _seconds,
     "timeout": _seconds,
     "seed": _whole(0),

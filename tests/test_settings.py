@@ -26,6 +26,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "samples": (12, 12),
     "budget": (1.5, 1.5),
     "all": (True, True),
+    "resume": (False, False),
     "timeout": (3, 3.0),
     "seed": (0, 0),
     "workers": (0, 0),
@@ -47,6 +48,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("samples", 1.5, "expected a whole number"),
     ("samples", "many", "expected a whole number"),
     ("all", "yes", "expected true or false, got 'yes'"),
+    ("resume", True, "only a scan of all samples can be gone on with; add --all"),
     ("budget", 0, "expected a positive number of seconds, got 0"),
     ("budget", float("inf"), "expected a positive number of seconds"),
     ("budget", True, "expected a positive number of seconds"),
@@ -117,6 +119,7 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
         ignore = "DG406"
         samples = 12
         all = true
+        resume = false
         budget = 1.5
         timeout = 3
         seed = 0
@@ -371,6 +374,8 @@ REACHED = {
     "roles": (["a:x", "--role", "a=train", "--role", "b = val"], {"a": "train", "b": "val"}),
 }
 """How each setting is spelled on the command line."""
+COMMAND_LINE_ONLY = {"resume": (["a:x", "--all", "--resume"], True)}
+"""A test session keeps nothing of a scan that was interrupted."""
 FILES_ONLY = {
     "checks": "a set is kept to by a whole project: it belongs into its file",
     "contract": "a table of many shapes: a file says it better than an option",
@@ -381,11 +386,11 @@ FILES_ONLY = {
 
 def test_every_setting_is_reached_by_both_front_doors_or_listed_with_a_reason() -> None:
     everything = {field.name for field in fields(Settings)}
-    assert set(REACHED) | set(FILES_ONLY) == everything
+    assert set(REACHED) | set(COMMAND_LINE_ONLY) | set(FILES_ONLY) == everything
     assert {option.setting for option in OPTIONS} - {"config"} == set(REACHED)
 
 
-@pytest.mark.parametrize("key", REACHED)
+@pytest.mark.parametrize("key", [*REACHED, *COMMAND_LINE_ONLY])
 def test_the_command_line_reaches(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     seen: list[Settings] = []
@@ -395,6 +400,6 @@ def test_the_command_line_reaches(key: str, tmp_path: Path, monkeypatch: pytest.
         return empty()
 
     stub_engine(monkeypatch, scan)
-    arguments, expected = REACHED[key]
+    arguments, expected = {**REACHED, **COMMAND_LINE_ONLY}[key]
     assert cli.main(["scan", *arguments]) == 0
     assert getattr(seen[0], key) == expected

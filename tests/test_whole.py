@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,15 @@ from hypothesis import strategies as st
 
 from dataguard.engine import scan
 from dataguard.lab import ledgers
+from dataguard.lab.interrupted import Checkpoint
 from dataguard.lab.ledgers import Ledger, depth_of, read_ledgers
 from dataguard.lab.records import Leaf, SampleRecord
 from dataguard.lab.sieve import MOST_STRUCTURES, Sieve
 from dataguard.lab.whole import Everything, Turns
 from dataguard.model import Report, Status, UsageError
+from dataguard.news import News
 from dataguard.settings import Settings
+from dataguard.state import forget, opened, state_of
 from dataguard.team import leave_no_trace, team_of
 from tests.loaders import whole
 
@@ -49,7 +53,7 @@ def failing(report: Report) -> list[tuple[str, str, str]]:
     return [(result.loader, result.code, finding.message) for result in report.results for finding in result.findings]
 
 
-@pytest.mark.parametrize(("name", "code"), [("shuffled", "DG501"), ("raising", "DG001"), ("losing", "DG204")])
+@pytest.mark.parametrize(("name", "code"), [("shuffled", "DG501"), ("raising", "DG513"), ("losing", "DG204")])
 def test_what_comes_late_is_found_among_all_samples_only(name: str, code: str) -> None:
     assert not failing(judged(name, select=(code,), seed=1))
     assert [found for _, found, _ in failing(judged(name, select=(code,), seed=1, all=True))] == [code]
@@ -116,6 +120,69 @@ def test_a_ledger_takes_some_bytes_of_each_sample_and_keeps_the_same_ones_everyw
     assert Counter(some.columns["[0]"]) == Counter(others.columns["[0]"])
 
 
+def test_an_interrupted_scan_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three loaders one was read to its end, one was interrupted, and one was not begun."""
+    monkeypatch.chdir(tmp_path)
+
+    def listen(check: str, loader: str, told: object) -> None:
+        if (
+            isinstance(told, News)
+            and told.loader == "unbatched"
+            and list(tmp_path.rglob("unbatched/0/checkpoint.json"))
+        ):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scan("tests.loaders.whole:slow", Settings(all=True, select=("DG513",)), listen)
+    report = scan("tests.loaders.whole:slow", Settings(all=True, resume=True, select=("DG501", "DG513")))
+    results = {(result.loader, result.code): result for result in report.results}
+    for loader in ("plain", "unbatched", "last"):
+        (finding,) = results[loader, "DG513"].findings
+        assert {one["index"] for one in finding.evidence["samples"]} == {"30", "200"}
+        assert finding.evidence["unreadable"] == "2 of 240 samples"
+        assert results[loader, "DG501"].exercised["samples"] == 238
+        assert bool(results[loader, "DG513"].reason) == (loader == "unbatched")
+    assert not list(tmp_path.iterdir()), "what was kept is removed once the scan is finished"
+
+
+def test_what_was_kept_is_used_on_request_only_and_by_the_same_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    state = state_of("a:x", Settings(all=True))
+    assert state is not None
+    assert state_of("a:x", Settings()) is None
+    assert state_of("a:x", Settings(all=True, seed=1)) != state != state_of("a:y", Settings(all=True))
+
+    def kept(*, resume: bool) -> bool:
+        folder = opened(state, None, resume=resume)
+        assert folder is not None
+        found = (folder / "kept").exists()
+        (folder / "kept").touch()
+        return found
+
+    assert [kept(resume=resume) for resume in (True, True, False, True)] == [False, True, False, True]
+    monkeypatch.setattr("dataguard.state._own_sources", lambda: {"mypkg/data.py": 1})
+    assert not kept(resume=True)
+    forget(state)
+    assert not list(tmp_path.iterdir())
+
+
+@given(BATCHES, st.integers(1, 3), st.integers(1, 3), st.integers(0, 9), st.integers(0, 9))
+def test_a_schedule_goes_on_behind_what_was_read(
+    batches: list[list[int]], world: int, workers: int, done: int, ahead: int
+) -> None:
+    turns = Turns(0, world, workers)
+    first = Everything(batches, None, turns, batched=True)
+    list(islice(first, done * workers + ahead))
+    start = Checkpoint(0, done, first.drawn, first.digest.hexdigest())
+    rest = list(Everything(batches, None, turns, batched=True, start=start))
+    assert rest == list(Everything(batches, None, turns, batched=True))[done * workers :]
+    if first.drawn:
+        other = Everything([[21], *batches], None, turns, batched=True, start=start)
+        assert list(other) == list(Everything([[21], *batches], None, turns, batched=True)), "another order starts over"
+
+
 def test_a_process_of_its_own_is_no_team() -> None:
     assert team_of({}) is None
     assert team_of({"WORLD_SIZE": "1", "RANK": "0"}) is None
@@ -154,7 +221,7 @@ def launched(ranks: int, target: str, *options: str) -> tuple[dict[str, Any], su
 def test_any_number_of_ranks_finds_the_same() -> None:
     found = {}
     for ranks in (1, 2, 4):
-        report, done = launched(ranks, "tests.loaders.whole:several", "--select", "DG0,DG501,DG204")
+        report, done = launched(ranks, "tests.loaders.whole:several", "--select", "DG0,DG501,DG204,DG513")
         found[ranks] = [
             (result["loader"], result["code"], result["status"], [one["message"] for one in result["findings"]])
             for result in report["results"]
@@ -163,7 +230,7 @@ def test_any_number_of_ranks_finds_the_same() -> None:
     assert found[1] == found[2] == found[4]
     assert {(loader, code) for loader, code, status, _ in found[1] if status == "failed"} == {
         ("shuffled", "DG501"),
-        ("raising", "DG001"),
+        ("raising", "DG513"),
         ("losing", "DG204"),
     }
 

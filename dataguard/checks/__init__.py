@@ -52,6 +52,7 @@ from dataguard.checks.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.dg507_wrong_normalization import dg507_wrong_normalization
 from dataguard.checks.dg511_blended_mask import dg511_blended_mask
 from dataguard.checks.dg512_desynced_target import dg512_desynced_target
+from dataguard.checks.dg513_unreadable_sample import dg513_unreadable_sample
 from dataguard.checks.dg515_mismatched_splits import dg515_mismatched_splits
 from dataguard.checks.dg516_inert_transform import dg516_inert_transform
 from dataguard.checks.dg517_augmented_evaluation import dg517_augmented_evaluation
@@ -113,6 +114,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg507_wrong_normalization,
     dg511_blended_mask,
     dg512_desynced_target,
+    dg513_unreadable_sample,
     dg515_mismatched_splits,
     dg516_inert_transform,
     dg517_augmented_evaluation,

@@ -31,6 +31,7 @@ from dataguard.lab.collating import Collating
 from dataguard.lab.colour import Colour
 from dataguard.lab.direct import Direct
 from dataguard.lab.epochs import Epochs
+from dataguard.lab.errands import Errand
 from dataguard.lab.facts import LoaderFacts
 from dataguard.lab.geometry import Geometry
 from dataguard.lab.hangings import Hangings
@@ -48,7 +49,6 @@ from dataguard.machine import Machine
 from dataguard.model import NotApplicable, Undecided
 from dataguard.settings import Settings
 from dataguard.target import Target
-from dataguard.team import Team
 from dataguard.variants import Loader
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class Lab(Repros):
         settings: Settings,
         machine: Machine,
         folder: Path,
-        team: Team | None = None,
+        errand: Errand | None = None,
     ) -> None:
         self.target = target
         self.settings = settings
@@ -77,7 +77,7 @@ class Lab(Repros):
         self._memory = Memory(settings, folder)
         self._observe = self._memory.observe
         self.afford = self._memory.afford
-        self._epochs = Epochs(self, self._memory, team)
+        self._epochs = Epochs(self, self._memory, errand or Errand())
         self.siblings: Mapping[str, Lab] = {}
         """The loaders of the target by name, this one among them."""
         self.ranks = Ranks(self)

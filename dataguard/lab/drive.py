@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import Any
@@ -40,11 +40,17 @@ class Ride:
 
 
 def drive(
-    loader: Loader, plan: Plan, *, batches: Sequence[int | None] = (None,), seconds: float = math.inf
+    loader: Loader,
+    plan: Plan,
+    *,
+    batches: Sequence[int | None] = (None,),
+    seconds: float = math.inf,
+    arrived: Callable[[int], None] = lambda _: None,
 ) -> list[Ride]:
     """Iterate the loader for one epoch for each of `batches`, of at most so many batches and about `seconds` seconds.
 
-    Seconds count from the first batch on: workers that are spawned take long to start.
+    Seconds count from the first batch on: workers that are spawned take long to start. `arrived` is called with the
+    number of batches that have arrived in the epoch.
 
     Raises LoaderFailed with the incident when the user's code does not get through.
     """
@@ -59,7 +65,7 @@ def drive(
             spy.epoch = epoch
             watcher.box.mark(None, "iterate")
             iterator = iter(loader)
-            rides.append(_ride(iterator, watcher, most, seconds))
+            rides.append(_ride(iterator, watcher, most, seconds, arrived))
             if not loader.persistent_workers:
                 shut(iterator)
     # Whatever escapes from the user's loader, SystemExit included, ends here as an incident.
@@ -80,7 +86,9 @@ def watch(loader: Loader, plan: Plan) -> tuple[Watcher, SpyInit]:
     return watcher, spy
 
 
-def _ride(iterator: Iterator[Any], watcher: Watcher, batches: int | None, seconds: float) -> Ride:
+def _ride(
+    iterator: Iterator[Any], watcher: Watcher, batches: int | None, seconds: float, arrived: Callable[[int], None]
+) -> Ride:
     started = time.monotonic()
     count, first, ended = 0, 0.0, False
     while batches is None or count < batches:
@@ -91,6 +99,7 @@ def _ride(iterator: Iterator[Any], watcher: Watcher, batches: int | None, second
             break
         count += 1
         watcher.box.mark(None, "iterate")
+        arrived(count)
         elapsed = time.monotonic() - started
         first = first or elapsed
         if elapsed - first > seconds:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dataguard.incident import Incident, LoaderFailed, LoaderInterleaved, LoaderRaised, LoaderUnspawnable
 from dataguard.lab import passes, whole
+from dataguard.lab.errands import Errand
+from dataguard.lab.interrupted import Runs
 from dataguard.lab.meetings import share_out
 from dataguard.lab.memory import Memory
 from dataguard.lab.passes import EpochTrace
+from dataguard.lab.passing import in_range
 from dataguard.model import NotApplicable, Undecided
 from dataguard.team import Team
 
@@ -20,10 +24,11 @@ if TYPE_CHECKING:
 class Epochs:
     """What came out of ordinary epochs; touching an observation makes it, as with `Lab`."""
 
-    def __init__(self, lab: Lab, memory: Memory, team: Team | None) -> None:
+    def __init__(self, lab: Lab, memory: Memory, errand: Errand) -> None:
         self._lab = lab
         self._memory = memory
-        self._team = team
+        self._errand = errand
+        self._wholes: dict[int | None, EpochTrace] = {}
 
     @property
     def trace(self) -> EpochTrace:
@@ -59,18 +64,65 @@ class Epochs:
         )
 
     def _whole(self, limit: int | None) -> EpochTrace:
-        """Every sample once: read by this process alone, or shared between the ranks of a team."""
-        samples = self._lab.settings.samples
+        """Every sample once, but for those that cannot be read; kept, as putting it together takes a while."""
+        if limit not in self._wholes:
+            self._wholes[limit] = self._without_end(self._together(limit))
+        return self._wholes[limit]
+
+    def _together(self, limit: int | None) -> EpochTrace:
+        """What this process read alone, or shared with the ranks of a team."""
+        team = self._errand.team
         try:
-            own: whole.Portion | Exception = self._memory.observe_all(
-                ("portion", limit),
-                lambda folder: whole.run_portion(self._lab, folder, limit, samples, self._team),
-                whole.read_portion,
-            )
+            own: whole.Portion | Exception = self._portion(limit)
         except (LoaderFailed, NotApplicable, Undecided) as outcome:
             own = outcome
-        portions = [own] if self._team is None else self._met(self._team, limit, own)
-        return whole.put_together(portions, limit, samples)
+        portions = [own] if team is None else self._met(team, limit, own)
+        return whole.put_together(portions, limit, self._lab.settings.samples)
+
+    def _portion(self, limit: int | None) -> whole.Portion:
+        lab, errand, key = self._lab, self._errand, ("portion", limit)
+        samples = lab.settings.samples
+        runs = Runs(errand.state, lab.facts.name) if errand.state and whole.passes_unreadable_over(lab.facts) else None
+        earlier = runs.earlier if runs else ()
+        done = runs.finished() if runs else None
+        if done:
+            folder, driven = done
+            before = tuple(run for run in earlier if run.folder != folder)
+            return self._memory.observe_all(
+                key, lambda _: driven, lambda _, same: whole.read_portion(folder, same, before)
+            )
+        start = earlier[-1].checkpoint if earlier else None
+        past = start.done * max(lab.facts.num_workers, 1) * (lab.facts.batch_size or 1) if start else 0
+        return self._memory.observe_all(
+            key,
+            lambda folder: whole.run_portion(lab, folder, limit, samples, errand.team, start),
+            lambda folder, driven: whole.read_portion(folder, driven, earlier),
+            runs.begin() if runs else None,
+            errand.bulletin(lab.facts, past),
+        )
+
+    def _without_end(self, trace: EpochTrace) -> EpochTrace:
+        """The epoch without what lies beyond the end that the dataset really has.
+
+        Raises LoaderRaised where samples cannot be read because workers share the offset of a file.
+        """
+        if not trace.unreadable:
+            return trace
+        limit = self._lab.first_failing
+        unreadable = tuple(one for one in trace.unreadable if in_range(one, limit))
+        raised = next((one.incident for one in unreadable if one.incident), None)
+        if raised and self._shares_offsets():
+            raise LoaderRaised(raised)
+        return replace(trace, unreadable=unreadable, limit=limit)
+
+    def _shares_offsets(self) -> bool:
+        facts = self._lab.facts
+        if facts.num_workers < 2 or facts.spawns:
+            return False
+        try:
+            return self._lab.handles.at_risk
+        except (LoaderFailed, NotApplicable, Undecided):
+            return False
 
     def _met(self, team: Team, limit: int | None, own: whole.Portion | Exception) -> list[whole.Portion | Exception]:
         name = f"{self._lab.target.spelling} {self._lab.facts.name} {limit}"
@@ -88,13 +140,8 @@ class Epochs:
 
     def _works_with_one_worker(self, incident: Incident) -> bool:
         """Whether workers share a file offset, and an epoch with only one of them gets past this incident."""
-        facts = self._lab.facts
-        if incident.stage != "sample" or facts.num_workers < 2 or facts.spawns:
-            return False
-        try:
-            return self._lab.handles.at_risk and self._gets_past(incident, num_workers=1)
-        except (LoaderFailed, NotApplicable, Undecided):
-            return False
+        shared = incident.stage == "sample" and self._shares_offsets()
+        return shared and self._gets_past(incident, num_workers=1)
 
     def _gets_past(self, incident: Incident, **overrides: Any) -> bool:
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dataguard.lab.appraisals import numbers_of
-from dataguard.lab.missing import watched
+from dataguard.lab.opened import watched
 from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
 from dataguard.variants import Loader

@@ -43,8 +43,15 @@ class Broke(DataguardError):
     """Code of dataguard's own raised inside an observation; the message is the traceback."""
 
 
-def isolated(function: Callable[[], T], folder: Path, *, timeout: float, allowed: float) -> T:
-    """Run `function` in a fork and return what it returns.
+def isolated(
+    function: Callable[[], T],
+    folder: Path,
+    *,
+    timeout: float,
+    allowed: float,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> T:
+    """Run `function` in a fork and return what it returns; `meanwhile` is called over and over until then.
 
     `folder` is the observation's scratch folder, which holds its `BlackBox`. `timeout` is the number of seconds
     without progress after which `LoaderHung` is raised; after `allowed` seconds in all, `OutOfTime`. A process that
@@ -58,7 +65,8 @@ def isolated(function: Callable[[], T], folder: Path, *, timeout: float, allowed
     if pid == 0:
         live(function, folder, parent)
     try:
-        status = _await(pid, box, folder, timeout, allowed)
+        status = _await(pid, box, folder, timeout, allowed, meanwhile)
+        meanwhile()
     finally:
         ended = end_descendants(spare=bystanders)
         with contextlib.suppress(ChildProcessError):
@@ -130,7 +138,7 @@ def _is_theirs(error: BaseException) -> bool:
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
-def _await(pid: int, box: BlackBox, folder: Path, timeout: float, allowed: float) -> int:
+def _await(pid: int, box: BlackBox, folder: Path, timeout: float, allowed: float, meanwhile: Callable[[], None]) -> int:
     """Wait for the fork and return its exit status; raises when nothing moves or the time is up."""
     started = moved = busy_since = time.monotonic()
     progress, spent = box.progress(), effort(pid)
@@ -150,6 +158,7 @@ def _await(pid: int, box: BlackBox, folder: Path, timeout: float, allowed: float
                 raise LoaderHung(_hang(pid, box, folder, now - busy_since))
             moved = now
         _keep_short(folder / _OUTPUT)
+        meanwhile()
         time.sleep(_GLANCE)
 
 

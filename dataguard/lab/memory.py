@@ -37,39 +37,59 @@ class Memory:
         key: object,
         run: Callable[[Path], Any],
         read: Callable[[Path, Any], T] | None = None,
+        folder: Path | None = None,
+        bulletin: Callable[[Path], Callable[[], None]] | None = None,
     ) -> T:
-        """Make an observation, or recall it: `run` in a process of its own, then `read` what it left in its folder."""
+        """Make an observation, or recall it: `run` in a process of its own, then `read` what it left in its folder.
+
+        The folder is a new one where none is given. `bulletin` makes, for that folder, what is called meanwhile.
+        """
         if key not in self._made:
-            self._made[key] = self._make(run, read)
+            folder = folder or Path(tempfile.mkdtemp(dir=self._folder))
+            self._made[key] = self._make(run, read, folder, bulletin(folder) if bulletin else lambda: None)
         remembered: Any = self._made[key]
         if isinstance(remembered, Exception):
             raise remembered
         result: T = remembered
         return result
 
-    def observe_all(self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], T]) -> T:
+    def observe_all(
+        self,
+        key: object,
+        run: Callable[[Path], Any],
+        read: Callable[[Path, Any], T],
+        folder: Path | None = None,
+        bulletin: Callable[[Path], Callable[[], None]] | None = None,
+    ) -> T:
         """Like `observe`, for what may take as long as it goes on: it has no share in the budget."""
         left, self.left = self.left, math.inf
         try:
-            return self.observe(key, run, read)
+            return self.observe(key, run, read, folder, bulletin)
         finally:
             self.left = left
 
-    def _make(self, run: Callable[[Path], Any], read: Callable[[Path, Any], Any] | None) -> Any:
+    def _make(
+        self,
+        run: Callable[[Path], Any],
+        read: Callable[[Path, Any], Any] | None,
+        folder: Path,
+        meanwhile: Callable[[], None],
+    ) -> Any:
         started = time.monotonic()
-        folder = Path(tempfile.mkdtemp(dir=self._folder))
         try:
-            answer = self._run(run, folder, cuttable=read is not None)
+            answer = self._run(run, folder, meanwhile, cuttable=read is not None)
             return read(folder, answer) if read else answer
         except (LoaderFailed, NotApplicable, Undecided) as outcome:
             return outcome
         finally:
             self.left -= time.monotonic() - started
 
-    def _run(self, run: Callable[[Path], Any], folder: Path, *, cuttable: bool) -> Any:
-        allowed = max(self.left, 1.0)
+    def _run(self, run: Callable[[Path], Any], folder: Path, meanwhile: Callable[[], None], *, cuttable: bool) -> Any:
+        allowed, timeout = max(self.left, 1.0), self.settings.timeout
         try:
-            return isolation.isolated(lambda: run(folder), folder, timeout=self.settings.timeout, allowed=allowed)
+            return isolation.isolated(
+                lambda: run(folder), folder, timeout=timeout, allowed=allowed, meanwhile=meanwhile
+            )
         except isolation.OutOfTime as cut:
             if not cuttable:
                 raise Undecided(f"the budget of {self.settings.budget:g} s ran out") from cut

@@ -19,6 +19,7 @@ from dataguard.lab.plan import Plan
 from dataguard.lab.records import Appraisal, BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.schedules import Spread
 from dataguard.model import DataguardError, Undecided
+from dataguard.news import Unreadable
 from dataguard.target import Target
 from dataguard.variants import Loader
 
@@ -37,8 +38,9 @@ class EpochTrace:
     `sizes` counts the samples of every batch of the whole epoch as the sampler plans it, None where it does not
     plan batches; `whole` tells that every batch was really read; `ride` is None when the budget cut the pass short;
     indices of `limit` and above were left out because they do not exist. `stops` are those at which a StopIteration
-    ended the epoch before its time. Where more samples were `read` than `samples` holds, that is how many. `appraisals`
-    tell the numbers in samples and batches.
+    ended the epoch before its time. Where more samples were `read` than `samples` holds, that is how many, and how many
+    of them `before` an interruption; `unreadable` ones were passed over. `appraisals` tell the numbers in samples and
+    batches.
     """
 
     samples: tuple[SampleRecord, ...]
@@ -50,6 +52,8 @@ class EpochTrace:
     stops: tuple[Incident, ...] = ()
     read: int | None = None
     appraisals: tuple[Appraisal, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+    before: int = 0
 
     @property
     def seconds_per_sample(self) -> float:

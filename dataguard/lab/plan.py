@@ -30,7 +30,8 @@ class Plan:
     workers a stream takes for those of one loader. `ledger` has every sample taken down, to that depth. `appraise` has
     numbers written down for so many samples of the first epoch: see `Appraiser`. With `gauge`, no sample is looked at:
     instead, what the process holds is read after so many samples, and so many; libraries then use so many `threads`, as
-    many as they like with 0.
+    many as they like with 0. With `pass_over`, samples of a map-style dataset that cannot be read are noted and left
+    out of their batch.
     """
 
     folder: Path
@@ -56,6 +57,7 @@ class Plan:
     appraise: int = 0
     gauge: Sequence[int] | None = None
     threads: int | None = None
+    pass_over: bool = False
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""

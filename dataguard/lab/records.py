@@ -6,7 +6,7 @@ import math
 import operator
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,25 @@ class SampleRecord:
         """The path, type and rank of every leaf; lists inside a sample may hold what they want."""
         leaves = (leaf for leaf in self.leaves if not _ENTRY.search(leaf.path))
         return frozenset((leaf.path, leaf.type_name, len(leaf.shape or ())) for leaf in leaves)
+
+
+def sample_records(
+    place: tuple[int | None, int, int],
+    indices: Sequence[Any],
+    seconds: Sequence[float],
+    leaves: Iterable[tuple[Leaf, ...]],
+) -> Iterator[SampleRecord]:
+    """The samples of one fetch, by the leaves of each; `place` is its worker, epoch and number."""
+    for position, found in enumerate(leaves):
+        given = indices[position] if position < len(indices) else None
+        yield SampleRecord(
+            *place,
+            position,
+            plain_index(given),
+            None if given is None else repr(given)[:80],
+            seconds[position] if position < len(seconds) else 0.0,
+            found,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,11 @@ class Sieve:
         self._blank = MOST_BLANK
         self._largest = -1
 
+    @property
+    def early(self) -> bool:
+        """Whether the next sample or batch is among the first, which are all kept."""
+        return self._samples > 0 or self._batches > 0
+
     def keeps(self, record: SampleRecord | BatchRecord) -> bool:
         """Whether a record is one to keep."""
         return self._keeps_sample(record) if isinstance(record, SampleRecord) else self._keeps_batch(record)

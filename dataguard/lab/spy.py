@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch.utils.data import _DatasetKind, get_worker_info
 
-from dataguard.incident import Incident
 from dataguard.lab import stacks
 from dataguard.lab.appraisals import Appraiser
 from dataguard.lab.blackbox import BlackBox
@@ -24,16 +24,26 @@ from dataguard.lab.generators import move_on, reseed
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of, shared_bytes
 from dataguard.lab.ledgers import Ledger
+from dataguard.lab.passing import UNREAD, Passing, PassingBatches, without_unread
 from dataguard.lab.pins import pinned
 from dataguard.lab.plan import Plan
 from dataguard.lab.proxies import WatchedBatches, WatchedItems, WatchedIterator
-from dataguard.lab.records import BatchRecord, Failure, Leaf, SampleRecord, Spool, Stop, plain_index
+from dataguard.lab.records import (
+    BatchRecord,
+    Failure,
+    Leaf,
+    SampleRecord,
+    Spool,
+    Stop,
+    plain_index,
+    sample_records,
+)
 from dataguard.lab.seats import take_seat
 from dataguard.lab.seeds import FirstSeeds, SeedNotes
 from dataguard.lab.sieve import Sieve
 from dataguard.lab.stillness import Stillness
 from dataguard.lab.threads import threads_of_libraries
-from dataguard.lab.transfer import try_to_send
+from dataguard.lab.transfer import why_not_sent
 from dataguard.target import load
 
 _NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
@@ -83,20 +93,28 @@ class Watcher:
         self.gauges = Gauges(self.spool, worker, plan.gauge, plan.threads) if plan.gauge is not None else None
         self.key: Callable[[Any], Any] | None = load(plan.key).source if plan.key else None
 
-    def keep(self, *records: SampleRecord | BatchRecord) -> None:
-        """Count samples, and spool what the plan wants to be kept."""
+    def keep(
+        self, *records: SampleRecord | BatchRecord, closer: Callable[[Any], tuple[Leaf, ...] | None] = lambda _: None
+    ) -> None:
+        """Count samples, and spool what the plan wants to be kept; `closer` gives the leaves of those with digests."""
         samples = [record for record in records if isinstance(record, SampleRecord)]
         if self.ledger is not None and samples:
             self.ledger.enter(self.epoch, samples)
         if self.sieve is not None:
             self.box.count(self.worker, len(samples))
-            records = tuple(filter(self.sieve.keeps, records))
+            kept = filter(self.sieve.keeps, records)
+            records = tuple(replace(record, leaves=closer(record) or record.leaves) for record in kept)
         if records:
             self.spool.write(*records)
 
-    def leaves(self, sample: Any) -> tuple[Leaf, ...]:
+    @property
+    def close(self) -> bool:
+        """Whether samples are looked at closely, so that each of their leaves has a digest."""
+        return self.sieve is None or self.ledger is not None or self.sieve.early
+
+    def leaves(self, sample: Any, *, close: bool = True) -> tuple[Leaf, ...]:
         """What a sample is described by: its leaves, or the user's own key."""
-        return leaves_of({"key": self.key(sample)} if self.key else sample)
+        return leaves_of({"key": self.key(sample)} if self.key else sample, digests=close)
 
     def holding(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
         """What the plan does to random generators during a fetch."""
@@ -138,6 +156,9 @@ class Watcher:
             fetcher.dataset_iter = WatchedIterator(fetcher.dataset_iter, watch.read)
         else:
             batched = hasattr(fetcher.dataset, "__getitems__") and fetcher.dataset.__getitems__
+            if self.plan.pass_over:
+                passing = PassingBatches if batched else Passing
+                fetcher.dataset = passing(fetcher.dataset, self.plan.folder, self.worker, lambda: self.fetches - 1)
             fetcher.dataset = (WatchedBatches if batched else WatchedItems)(fetcher.dataset, watch.read)
         fetcher.collate_fn = watch.collate
         fetcher.fetch = watch.fetch
@@ -223,6 +244,13 @@ class _Fetch:
     def collate(self, data: Any) -> Any:
         """Stand in for the user's collate_fn: look at the samples, call it, look at the batch."""
         watcher, number = self.watcher, self.watcher.fetches - 1
+        if watcher.plan.pass_over:
+            if data is UNREAD:
+                return None
+            if isinstance(data, list) and self.auto_collation:
+                data, self.batch, self.seconds = without_unread(data, self.batch, self.seconds)
+                if not data:
+                    return None
         enough = watcher.plan.most is not None and self.recorded >= watcher.plan.most
         if enough or watcher.gauges is not None:
             batch = self.user_collate(data) if watcher.plan.carry or watcher.gauges is not None else None
@@ -230,24 +258,13 @@ class _Fetch:
         fetch_seconds = time.perf_counter() - self.started
         samples = list(data) if self.auto_collation and isinstance(data, list | tuple) else [data]
         self.recorded += len(samples)
-        indices = [plain_index(index) for index in self.batch[: len(samples)]]
-        records = (
-            SampleRecord(
-                watcher.worker,
-                watcher.epoch,
-                number,
-                position,
-                indices[position] if position < len(indices) else None,
-                None if position >= len(indices) or self.batch[position] is None else repr(self.batch[position])[:80],
-                self.seconds[position] if position < len(self.seconds) else 0.0,
-                watcher.leaves(sample),
-            )
-            for position, sample in enumerate(samples)
-        )
-        watcher.keep(*records)
+        close = watcher.close
+        leaves = (watcher.leaves(sample, close=close) for sample in samples)
+        records = sample_records((watcher.worker, watcher.epoch, number), self.batch, self.seconds, leaves)
+        watcher.keep(*records, closer=lambda one: None if close else watcher.leaves(samples[one.position]))
         appraiser = None if watcher.epoch else watcher.appraiser
         if appraiser is not None:
-            appraiser.look_at_samples(number, indices, samples)
+            appraiser.look_at_samples(number, [plain_index(index) for index in self.batch[: len(samples)]], samples)
         started = time.perf_counter()
         incident = batch = None
         watcher.box.mark(watcher.worker, "collate", None)
@@ -262,22 +279,24 @@ class _Fetch:
         collate_seconds = time.perf_counter() - started
         refuses_each = incident is not None and all(self._refuses(sample) for sample in samples)
         if incident is None and watcher.worker is not None:
-            incident = self._transfer(batch)
+            watcher.box.mark(watcher.worker, "transfer", None)
+            incident = why_not_sent(batch, self.batch, watcher.worker)
         watcher.keep(
             BatchRecord(
                 watcher.worker,
                 watcher.epoch,
                 number,
                 len(samples),
-                tuple(indices),
+                tuple(map(plain_index, self.batch[: len(samples)])),
                 fetch_seconds,
                 collate_seconds,
-                leaves_of(batch),
+                leaves_of(batch, digests=close),
                 shared_bytes(batch),
                 incident,
                 refuses_each,
                 threads_of_libraries(),
-            )
+            ),
+            closer=lambda _: None if close else leaves_of(batch),
         )
         if appraiser is not None and incident is None:
             appraiser.look_at_batch(number, batch)
@@ -294,12 +313,3 @@ class _Fetch:
         except Exception:  # noqa: BLE001 - whether it raises is all that is asked
             return True
         return False
-
-    def _transfer(self, batch: Any) -> Incident | None:
-        """Pickle the batch here and now: in torch's feeder thread a failure is silent and the loader waits for ever."""
-        self.watcher.box.mark(self.watcher.worker, "transfer", None)
-        try:
-            try_to_send(batch)
-        except Exception as error:  # noqa: BLE001 - the user's own __reduce__ may raise anything
-            return incident_of(error, "transfer", None, self.batch, self.watcher.worker)
-        return None

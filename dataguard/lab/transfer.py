@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import torch
 
+from dataguard.incident import Incident
+from dataguard.lab.incidents import incident_of
 
-def try_to_send(batch: Any) -> None:
-    """Pickle a batch like torch's queues do, and throw the result away; raises what they would.
+
+def why_not_sent(batch: Any, indices: Sequence[Any], worker: int) -> Incident | None:
+    """Pickle a batch like torch's queues do, throw the result away, and tell what is raised.
 
     There it would happen in a feeder thread: the failure is silent, and the main process waits for ever.
     """
-    _TransferPickler(io.BytesIO()).dump(batch)
+    try:
+        _TransferPickler(io.BytesIO()).dump(batch)
+    except Exception as error:  # noqa: BLE001 - the user's own __reduce__ may raise anything
+        return incident_of(error, "transfer", None, indices, worker)
+    return None
 
 
 class _TransferPickler(ForkingPickler):

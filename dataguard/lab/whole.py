@@ -7,22 +7,27 @@ import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dataguard.incident import EmptyEpoch, Incident, LoaderFailed
+from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.drive import Ride, drive
+from dataguard.lab.interrupted import Checkpoint, Log, Run, stretches
 from dataguard.lab.passes import EpochTrace, why_nothing
+from dataguard.lab.passing import Notes
 from dataguard.lab.plan import Plan
 from dataguard.lab.records import Appraisal, BatchRecord, SampleRecord, Stop, plain_index, read_spools
 from dataguard.lab.schedules import Schedule, existing
 from dataguard.lab.sieve import Sieve
 from dataguard.model import Undecided
+from dataguard.news import Unreadable
 from dataguard.team import Team
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
+    from dataguard.lab.facts import LoaderFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,10 @@ class Turns:
         """Whether batch `number` of the epoch is for this rank."""
         return number // self.workers % self.world == self.rank
 
+    def fetch(self, number: int) -> int:
+        """The fetch of its worker in which batch `number` of the epoch is made."""
+        return number // (self.workers * self.world)
+
     def place(self, fetch: int, worker: int) -> int:
         """The number of the batch that a worker of this rank fetches after so many others."""
         return (fetch * self.world + self.rank) * self.workers + worker
@@ -50,28 +59,49 @@ class Everything(Schedule):
     """The user's own batches, all of them, of which this rank gets those that are its turn.
 
     `sizes` holds the number of samples of every batch of the epoch so far, those of other ranks as well, None without
-    automatic batching; `digest` that of all indices; `whole` tells that it came to its end. Integer indices of `limit`
-    and above are left out.
+    automatic batching; `digest` that of all indices, and `drawn` how many batches those are; `whole` tells that it came
+    to its end. Integer indices of `limit` and above are left out. It goes on from a checkpoint, so that `done` fetches
+    of each worker are left out as well, if its first batches are those that were drawn then.
     """
 
-    def __init__(self, inner: Any, limit: int | None, turns: Turns, *, batched: bool) -> None:
+    def __init__(
+        self, inner: Any, limit: int | None, turns: Turns, *, batched: bool, start: Checkpoint | None = None
+    ) -> None:
         super().__init__(inner)
         self.limit = limit
         self.turns = turns
         self.batched = batched
+        self.start = start
+        self.done = 0 if start is None else start.done
         self.sizes: array[int] | None = array("L") if batched else None
         self.digest = hashlib.blake2b(digest_size=16)
+        self.drawn = 0
         self.whole = False
 
     def __iter__(self) -> Iterator[Any]:
+        entries = self._entries()
+        for number, batch in chain(self._held(entries), entries):
+            kept = existing(batch, self.limit, batched=self.batched)
+            if self.turns.takes(number) and self.turns.fetch(number) >= self.done and kept != []:
+                yield kept
+        self.whole = True
+
+    def _held(self, entries: Iterator[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        """The batches that were drawn before an interruption and are still to be read."""
+        if self.start is None:
+            return []
+        held = list(islice(entries, self.start.drawn))
+        if self.digest.hexdigest() != self.start.digest:  # another order: everything is read again
+            self.done = 0
+        return [entry for entry in held if self.turns.fetch(entry[0]) >= self.done]
+
+    def _entries(self) -> Iterator[tuple[int, Any]]:
         for number, batch in enumerate(self.inner):
             if self.sizes is not None:
                 self.sizes.append(len(batch))
             self.digest.update(repr(plain_index(batch) if not self.batched else [*map(plain_index, batch)]).encode())
-            kept = existing(batch, self.limit, batched=self.batched)
-            if self.turns.takes(number) and kept != []:
-                yield kept
-        self.whole = True
+            self.drawn = number + 1
+            yield number, batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +109,8 @@ class Driven:
     """What the main process of a portion tells of it.
 
     `sizes` are those of all batches of the epoch as the sampler plans it, those of other ranks as well, and `plan` is a
-    digest of all its indices; both are None where it does not plan batches. `whole` tells that it came to its end.
+    digest of all its indices; both are None where it does not plan batches. `whole` tells that it came to its end, and
+    `done` how many fetches of each worker had been made before an interruption.
     """
 
     ride: Ride
@@ -87,11 +118,23 @@ class Driven:
     sizes: array[int] | None
     plan: bytes | None
     whole: bool
+    done: int = 0
+
+    @property
+    def before(self) -> int:
+        """How many samples were asked for before an interruption."""
+        if self.sizes is None:
+            return self.done * self.turns.workers
+        taken = (number for number in range(len(self.sizes)) if self.turns.takes(number))
+        return sum(self.sizes[number] for number in taken if self.turns.fetch(number) < self.done)
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What one process read of a whole epoch: the records that were kept, and how many samples there were."""
+    """What one process read of a whole epoch: the records that were kept, and how many samples there were.
+
+    `before` of them were read before an interruption.
+    """
 
     driven: Driven
     samples: tuple[SampleRecord, ...]
@@ -99,9 +142,13 @@ class Portion:
     stops: tuple[Incident, ...]
     read: int
     appraisals: tuple[Appraisal, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+    before: int = 0
 
 
-def run_portion(lab: Lab, folder: Path, limit: int | None, keep: int, team: Team | None) -> Driven:
+def run_portion(
+    lab: Lab, folder: Path, limit: int | None, keep: int, team: Team | None, start: Checkpoint | None = None
+) -> Driven:
     """Iterate one epoch, or this rank's part of it, without indices of `limit` and above.
 
     Ranks take turns with the batches of a map-style dataset. The workers of a stream, of which there is one at least,
@@ -115,33 +162,54 @@ def run_portion(lab: Lab, folder: Path, limit: int | None, keep: int, team: Team
     planned: list[Everything] = []
 
     def schedule(inner: Any, batched: bool) -> Everything:
-        planned.append(Everything(inner, limit, turns, batched=batched))
+        planned.append(Everything(inner, limit, turns, batched=batched, start=start))
         return planned[-1]
 
     asked: dict[str, Any] = {"num_workers": turns.workers} if seated else {}
     loader = lab.build(schedule=schedule, **asked)
     own = next((one for one in planned if one in (loader.batch_sampler, loader.sampler)), None)
-    plan = Plan(folder, keep_going=True, keep=keep, appraise=keep, seats=(rank, world) if seated else None)
-    ride = drive(loader, plan, seconds=lab.settings.budget if stream else math.inf)[0]
+    passes_over = passes_unreadable_over(lab.facts)
+    seats = (rank, world) if seated else None
+    plan = Plan(folder, keep_going=True, keep=keep, appraise=keep, seats=seats, pass_over=passes_over)
+    log = Log(folder, own, turns.workers) if own and passes_over and getattr(loader, "in_order", True) else None
+    arrived = log.arrived if log else lambda _: None
+    ride = drive(loader, plan, seconds=lab.settings.budget if stream else math.inf, arrived=arrived)[0]
     if own is None:
         return Driven(ride, turns, None, None, ride.ended)
-    return Driven(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole)
+    return Driven(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole, own.done)
 
 
-def read_portion(folder: Path, driven: Driven | None) -> Portion:
-    """Put together what the processes of one portion left behind."""
+def passes_unreadable_over(facts: LoaderFacts) -> bool:
+    """Whether an epoch goes on without samples that cannot be read; a loader of its own kind wants whole batches."""
+    return facts.kind == "map" and not facts.own_iter
+
+
+def read_portion(folder: Path, driven: Driven | None, earlier: tuple[Run, ...] = ()) -> Portion:
+    """Put together what the processes of one portion left behind, and those of earlier runs that it goes on from."""
     assert driven is not None  # nothing cuts a whole epoch short
     records = list(read_spools(folder))
+    begun = driven.done
+    kept: list[Any] = [replace(one, batch=one.batch + begun) for one in records if isinstance(one, _KEPT)]
+    amiss = [replace(one, batch=one.batch + begun) for one in Notes(folder).fresh()]
+    past = list(stretches(earlier, begun)) if begun else []
+    found = [one for run, until in past for one in run.unreadable(until)]
+    kept += [record for run, until in past for record in run.records(until)]
+    before = driven.before - len(found)
+    read = before + BlackBox(folder / "blackbox").counted()
     stops = tuple(record.incident for record in records if isinstance(record, Stop))
-    samples = tuple(record for record in records if isinstance(record, SampleRecord))
-    batches = tuple(record for record in records if isinstance(record, BatchRecord))
-    read = BlackBox(folder / "blackbox").counted()
+    if not read and amiss and amiss[0].incident:
+        raise LoaderRaised(amiss[0].incident)
     if not read and not driven.ride.batches:
         raise EmptyEpoch(stops)
     if not read:
         raise Undecided(why_nothing(driven.ride))
-    appraisals = tuple(record for record in records if isinstance(record, Appraisal))
-    return Portion(driven, samples, batches, stops, read, appraisals)
+    samples = tuple(record for record in kept if isinstance(record, SampleRecord))
+    batches = tuple(record for record in kept if isinstance(record, BatchRecord))
+    appraisals = tuple(record for record in kept if isinstance(record, Appraisal))
+    return Portion(driven, samples, batches, stops, read, appraisals, (*found, *amiss), before)
+
+
+_KEPT = (SampleRecord, BatchRecord, Appraisal)
 
 
 def put_together(portions: Sequence[Portion | Exception], limit: int | None, keep: int) -> EpochTrace:
@@ -162,8 +230,9 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
     batches = tuple(record for record in _in_order(read, lambda one: one.batches) if sieve.keeps(record))
     sizes = read[0].driven.sizes
     rides = [portion.driven.ride for portion in read]
+    earlier = sum(portion.driven.done * portion.driven.turns.workers for portion in read)
     ride = Ride(
-        sum(ride.batches for ride in rides),
+        earlier + sum(ride.batches for ride in rides),
         all(ride.ended for ride in rides),
         max(ride.seconds for ride in rides),
         max(ride.start_seconds for ride in rides),
@@ -178,6 +247,8 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
         tuple(stop for portion in read for stop in portion.stops),
         sum(portion.read for portion in read),
         tuple(one for portion in read for one in _placed(portion)),
+        tuple(_in_order(read, lambda one: one.unreadable)),
+        sum(portion.before for portion in read),
     )
 
 

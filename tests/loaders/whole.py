@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,6 +36,19 @@ class Raising(Numbers):
         return torch.tensor([float(index)])
 
 
+class Slow(Raising):
+    """It takes seconds to read them all, and some cannot be read."""
+
+    def __len__(self) -> int:
+        return 240
+
+    def __getitem__(self, index: int) -> Tensor:
+        time.sleep(0.014)
+        if index in (30, 200):
+            raise ValueError("a corrupt file")
+        return torch.tensor([float(index)])
+
+
 class Stream(IterableDataset[Tensor]):
     """Numbers dealt out among workers, which lose some of them."""
 
@@ -64,3 +78,8 @@ def healthy() -> DataLoader[Any]:
 
 several = {"shuffled": shuffled, "raising": raising, "losing": losing}
 alone = {"healthy": healthy}
+slow = {
+    "plain": lambda: DataLoader(Slow(), batch_size=4, num_workers=2),
+    "unbatched": lambda: DataLoader(Slow(), batch_size=None, num_workers=2),
+    "last": lambda: DataLoader(Slow(), batch_size=4, shuffle=True),
+}
