@@ -102,3 +102,9 @@ def test_a_sample_may_hold_a_class_of_its_own(tmp_path: Path) -> None:
     """As a row of pandas does, whose class of arrays has a `shape` that is no shape."""
     rows = [{"x": picture(number), "type": torch.Tensor} for number in range(20)]
     assert spans(Items(20, rows.__getitem__), tmp_path).repeats == ()
+
+
+def test_a_few_samples_that_are_made_up_repeat_by_nature(tmp_path: Path) -> None:
+    dataset = Items(40, lambda index: torch.ones(3 + index % 4))
+    samples = [SampleRecord(None, 0, 0, 0, index, str(index), 0.0, leaves_of(dataset[index])) for index in range(40)]
+    assert spans(dataset, tmp_path, Hints((4,), hints_of(samples).various)).repeats == ()

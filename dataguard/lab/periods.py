@@ -24,6 +24,8 @@ BLOCK = 4
 """Samples at the beginning that have to differ for a leaf to tell samples apart."""
 PAIRS = 6
 """Pairs of samples, one period apart, that have to be equal all over the range."""
+TOY = 16
+"""How many samples there are at least in a period that nothing held has: fewer are made up from the index."""
 MOST_PERIODS = 12
 MOST_FACTOR = 8
 VARIOUS = 0.25
@@ -108,26 +110,33 @@ def _period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | 
     leaves = _telling(block, reader.ask(0, dataset=dataset), hints.various)
     if not leaves:
         return None
-    for period in _candidates(dataset, length, hints.distances if dataset is reader.dataset else ()):
-        if _equal(leaves, block[0], reader.ask(period, dataset=dataset)) and _equal(
-            leaves, block[1], reader.ask(period + 1, dataset=dataset)
-        ):
-            starts = evenly(range(length - period), PAIRS)
-            pairs = [(reader.ask(i, dataset=dataset), reader.ask(i + period, dataset=dataset)) for i in starts]
-            if all(_equal(leaves, *pair) for pair in pairs):
-                other = reader.ask(0, 1, dataset)
-                own = _numbers(dataset)
-                return Period(
-                    where,
-                    length,
-                    period,
-                    tuple(leaves),
-                    len(pairs) + 2,
-                    factor=next((name for name, number in own if number > 1 and number * period == length), None),
-                    virtual=next((name for name, number in own if number == length), None),
-                    listed=any(_is_periodic(held, period) for held in _held(dataset) if _size(held) == length),
-                    random=not _equal(leaves, block[0], other),
-                )
+
+    def again(distance: int) -> bool:
+        """Whether the first two samples come again at this distance."""
+        return all(_equal(leaves, block[i], reader.ask(i + distance, dataset=dataset)) for i in range(2))
+
+    sizes = _sizes(dataset, length)
+    for period in _candidates(sizes, length, hints.distances if dataset is reader.dataset else ()):
+        if not again(period):
+            continue
+        if period not in sizes and any(period % few == 0 and again(few) for few in range(BLOCK, TOY)):
+            continue
+        starts = evenly(range(length - period), PAIRS)
+        pairs = [(reader.ask(i, dataset=dataset), reader.ask(i + period, dataset=dataset)) for i in starts]
+        if all(_equal(leaves, *pair) for pair in pairs):
+            other = reader.ask(0, 1, dataset)
+            own = _numbers(dataset)
+            return Period(
+                where,
+                length,
+                period,
+                tuple(leaves),
+                len(pairs) + 2,
+                factor=next((name for name, number in own if number > 1 and number * period == length), None),
+                virtual=next((name for name, number in own if number == length), None),
+                listed=any(_is_periodic(held, period) for held in _held(dataset) if _size(held) == length),
+                random=not _equal(leaves, block[0], other),
+            )
     return None
 
 
@@ -153,9 +162,13 @@ def _spelled(index: int) -> list[Any]:
     return [index, str(index), float(index), np.int64(index), torch.tensor(index), torch.tensor([index])]
 
 
-def _candidates(dataset: Any, length: int, suspected: Sequence[int]) -> list[int]:
+def _sizes(dataset: Any, length: int) -> list[int]:
+    """The lengths of what the dataset holds."""
+    return list(dict.fromkeys(size for held in _held(dataset) if BLOCK <= (size := _size(held) or 0) < length))
+
+
+def _candidates(sizes: Sequence[int], length: int, suspected: Sequence[int]) -> list[int]:
     """Periods that could be: the lengths of what the dataset holds, parts of its own length, and distances seen."""
-    sizes = list(dict.fromkeys(size for held in _held(dataset) if BLOCK <= (size := _size(held) or 0) < length))
     parts = [length // factor for factor in range(2, MOST_FACTOR + 1) if length % factor == 0]
     wanted = dict.fromkeys([*suspected[:4], *sizes[:MOST_PERIODS], *parts])
     return sorted([period for period in wanted if BLOCK <= period <= length - 2][:MOST_PERIODS])
