@@ -6,7 +6,7 @@ import math
 import operator
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,13 @@ class Leaf:
         return "str" if name.lstrip("<>|=")[:1] in ("U", "S") else name
 
 
+def blank_of(leaves: Sequence[Leaf]) -> Leaf | None:
+    """The first image of a sample, where each of them has one value throughout; of other tables, where it has none."""
+    tables = [leaf for leaf in leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
+    inputs = [leaf for leaf in tables if leaf.is_coloured] or tables
+    return inputs[0] if inputs and all(leaf.constant for leaf in inputs) else None
+
+
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
     """One sample as the dataset gave it, before collating. `worker` is None in the main process."""
@@ -109,10 +116,8 @@ class SampleRecord:
 
     @property
     def blank(self) -> Leaf | None:
-        """The first of its images, where each of them has one value throughout; of other tables, where it has none."""
-        tables = [leaf for leaf in self.leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
-        inputs = [leaf for leaf in tables if leaf.is_coloured] or tables
-        return inputs[0] if inputs and all(leaf.constant for leaf in inputs) else None
+        """See `blank_of`."""
+        return blank_of(self.leaves)
 
     @property
     def structure(self) -> tuple[tuple[object, ...], ...]:
