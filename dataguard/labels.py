@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dataguard.lab import Lab
     from dataguard.lab.naming import Naming
-    from dataguard.lab.records import Appraisal, Index, Leaf, Numbers, SampleRecord
+    from dataguard.lab.numbers import Appraisal, Numbers
+    from dataguard.lab.records import Index, Leaf, SampleRecord
 
 SMALLER = 8
 """How many times smaller than an input a label is at least, if it is no single value."""

@@ -18,7 +18,8 @@ from dataguard.lab.appraisals import numbers_of
 from dataguard.lab.facts import stem_of
 from dataguard.lab.leaves import describe
 from dataguard.lab.naming import find_namings
-from dataguard.lab.records import Appraisal, Numbers, SampleRecord
+from dataguard.lab.numbers import Appraisal, Numbers
+from dataguard.lab.records import SampleRecord
 from dataguard.lab.tables import find_table
 from dataguard.labels import Classes, Kind, Labels, balance, chosen, is_named
 from dataguard.model import Status

@@ -15,10 +15,11 @@ from dataguard.lab.leaves import leaves_of
 from dataguard.lab.listings import listed
 from dataguard.lab.missing import Source, Substitute, find_source, read_without
 from dataguard.lab.naming import Naming, find_namings
+from dataguard.lab.numbers import Numbers
 from dataguard.lab.periods import hints_of
 from dataguard.lab.reader import Reader
 from dataguard.lab.readings import Readings, Run
-from dataguard.lab.records import GeneratorState, Index, Numbers, blank_of
+from dataguard.lab.records import GeneratorState, Index, blank_of
 from dataguard.lab.reimports import Made, Places, build_anew, read_made
 from dataguard.lab.schedules import evenly
 from dataguard.lab.sources import is_own, made_at

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from dataguard.incident import EmptyEpoch, Incident, LoaderFailed
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.drive import Ride, drive
+from dataguard.lab.numbers import Appraisal
 from dataguard.lab.passes import EpochTrace, why_nothing
 from dataguard.lab.plan import Plan
-from dataguard.lab.records import Appraisal, BatchRecord, SampleRecord, Stop, plain_index, read_spools
+from dataguard.lab.records import BatchRecord, SampleRecord, Stop, plain_index, read_spools
 from dataguard.lab.schedules import Schedule, existing
 from dataguard.lab.sieve import Sieve
 from dataguard.model import Undecided
