@@ -16,7 +16,8 @@ from dataguard.labels import records_of, samples_of
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
-    from dataguard.lab.records import Appraisal, Leaf, Numbers, SampleRecord
+    from dataguard.lab.numbers import Appraisal, Numbers
+    from dataguard.lab.records import Leaf, SampleRecord
 
 FORMATS = ("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized")
 ALIASES = {

@@ -12,7 +12,7 @@ from dataguard.labels import SMALLER, batches_of, candidates, is_named, samples_
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
-    from dataguard.lab.records import Appraisal, Numbers, Row
+    from dataguard.lab.numbers import Appraisal, Numbers, Row
 
 SUM = 1e-3
 """How far the sum of shares may be off."""

@@ -10,14 +10,15 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
     from dataguard.lab.naming import Naming
-    from dataguard.lab.records import Appraisal, Leaf, Numbers, SampleRecord
+    from dataguard.lab.numbers import Appraisal, Numbers
+    from dataguard.lab.records import Index, Leaf, SampleRecord
 
 SMALLER = 8
 """How many times smaller than an input a label is at least, if it is no single value."""
@@ -53,6 +54,14 @@ class Classes:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """A sample that has some label, and the worker and the batch in which it was seen, if it was."""
+
+    index: Index
+    batch: tuple[int | None, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Labels:
     """A leaf of whole numbers that may be labels: how many there are of each, in how many samples, and in which first.
 
@@ -64,7 +73,7 @@ class Labels:
     type_name: str
     values: Mapping[int, int]
     samples: Mapping[int, int]
-    first: Mapping[int, Appraisal]
+    first: Mapping[int, Seen]
     of: int
     fixed: bool
 
@@ -165,12 +174,12 @@ def candidates(lab: Lab) -> list[Labels]:
 def _gathered(path: str, kind: Kind, seen: Sequence[tuple[Appraisal, Numbers]]) -> Labels:
     values: Counter[int] = Counter()
     samples: Counter[int] = Counter()
-    first: dict[int, Appraisal] = {}
+    first: dict[int, Seen] = {}
     for one, numbers in seen:
         values.update(numbers.counts or {})
         samples.update((numbers.counts or {}).keys())
         for value in numbers.counts or {}:
-            first.setdefault(value, one)
+            first.setdefault(value, Seen(one.index, (one.worker, one.batch)))
     of = len({id(one) for one, _ in seen})
     return Labels(path, kind, seen[0][1].type_name, values, samples, first, of, len({n.shape for _, n in seen}) == 1)
 
@@ -206,6 +215,23 @@ def _is_image_of(leaf: Leaf, height_width: tuple[int, ...] | None) -> bool:
     return len(shape) == 3 and height_width in (shape[1:], shape[:2])
 
 
+def whole(lab: Lab, labels: Labels) -> Labels:
+    """The labels of all samples, where the dataset keeps a table that agrees with those that were seen."""
+    if labels.kind is not Kind.SAMPLE or lab.facts.kind == "stream":
+        return labels
+    seen = [
+        (one.index, int(numbers.low))
+        for one in samples_of(lab.epoch.appraisals)
+        for numbers in one.numbers
+        if numbers.path == labels.path and isinstance(one.index, int)
+    ]
+    table = lab.dataset.table(tuple(seen))
+    if table is None or not table.counts.keys() >= labels.values.keys():
+        return labels
+    first = {**{value: Seen(index) for value, index in table.first.items()}, **labels.first}
+    return replace(labels, values=table.counts, samples=table.counts, first=first, of=sum(table.counts.values()))
+
+
 def chosen(found: Sequence[Labels], count: int, *, declared: bool) -> Labels | None:
     """The leaf that holds the labels, of so many classes; None where it is not clear which one does.
 
@@ -235,8 +261,8 @@ def balance(labels: Labels, void: Collection[int], classes: Classes | None = Non
     else:
         rarest = min(counts, key=lambda value: counts[value])
         table = f"{min(counts.values())} to {max(counts.values())} of each, the rarest is {rarest}"
-    marks = [value for value in labels.values if value in void and value not in counts]
-    said = f"; {' and '.join(map(str, marks))} left out" if marks else ""
+    marks = [value for value in labels.values if value in void and not 0 <= value <= limit]
+    said = f"; {' and '.join(map(str, marks))} stands for none" if marks else ""
     return f"sample{labels.path} has {seen} in {labels.of} samples: {table}{said}"
 
 
@@ -261,8 +287,12 @@ def meaningless(contract: Mapping[str, Any], labels: Labels, classes: Classes) -
 
 
 def arrives(lab: Lab, labels: Labels, value: int) -> bool:
-    """Whether a value is still there in the batch, and is not mapped to another one by collate_fn."""
-    sample = labels.first[value]
-    batch = batches_of(lab.epoch.appraisals).get((sample.worker, sample.batch))
+    """Whether a value is there in a sample, and still in its batch: neither dataset nor collate_fn maps it."""
+    seen = labels.first[value]
+    if seen.batch is None:
+        plain = lab.facts.default_collate or not lab.facts.batched
+        numbers = lab.dataset.numbers(seen.index) if plain else ()
+        return any(one.path == labels.path and one.low == value for one in numbers)
+    batch = batches_of(lab.epoch.appraisals).get(seen.batch)
     holding = (one for one in batch.numbers if one.low <= value <= one.high) if batch else ()
     return batch is None or any(one.counts is None or value in one.counts for one in holding)

@@ -219,16 +219,16 @@ def good_fours() -> DataLoader[Any]:
     return DataLoader(images, batch_size=4, shuffle=True, num_workers=2, collate_fn=in_fours)  # type: ignore[arg-type]
 
 
-class SomeSentencesEmpty(Sentences):
-    """Sentences, of which one is empty."""
+class SomeSentencesShort(Sentences):
+    """Sentences, of which one is a single word."""
 
     def __getitem__(self, index: int) -> Tensor:
-        return super().__getitem__(index)[:0] if index == 9 else super().__getitem__(index)
+        return super().__getitem__(index)[:1] if index == 9 else super().__getitem__(index)
 
 
-def good_empty() -> DataLoader[Any]:
-    """An empty sentence is padded as well."""
-    return DataLoader(SomeSentencesEmpty(), batch_size=4, shuffle=True, num_workers=2, collate_fn=pad_sentences)
+def good_short() -> DataLoader[Any]:
+    """A sentence of one word is padded as well."""
+    return DataLoader(SomeSentencesShort(), batch_size=4, shuffle=True, num_workers=2, collate_fn=pad_sentences)
 
 
 def take_out(samples: list[dict[str, Any]]) -> dict[str, Any]:

@@ -59,6 +59,12 @@ def bad_merged() -> DataLoader[Any]:
     return DataLoader(ConcatDataset([first, second]), batch_size=4, shuffle=True)
 
 
+def bad_rare() -> DataLoader[Any]:
+    """Three of two thousand pictures lack a label: a table of all of them tells what a part of them may not."""
+    numbers = [-1 if number in (333, 1444, 1777) else number % 4 for number in range(2000)]
+    return DataLoader(Animals(numbers), batch_size=16, shuffle=True)
+
+
 class Tumours(Dataset):
     """Scans with a mask that was painted in an image editor, in black and white."""
 
@@ -146,6 +152,20 @@ def good_subset() -> DataLoader[Any]:
     """A part of the set in which some classes are missing, the first among them, and one is rare."""
     whole = Animals([0] * 10 + [1, 2] * 12 + [3])
     return DataLoader(Subset(whole, range(10, 35)), batch_size=5)
+
+
+class Corrected(Animals):
+    """What has no label in the file gets one when it is read."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, number = super().__getitem__(index)
+        return image, max(number, 0)
+
+
+def good_corrected() -> DataLoader[Any]:
+    """The file holds -1 for a few, and the dataset gives 0 for those."""
+    numbers = [-1 if number in (333, 1444, 1777) else number % 4 for number in range(2000)]
+    return DataLoader(Corrected(numbers), batch_size=16, shuffle=True)
 
 
 def good_void() -> DataLoader[Any]:

@@ -16,9 +16,11 @@ from dataguard.boxes import Box, _judged
 from dataguard.engine import scan
 from dataguard.lab.appraisals import numbers_of
 from dataguard.lab.facts import stem_of
+from dataguard.lab.label_tables import find_table
 from dataguard.lab.leaves import describe
 from dataguard.lab.naming import find_namings
-from dataguard.lab.records import Appraisal, Numbers, SampleRecord
+from dataguard.lab.numbers import Appraisal, Numbers
+from dataguard.lab.records import SampleRecord
 from dataguard.labels import Classes, Kind, Labels, balance, chosen, is_named
 from dataguard.model import Status
 from dataguard.settings import Settings
@@ -186,7 +188,7 @@ def test_a_leaf_may_be_called_like_a_label() -> None:
 def test_balance_is_one_line() -> None:
     few = labels("[1]", {0: 3, 2: 1, 255: 2})
     assert balance(few, (255,), Classes(4, "", declared=True)) == (
-        "sample[1] has 2 of 4 classes in 6 samples: 0 × 3, 2 × 1; 255 left out"
+        "sample[1] has 2 of 4 classes in 6 samples: 0 × 3, 2 × 1; 255 stands for none"
     )
     many = labels("[1]", {number: 2 + (number != 7) for number in range(40)})
     assert balance(many, ()) == "sample[1] has 40 classes in 119 samples: 2 to 3 of each, the rarest is 7"
@@ -205,8 +207,36 @@ class Telling(Dataset[int]):
         return index
 
 
-def _loader_of(dataset: Dataset[Any], **_: Any) -> DataLoader[Any]:
+def built(dataset: Dataset[int], **_: Any) -> DataLoader[int]:
     return DataLoader(dataset)
+
+
+TARGETS = [0, 1, 2, 1, 0, 3, 1, -1]
+
+
+@pytest.mark.parametrize(
+    ("told", "where"),
+    [
+        ({"targets": TARGETS}, "dataset.targets"),
+        ({"targets": np.array(TARGETS)}, "dataset.targets"),
+        ({"targets": torch.tensor(TARGETS), "rows": list(range(8))}, "dataset.targets"),
+        ({"samples": [(f"{n}.png", label) for n, label in enumerate(TARGETS)]}, "dataset.samples[*][1]"),
+        ({"targets": [0, 1, 2, 1, 0, 3, 2, -1]}, None),
+        ({"targets": TARGETS[:7]}, None),
+        ({"targets": [str(label) for label in TARGETS]}, None),
+        ({"samples": [(0, 1), (1,), *[(1, 1)] * 6]}, None),
+    ],
+)
+def test_a_table_of_labels_is_known_by_those_that_were_seen(told: dict[str, Any], where: str | None) -> None:
+    seen = [(index, label) for index, label in enumerate(TARGETS) if label >= 0] * 2
+    found = find_table(partial(built, Telling(**told)), seen)
+    assert (found.where if found else None) == where
+    if found:
+        assert (found.counts[-1], found.first[-1], found.first[3]) == (1, 7, 5)
+        two: Dataset[int] = ConcatDataset([Subset(Telling(**told), [7, 6, 5]), Telling(**told)])
+        shifted = find_table(partial(built, two), [(index + 3, label) for index, label in seen])
+        assert shifted
+        assert (shifted.counts[-1], shifted.first[-1], shifted.first[0]) == (2, 0, 3)
 
 
 @pytest.mark.parametrize(
@@ -226,9 +256,9 @@ def _loader_of(dataset: Dataset[Any], **_: Any) -> DataLoader[Any]:
     ],
 )
 def test_a_dataset_tells_its_classes(told: dict[str, Any], count: int | None) -> None:
-    wrapped: Dataset[Any] = ConcatDataset([Subset(Telling(**told), [1, 2]), Telling()])
+    wrapped: Dataset[int] = ConcatDataset([Subset(Telling(**told), [1, 2]), Telling()])
     for dataset, where in ((Telling(**told), "dataset."), (wrapped, "dataset.datasets[0].dataset.")):
-        found = find_namings(partial(_loader_of, dataset))
+        found = find_namings(partial(built, dataset))
         assert [naming.count for naming in found] == ([] if count is None else [count])
         assert all(naming.where.startswith(where) for naming in found)
 

@@ -16,6 +16,7 @@ from dataguard.labels import (
     ignored,
     meaningless,
     numbered,
+    whole,
 )
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check, known
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 NOT_CLASSES = ("binary", "multilabel", "regression")
 """Forms of targets that number no classes."""
+
+MOST = 8
+"""Values out of range that are looked into."""
 
 
 @check("DG502", "label-out-of-range", Severity.ERROR)
@@ -45,24 +49,25 @@ def dg502_label_out_of_range(lab: Lab) -> Judgement:
     if not found:
         raise NotApplicable("no leaf of a sample can number its class: a whole number beside a larger input")
     groups = numbered(lab, found)
-    notes = [] if groups else [_unknown(found, ignored(lab.settings.contract))]
+    notes = [] if groups else [_unknown(lab, found, ignored(lab.settings.contract))]
     for classes, leaves in groups:
         labels = chosen(leaves, classes.count, declared=classes.declared)
         if labels is None:
             notes.append(f"{classes.source} {classes.count} classes, but no leaf numbers them clearly")
             continue
+        labels = whole(lab, labels)
         void = meaningless(lab.settings.contract, labels, classes)
-        wrong = [one for one in labels.outside(classes.count, void) if arrives(lab, labels, one)]
+        wrong = [one for one in labels.outside(classes.count, void)[:MOST] if arrives(lab, labels, one)]
         if wrong:
             yield _finding(lab, labels, classes, wrong)
         notes.append(balance(labels, void, classes))
     return Looked(lab.epoch.exercised, "; ".join(filter(None, notes)) or None)
 
 
-def _unknown(found: Sequence[Labels], void: Sequence[int]) -> str | None:
+def _unknown(lab: Lab, found: Sequence[Labels], void: Sequence[int]) -> str | None:
     """How classes are balanced where nobody says how many there are."""
     likely = [one for one in found if one.repeats and one.kind is Kind.SAMPLE and len(one.values) > 1]
-    return balance(likely[0], void) if len(likely) == 1 else None
+    return balance(whole(lab, likely[0]), void) if len(likely) == 1 else None
 
 
 def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -> Finding:
@@ -78,9 +83,7 @@ def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -
         evidence=known(
             {
                 "labels seen": f"{min(labels.values)} to {max(labels.values)}",
-                "out of range": {
-                    str(value): f"in {labels.samples[value]} of {labels.of} samples" for value in wrong[:8]
-                },
+                "out of range": {str(value): f"in {labels.samples[value]} of {labels.of} samples" for value in wrong},
                 "one label for each": labels.kind.value,
             }
         ),

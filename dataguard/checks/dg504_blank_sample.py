@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from dataguard.blanks import blank, empty, lasts
 from dataguard.boxes import Boxes, boxes_of
 from dataguard.model import Finding, Judgement, Looked, Severity, check, known
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dataguard.lab import Lab
-    from dataguard.lab.records import Leaf, SampleRecord
+    from dataguard.lab.records import SampleRecord
 
 NATURE = 0.5
 """The share of blank samples from which on that is what the data are like."""
@@ -32,11 +32,11 @@ def dg504_blank_sample(lab: Lab) -> Judgement:
     """
     epoch = lab.epoch
     notes = []
-    for kinds in (_blank(epoch.samples), _empty(epoch.samples)):
+    for kinds in (blank(epoch.samples), empty(epoch.samples)):
         for words, samples in kinds.items():
             if len(samples) > NATURE * len(epoch.samples):
                 notes.append(f"{words} in {len(samples)} of {len(epoch.samples)} samples: the data are like that")
-            else:
+            elif lasts(lab, samples):
                 yield _finding(lab, words, samples)
     for boxes in boxes_of(lab):
         if boxes.wrong:
@@ -44,35 +44,6 @@ def dg504_blank_sample(lab: Lab) -> Judgement:
         elif boxes.puzzles:
             notes.append(f"sample{boxes.path} fits its image in no format: name it by contract.bbox_format")
     return Looked(epoch.exercised, "; ".join(notes) or None)
-
-
-def _blank(samples: Sequence[SampleRecord]) -> dict[str, list[SampleRecord]]:
-    """The samples whose images are one value throughout, by what is said of them."""
-    found: dict[str, list[SampleRecord]] = defaultdict(list)
-    for sample in samples:
-        if sample.blank:
-            found[f"sample{sample.blank.path} holds one value throughout"].append(sample)
-    return found
-
-
-def _empty(samples: Sequence[SampleRecord]) -> dict[str, list[SampleRecord]]:
-    """The samples whose input holds nothing: the leaf that is the largest one in most others, or a text."""
-    largest = Counter(leaf.path for sample in samples for leaf in [_input(sample.leaves)] if leaf)
-    path = next((path for path, count in largest.items() if 2 * count > len(samples)), None)
-    empty = [sample for sample in samples for leaf in sample.leaves if leaf.path == path and _is_empty(leaf)]
-    return {f"sample{path} is empty": empty} if empty else {}
-
-
-def _input(leaves: Sequence[Leaf]) -> Leaf | None:
-    """The largest leaf; where all are single values, the first text that is no more than that."""
-    largest = max(leaves, key=lambda leaf: leaf.size if leaf.shape is not None else 0, default=None)
-    if largest is not None and largest.shape and largest.size > 1:
-        return largest
-    return next((leaf for leaf in leaves if leaf.kind == "str"), None)
-
-
-def _is_empty(leaf: Leaf) -> bool:
-    return leaf.shown == "''" if leaf.kind == "str" else leaf.shape is not None and leaf.size == 0
 
 
 def _finding(lab: Lab, words: str, samples: Sequence[SampleRecord]) -> Finding:

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from dataguard.lab.leaves import walk
-from dataguard.lab.records import Appraisal, Index, Numbers, Row, Spool
+from dataguard.lab.numbers import Appraisal, Numbers, Row
+from dataguard.lab.records import Index, Spool
 
 MOST_LEAVES = 256
 """Leaves of a sample or batch that are looked at."""

@@ -7,15 +7,20 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from dataguard.lab import drawing, folders, missing, readings, spans, stored
+from dataguard.lab.appraisals import numbers_of
 from dataguard.lab.attributes import find_changed
 from dataguard.lab.folders import Filed
 from dataguard.lab.hashing import ordered_sets
+from dataguard.lab.label_tables import Table, find_table
+from dataguard.lab.leaves import leaves_of
 from dataguard.lab.listings import listed
 from dataguard.lab.missing import Source, Substitute, find_source, read_without
 from dataguard.lab.naming import Naming, find_namings
+from dataguard.lab.numbers import Numbers
 from dataguard.lab.periods import hints_of
+from dataguard.lab.reader import Reader
 from dataguard.lab.readings import Readings, Run
-from dataguard.lab.records import GeneratorState, Index
+from dataguard.lab.records import GeneratorState, Index, blank_of
 from dataguard.lab.reimports import Made, Places, build_anew, read_made
 from dataguard.lab.schedules import evenly
 from dataguard.lab.sources import is_own, made_at
@@ -180,6 +185,35 @@ class Direct:
             "namings", lambda _: find_namings(build), lambda _, found: found or ()
         )
         return namings
+
+    def numbers(self, index: Index) -> tuple[Numbers, ...]:
+        """The numbers in the sample of an index."""
+        self._need(("numbers", index), 1)
+        build = self._lab.build
+        numbers: tuple[Numbers, ...] = self._lab.vary(
+            ("numbers", index),
+            lambda folder: tuple(numbers_of(Reader(build(), folder).read(index))),
+            lambda _, found: found,
+        )
+        return numbers
+
+    def is_blank(self, index: Index) -> bool:
+        """Whether the sample of an index, read once more and alone, has images of one value."""
+        self._need(("blank", index), 1)
+        build = self._lab.build
+        return bool(
+            self._lab.vary(
+                ("blank", index),
+                lambda folder: blank_of(leaves_of(Reader(build(), folder).read(index))) is not None,
+                lambda _, found: found,
+            )
+        )
+
+    def table(self, seen: tuple[tuple[int, int], ...]) -> Table | None:
+        """Where the dataset keeps all of the labels of which these, pairs of index and label, were seen; if it does."""
+        build = self._lab.build
+        table: Table | None = self._lab.vary(("table", seen), lambda _: find_table(build, seen), lambda _, found: found)
+        return table
 
     @property
     def place(self) -> Location | None:

@@ -14,9 +14,10 @@ from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.facts import start_method
 from dataguard.lab.incidents import incident_of
+from dataguard.lab.numbers import Appraisal
 from dataguard.lab.pins import seed_global_generators
 from dataguard.lab.plan import Plan
-from dataguard.lab.records import Appraisal, BatchRecord, SampleRecord, Stop, read_spools
+from dataguard.lab.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.schedules import Spread
 from dataguard.model import DataguardError, Undecided
 from dataguard.news import Unreadable

@@ -6,12 +6,13 @@ import math
 import operator
 import pickle
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dataguard.incident import Incident
+from dataguard.lab.numbers import Appraisal
 
 Index = int | str | tuple[Any, ...] | None
 """An index as a sampler gave it, when it is plain enough to be given again; None for streams."""
@@ -82,6 +83,13 @@ class Leaf:
         return "str" if name.lstrip("<>|=")[:1] in ("U", "S") else name
 
 
+def blank_of(leaves: Sequence[Leaf]) -> Leaf | None:
+    """The first image of a sample, where each of them has one value throughout; of other tables, where it has none."""
+    tables = [leaf for leaf in leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
+    inputs = [leaf for leaf in tables if leaf.is_coloured] or tables
+    return inputs[0] if inputs and all(leaf.constant for leaf in inputs) else None
+
+
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
     """One sample as the dataset gave it, before collating. `worker` is None in the main process."""
@@ -109,10 +117,8 @@ class SampleRecord:
 
     @property
     def blank(self) -> Leaf | None:
-        """The first of its images, where each of them has one value throughout; of other tables, where it has none."""
-        tables = [leaf for leaf in self.leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
-        inputs = [leaf for leaf in tables if leaf.is_coloured] or tables
-        return inputs[0] if inputs and all(leaf.constant for leaf in inputs) else None
+        """See `blank_of`."""
+        return blank_of(self.leaves)
 
     @property
     def structure(self) -> tuple[tuple[object, ...], ...]:
@@ -166,67 +172,6 @@ class BatchRecord:
     incident: Incident | None = None
     refuses_each: bool = False
     threads: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The last axis of a leaf at one place: the sum of its values, the two largest of them and the least."""
-
-    sum: float
-    largest: float
-    second: float
-    least: float
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """Which values one leaf of a sample or batch holds, where it may be a label, boxes or an image.
-
-    `low` and `high` are the least and the greatest finite one. `whole` tells that all are whole numbers, and `counts`
-    how many there are of each, where they are few. `divided` tells that it is those times 255 that are whole, and
-    counted. `rows` sum up each row of a table in a batch, and `values` are all of them, where there are few. `layout`
-    and `canvas` are the format of boxes and the height and width of their image, where their type tells these.
-    """
-
-    path: str
-    type_name: str
-    shape: tuple[int, ...]
-    low: float
-    high: float
-    whole: bool
-    counts: Mapping[int, int] | None = None
-    divided: bool = False
-    rows: tuple[Row, ...] = ()
-    values: tuple[float, ...] = ()
-    layout: str | None = None
-    canvas: tuple[int, int] | None = None
-
-    @property
-    def is_float(self) -> bool:
-        """Whether its values are floating point numbers."""
-        return "float" in self.type_name
-
-    @property
-    def size(self) -> int:
-        """How many values it holds."""
-        return math.prod(self.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class Appraisal:
-    """The numbers in the leaves of one sample, or of a whole batch, where `position` is None."""
-
-    worker: int | None
-    batch: int
-    position: int | None
-    index: Index
-    shown: str | None
-    numbers: tuple[Numbers, ...]
-
-    @property
-    def place(self) -> tuple[int | None, int, int | None]:
-        """The worker, the number of its batch, and the position there."""
-        return self.worker, self.batch, self.position
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.interrupted import Checkpoint, Log, Run, stretches
+from dataguard.lab.numbers import Appraisal
 from dataguard.lab.passes import EpochTrace, why_nothing
 from dataguard.lab.passing import Notes
 from dataguard.lab.plan import Plan
-from dataguard.lab.records import Appraisal, BatchRecord, SampleRecord, Stop, plain_index, read_spools
+from dataguard.lab.records import BatchRecord, SampleRecord, Stop, plain_index, read_spools
 from dataguard.lab.schedules import Schedule, existing
 from dataguard.lab.sieve import Sieve
 from dataguard.model import Undecided
