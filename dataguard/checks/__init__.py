@@ -47,6 +47,9 @@ from dataguard.checks.dg501_non_finite_sample import dg501_non_finite_sample
 from dataguard.checks.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.dg507_wrong_normalization import dg507_wrong_normalization
+from dataguard.checks.dg508_ignored_orientation import dg508_ignored_orientation
+from dataguard.checks.dg509_clipped_depth import dg509_clipped_depth
+from dataguard.checks.dg510_mishandled_mode import dg510_mishandled_mode
 from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
 from dataguard.model import Check
 
@@ -96,5 +99,8 @@ CATALOGUE: tuple[Check, ...] = (
     dg505_swapped_channels,
     dg506_wrong_scale,
     dg507_wrong_normalization,
+    dg508_ignored_orientation,
+    dg509_clipped_depth,
+    dg510_mishandled_mode,
     dg601_shm_headroom,
 )

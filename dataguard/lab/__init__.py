@@ -32,6 +32,7 @@ from dataguard.lab.colour import Colour
 from dataguard.lab.direct import Direct
 from dataguard.lab.epochs import Epochs
 from dataguard.lab.facts import LoaderFacts
+from dataguard.lab.files import Files
 from dataguard.lab.hangings import Hangings
 from dataguard.lab.ledgers import depth_of
 from dataguard.lab.memory import Memory
@@ -81,6 +82,7 @@ class Lab(Repros):
         self.hangings = Hangings(self)
         self.collate = Collating(self)
         self.colour = Colour(self)
+        self.files = Files(self)
         self.dataset = Direct(self)
 
     @property
