@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.incident import LoaderRaised
-from dataguard.lab.charts import CHARTS, Fit, Shot, fit, follows, paths_of, shoot
+from dataguard.lab.charts import BLACK, CHARTS, WHITE, Fit, Shot, fit, follows, paths_of, shoot
 from dataguard.lab.decoders import RGB, UNDECODED, Painter
 from dataguard.lab.passes import gate
 from dataguard.lab.pins import PIN, pinned
@@ -31,8 +31,8 @@ from dataguard.variants import Loader
 if TYPE_CHECKING:
     from dataguard.lab import Lab
 
-DRAWS, MOST_DRAWS = 2, 12
-"""How many states the generators are put into; with jitter more of them, until black and white come out alike."""
+DRAWS, SOME_DRAWS, MOST_DRAWS = 2, 12, 40
+"""How many states the generators are put into; with jitter more of them, and in the end for black and white alone."""
 MOST_SECONDS = 6.0
 """Seconds after which no more draws are made; what is not settled by then stays undecided."""
 ITEMS = 24
@@ -84,9 +84,9 @@ class Colours:
     def told(self, fit: Fit, statistics: Sequence[Statistics]) -> str:
         """What was measured of a leaf, in one line."""
         order = fit.order or ("grey" if self.grey or len(fit.gains) == 1 else "mixed")
-        settled = "" if fit.exact else ", through jitter"
         numbers = applied(fit.gains, fit.offsets, statistics)
-        return f"channels {order}, {numbers}, fit error {fit.residual:.1g}, {self.charts} charts{settled}"
+        sure = f"fit error {fit.residual:.1g}" if fit.exact else "from where jitter is cut off"
+        return f"channels {order}, {numbers}, {sure}, {self.charts} charts"
 
     @property
     def expression(self) -> str | None:
@@ -208,11 +208,15 @@ class Studio:
         return found
 
     def shots(self) -> list[Shot]:
-        """Every chart in a few draws, in more of them as long as some leaf that follows the colour is not settled."""
+        """Every chart in a few draws, in more of them as long as some leaf that follows the colour is not settled.
+
+        Jitter that hardly ever goes as far as black and white are cut off takes many of those two.
+        """
         found: list[Shot] = []
         started = time.monotonic()
         for draw in range(MOST_DRAWS):
-            found += [shot for chart in CHARTS for shot in [self._shoot(chart, draw)] if shot]
+            charts = CHARTS if draw < SOME_DRAWS else (BLACK, WHITE)
+            found += [shot for chart in charts for shot in [self._shoot(chart, draw)] if shot]
             late = time.monotonic() - started > MOST_SECONDS
             if draw + 1 >= DRAWS and (late or self._settled(found, draw + 1)):
                 break
@@ -222,7 +226,7 @@ class Studio:
     def _settled(shots: Sequence[Shot], draws: int) -> bool:
         """Whether more draws would add nothing: all agree, or there are enough of them."""
         fits = [fit(shots, path) for path in paths_of(shots) if follows(shots, path)]
-        enough = draws >= MOST_DRAWS // 2
+        enough = draws >= SOME_DRAWS // 2
         return bool(fits) and all(one is not None and (one.exact or enough) for one in fits)
 
     def _shoot(self, chart: RGB, draw: int) -> Shot | None:

@@ -24,6 +24,8 @@ def statistics_of(name: str) -> Statistics:
     """
     library, colon, weights = name.partition(":")
     library, weights = (library, weights) if colon else ("torchvision", name)
+    if library not in _LIBRARIES:
+        raise Undecided(f"contract.normalization: {library} is none of {', '.join(_LIBRARIES)}")
     try:
         mean, std = _LIBRARIES[library](weights)
     except ImportError as error:
