@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from dataguard.incident import LoaderFailed
 from dataguard.lab.depths import Depth, find_depth
 from dataguard.lab.exchanges import Exchange
 from dataguard.lab.modes import Modes, try_modes
@@ -14,7 +12,7 @@ from dataguard.lab.records import Index
 from dataguard.lab.schedules import evenly
 from dataguard.lab.sightings import WHOLE, Sightings, look
 from dataguard.lab.turns import Turns, try_turns
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import NotApplicable
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -23,7 +21,7 @@ T = TypeVar("T")
 
 MOST = 400
 """How many samples are looked at."""
-READS = 12
+READS = 16
 """How many samples an observation reads with other files than their own."""
 
 
@@ -57,9 +55,8 @@ class Files:
     def modes(self) -> Modes:
         """What becomes of files with a palette, with alpha, of CMYK and of grey. Raises NotApplicable without such."""
         facts = self._lab.facts
-        batched = facts.batched and facts.batch_size != 1
-        seen = {sample.index for sample in self._lab.epoch.samples}
-        return self._try("modes", lambda exchange, sightings: try_modes(exchange, sightings, seen if batched else None))
+        together = facts.batched and facts.batch_size != 1
+        return self._try("modes", lambda exchange, sightings: try_modes(exchange, sightings, together=together))
 
     def _try(self, key: str, run: Callable[[Exchange, Sightings], T]) -> T:
         lab, sightings = self._lab, self.sightings
@@ -74,14 +71,14 @@ class Files:
 
     @property
     def _places(self) -> Sequence[Index]:
-        """The indices that the loader asks for in an epoch; none for a stream."""
+        """The indices that an epoch was seen to ask for; none for a stream.
+
+        No others: what the user's code keeps on disk of a sample it has kept by then, as the file really is.
+        """
         lab = self._lab
         if lab.facts.kind != "map":
             return ()
-        seen: Sequence[Index] = [sample.index for sample in lab.epoch.samples]
-        with suppress(LoaderFailed, NotApplicable, Undecided):
-            seen = lab.orders.epochs[0]
-        known = list(dict.fromkeys(index for index in seen if index is not None))
+        known = list(dict.fromkeys(sample.index for sample in lab.epoch.samples if sample.index is not None))
         if not known:
             raise NotApplicable("no sample can be asked for by an index")
         return evenly(known, MOST)

@@ -13,6 +13,7 @@ import io
 import mmap
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,7 @@ class Handing:
         self._folder = folder
         self._instead: dict[bytes, bytes] = {}
         self._paths: dict[str, Path] = {}
-        self._inside = False
+        self._inside = threading.local()
         self._modules = 0
         self._known: dict[int, tuple[Any, Any]] = {}
 
@@ -96,18 +97,18 @@ class Handing:
     def _around(self, original: Callable[..., Any], decoder: Decoder) -> Callable[..., Any]:
         @functools.wraps(original)
         def decode(*args: Any, **kwargs: Any) -> Any:
-            if self._inside:  # one decoder that calls another one
+            if getattr(self._inside, "busy", False):  # one decoder that calls another one
                 return original(*args, **kwargs)
             name = next((name for name in _NAMES if name in kwargs), None)
             given = args[0] if args else kwargs.get(name or "")
             file = self._hand(given, decoder.spelling)
-            self._inside = True
+            self._inside.busy = True
             try:
                 if args:
                     return original(file, *args[1:], **kwargs)
                 return original(**(kwargs | ({name: file} if name else {})))
             finally:
-                self._inside = False
+                self._inside.busy = False
 
         decode._dataguard = True  # type: ignore[attr-defined]
         return decode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,7 +40,7 @@ class Trial:
 class Modes:
     """How many files of each kind were looked at, and what became of those kinds that are not the usual one.
 
-    `refused` names kinds whose samples were in an epoch, and fail in collate_fn together with the others.
+    `refused` names kinds whose samples fail in collate_fn together with the others.
     """
 
     kinds: tuple[tuple[str, int], ...]
@@ -48,18 +48,16 @@ class Modes:
     refused: tuple[str, ...]
 
 
-def try_modes(exchange: Exchange, sightings: Sightings, batched: Collection[object] | None) -> Modes:
-    """Look at a sample of each kind of files.
+def try_modes(exchange: Exchange, sightings: Sightings, *, together: bool) -> Modes:
+    """Look at a sample of each kind of files; `together` tells that there are several samples in a batch.
 
-    `batched` are the indices that an epoch was seen to put into batches, None where there are no batches of several.
     Raises NotApplicable where all files that play one part are of one kind, and that is nothing special.
     """
     trials: list[Trial] = []
     refused: list[str] = []
     for known, model in _pairs(sightings.known):
         trial, shifts = _try(exchange, known, model)
-        met = batched is not None and {known.place, model.place} <= set(batched)
-        if shifts and met and not exchange.collates([model.place, known.place]):
+        if shifts and together and not exchange.collates([model.place, known.place]):
             refused.append(known.header.pixels)
         else:
             trials.append(trial)
