@@ -38,8 +38,8 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
     looked = {"files": turns.files, "files turned": len(turns.tried)}
     ignoring = [turn for turn in turns.tried if turn.ignored and not turn.followed]
     if not turns.rotated:
-        note = "no file says that it is to be turned; one that did would be shown as it is stored"
-        return Looked(looked, note if ignoring else None)
+        latent = "no file says that it is to be turned; one that did would be shown as it is stored"
+        return Looked(looked, latent if ignoring else None)
     wrong = [turn for turn in ignoring if not turn.beside]
     if any(turn.apart for turn in wrong):
         raise Undecided("two samples of one file differ: what is known of a file besides, may be its orientation")
