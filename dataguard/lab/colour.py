@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.incident import LoaderRaised
-from dataguard.lab.charts import BLACK, CHARTS, WHITE, Fit, Shot, fit, follows, paths_of, shoot
+from dataguard.lab.charts import BLACK, CHARTS, MIDDLE, WHITE, Fit, Shot, fit, follows, paths_of, shoot
 from dataguard.lab.decoders import RGB, UNDECODED, Painter
 from dataguard.lab.passes import gate
 from dataguard.lab.pins import PIN, pinned
@@ -196,13 +196,13 @@ class Studio:
             return True
         self._painter.grey = True
         try:
-            return self._paints(1)
+            return self._paints(1, WHITE) and self._paints(1, MIDDLE)
         except LoaderRaised:  # a mask whose numbers mean something
             return False
 
-    def _paints(self, tries: int) -> bool:
+    def _paints(self, tries: int, chart: RGB = BLACK) -> bool:
         """Whether one of so many samples is made of an image that is painted, and by whom."""
-        found = any(self._shoot(CHARTS[0], 0) for _ in range(tries))
+        found = any(self._shoot(chart, 0) for _ in range(tries))
         self.source = max(self._painter.painted, default="")
         self.decoded = found and self.source not in UNDECODED
         return found
