@@ -95,6 +95,12 @@ def bad_palette() -> DataLoader[Any]:
     return loader(PALETTES, three_channels)
 
 
+def bad_palettes_alone() -> DataLoader[Any]:
+    """All files have palettes, of many colours each, and their numbers are taken for grey."""
+    paths = [stored("palette", number) for number in range(COUNT)]
+    return loader(paths, lambda path: torch.from_numpy(np.array(Image.open(path), np.float32))[None] / 255)
+
+
 def bad_cmyk() -> DataLoader[Any]:
     """Cyan, magenta and yellow are taken for red, green and blue."""
     return loader(CMYKS, three_channels)

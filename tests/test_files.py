@@ -125,10 +125,11 @@ def test_a_palette_in_another_order_looks_the_same() -> None:
     content = saved(PHOTOGRAPH.convert("P"), "PNG")
     twins = recoloured(content)
     assert twins is not None
-    one, other = (Image.open(io.BytesIO(twin)) for twin in twins)
+    one, other = (Image.open(io.BytesIO(twin)) for twin in (twins.plain, twins.turned))
     assert (np.asarray(one.convert("RGB")) == np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))).all()
     assert (np.asarray(one.convert("RGB")) == np.asarray(other.convert("RGB"))).all()
     assert (np.asarray(one) != np.asarray(other)).all()
+    assert twins.used == len(np.unique(np.asarray(one)))
     assert recoloured(saved(PHOTOGRAPH, "PNG")) is None
     assert as_rgb(b"nothing") is None
 

@@ -20,6 +20,8 @@ UNIFORM = 0.9
 """The share of them that has one colour, where that is a background."""
 FLAT = 2.0
 """How much colours vary, from 0 to 255, in an image whose shapes are in its alpha channel alone."""
+COLOURS = 64
+"""How many colours of a palette an image has at least, where no other files beside it tell that it is no mask."""
 ALIKE = 0.6
 """How far an image of CMYK and the same one of red, green and blue go together at least, as a correlation."""
 _COLOURED = (RGB, ALPHA, CMYK)
@@ -56,6 +58,8 @@ def try_modes(exchange: Exchange, sightings: Sightings, *, together: bool) -> Mo
     trials: list[Trial] = []
     refused: list[str] = []
     for known, model in _pairs(sightings.known):
+        if known.header.pixels == PALETTE and model == known and not _is_picture(exchange, known):
+            continue
         trial, shifts = _try(exchange, known, model)
         if shifts and together and not exchange.collates([model.place, known.place]):
             refused.append(known.header.pixels)
@@ -75,6 +79,7 @@ def _pairs(files: Sequence[Known]) -> list[tuple[Known, Known]]:
         counts = Counter(one.header.pixels for one in files if one.part == part and one.header.bits == 8)
         usual = RGB if RGB in kinds else max(counts, key=lambda kind: counts[kind], default=RGB)
         if not set(kinds) & set(_COLOURED):  # numbers of classes may well come with a palette or without
+            pairs += [(kinds[PALETTE], kinds[PALETTE])] if PALETTE in kinds else []
             continue
         pairs += [(kinds[kind], kinds[usual]) for kind in kinds if kind != usual or kind in (ALPHA, CMYK)]
     return pairs
@@ -84,7 +89,7 @@ def _try(exchange: Exchange, known: Known, model: Known) -> tuple[Trial, bool]:
     """What becomes of a file, and whether that shifts the structure of the sample."""
     seen = exchange.view(known.place)
     content = seen.content(known.name)
-    another = exchange.view(model.place).content(model.name) if model != known else png(_even(known))
+    another = exchange.view(model.place).content(model.name) if model != known else _even(known)
     usual = exchange.exchanged(known, content, another)
     trial = Trial(known.header.pixels, known.place, known.name)
     follows = sorted(seen.unlike(usual) & set(seen.pictures) & set(usual.pictures))
@@ -95,15 +100,26 @@ def _try(exchange: Exchange, known: Known, model: Known) -> tuple[Trial, bool]:
         if shift and model != known:
             return replace(trial, path=f"{seen.root}{path}", wrong=f"{shift} for {model.header.pixels} files"), True
     wrong = {PALETTE: _numbered, CMYK: _inverted, ALPHA: _hidden}.get(known.header.pixels)
+    if known.header.pixels == PALETTE and model == known:  # whole numbers may be meant as such
+        follows = [path for path in follows if "float" in seen.pictures[path].dtype]
     found = wrong(exchange, known, content, follows) if wrong else None
     return (replace(trial, path=f"{seen.root}{found[0]}", wrong=found[1]) if found else trial), False
 
 
-def _even(known: Known) -> np.ndarray:
-    """An even grey of the size of an image, opaque where it may be transparent."""
-    even = np.full((known.header.height, known.header.width, 4 if known.header.pixels == ALPHA else 3), 128, np.uint8)
+def _is_picture(exchange: Exchange, known: Known) -> bool:
+    """Whether a file with a palette has more colours than a mask has classes."""
+    twins = recoloured(exchange.view(known.place).content(known.name))
+    return twins is not None and twins.used >= COLOURS
+
+
+def _even(known: Known) -> bytes:
+    """An even grey like an image, opaque where it may be transparent, with a palette where it has one."""
+    size = known.header.height, known.header.width
+    if known.header.pixels == PALETTE:
+        return png(np.zeros(size, np.uint8), np.full((1, 3), 128))
+    even = np.full((*size, 4 if known.header.pixels == ALPHA else 3), 128, np.uint8)
     even[..., 3:] = 255
-    return even
+    return png(even)
 
 
 def _shift(one: Picture, usual: Picture) -> str | None:
@@ -120,7 +136,7 @@ def _numbered(exchange: Exchange, known: Known, content: bytes, follows: Sequenc
     twins = recoloured(content)
     if twins is None:
         return None
-    one, other = (exchange.exchanged(known, content, twin) for twin in twins)
+    one, other = (exchange.exchanged(known, content, twin) for twin in (twins.plain, twins.turned))
     changed = [path for path in follows if path in one.unlike(other)]
     return (changed[0], "holds the numbers of its colours, and not the colours") if changed else None
 

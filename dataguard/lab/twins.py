@@ -9,10 +9,12 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
 import numpy as np
+import torch
 
 from dataguard.lab.headers import read_header
 
@@ -93,8 +95,6 @@ def _by_tifffile(tifffile: Any, content: bytes) -> np.ndarray | None:
 
 
 def _by_torchvision(image: Any, content: bytes) -> np.ndarray | None:
-    import torch
-
     pixels = image.decode_image(torch.frombuffer(bytearray(content), dtype=torch.uint8))
     return _array(pixels.permute(1, 2, 0).numpy().squeeze())
 
@@ -125,19 +125,26 @@ def as_rgb(content: bytes) -> np.ndarray | None:
     return None
 
 
-def recoloured(content: bytes) -> tuple[bytes, bytes] | None:
-    """Two PNG files of one look, with the numbers of a palette file's colours as they are, and the other way round.
+@dataclass(frozen=True, slots=True)
+class Recoloured:
+    """Two PNG files of one look: the numbers of colours as they are in a file with a palette, and the other way round.
 
-    None where Pillow is not imported: no other decoder hands out the numbers.
+    `used` is how many of its colours the image has.
     """
+
+    plain: bytes
+    turned: bytes
+    used: int
+
+
+def recoloured(content: bytes) -> Recoloured | None:
+    """A file with a palette in another order; None where Pillow is not imported, as no other decoder tells numbers."""
     pillow = sys.modules.get("PIL.Image")
-    if pillow is None:
-        return None
-    image = pillow.open(BytesIO(content))
-    if image.mode != "P":
+    image = None if pillow is None else pillow.open(BytesIO(content))
+    if image is None or image.mode != "P":
         return None
     palette: np.ndarray = np.array(image.getpalette(), np.uint8).reshape(-1, 3)
     numbers = np.asarray(image)
     colours = np.zeros((256, 3), np.uint8)
     colours[: len(palette)] = palette
-    return png(numbers, colours), png(255 - numbers, colours[::-1])
+    return Recoloured(png(numbers, colours), png(255 - numbers, colours[::-1]), len(np.unique(numbers)))
