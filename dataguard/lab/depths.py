@@ -74,6 +74,7 @@ def find_depth(exchange: Exchange, sightings: Sightings) -> Depth:
     """
     deep = [one for one in sightings.known if one.header.bits == 16]
     if not deep:
+        sightings.need_all()
         raise NotApplicable("no file has 16 bits")
     for known in deep[:: -(-len(deep) // MOST)]:
         content = exchange.view(known.place).content(known.name)

@@ -10,7 +10,7 @@ from dataguard.lab.exchanges import Exchange
 from dataguard.lab.modes import Modes, try_modes
 from dataguard.lab.records import Index
 from dataguard.lab.schedules import evenly
-from dataguard.lab.sightings import WHOLE, Sightings, look
+from dataguard.lab.sightings import SHARE, WHOLE, Sightings, look
 from dataguard.lab.turns import Turns, try_turns
 from dataguard.model import NotApplicable
 
@@ -36,7 +36,10 @@ class Files:
         """Which files samples are made of. Raises NotApplicable where none is handed to a decoder that is known."""
         lab, places = self._lab, self._places
         lab.afford((WHOLE + 1) * lab.epoch.seconds_per_sample)
-        found: Sightings = lab.vary("files", lambda folder: look(lab.build, folder, places), lambda _, same: same)
+        seconds = SHARE * lab.settings.budget
+        found: Sightings = lab.vary(
+            "files", lambda folder: look(lab.build, folder, places, seconds), lambda _, same: same
+        )
         if not found.known:
             raise NotApplicable("no image file is handed to a decoder while a sample is read")
         return found

@@ -67,6 +67,7 @@ def try_modes(exchange: Exchange, sightings: Sightings, *, together: bool) -> Mo
             trials.append(trial)
     kinds = Counter(one.header.pixels for one in sightings.known)
     if not trials and not refused:
+        sightings.need_all()
         raise NotApplicable(f"image files that play one part are all of one kind: {', '.join(kinds)}")
     return Modes(tuple(kinds.items()), tuple(trials), tuple(refused))
 

@@ -20,14 +20,15 @@ from dataguard.lab.headers import Header
 from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
+from dataguard.model import Undecided
 from dataguard.variants import Loader
 
 Place = Any
 """Where a sample is: its index, or in a stream its position."""
 MOST_OF_STREAM = 24
 """How many samples of a stream are looked at: it cannot be left in the middle of one."""
-SECONDS = 0.6
-"""Seconds after which no more samples are looked at."""
+SHARE = 0.02
+"""The share of the budget after which no more samples are looked at."""
 WHOLE = 2
 """How many samples are read whole, to know how many files one has."""
 
@@ -52,10 +53,22 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """The files of some samples, and the modules of decoders that had been imported by then."""
+    """The files of some samples, and the modules of decoders that had been imported by then.
+
+    `asked` is how many samples were to be looked at, before the time was up.
+    """
 
     sights: tuple[Sight, ...]
     modules: tuple[str, ...]
+    asked: int
+
+    def need_all(self) -> None:
+        """Raise Undecided where the time was up before all samples had been looked at."""
+        if len(self.sights) < self.asked:
+            few = (
+                f"the files of {len(self.sights)} of {self.asked} samples were looked at, and hold nothing of the kind"
+            )
+            raise Undecided(f"{few}: raise --budget for more")
 
     @property
     def known(self) -> list[Known]:
@@ -73,7 +86,7 @@ class Sightings:
         return [one.header for one in sight.handed if one.header is not None and one.name != known.name]
 
 
-def look(build: Callable[[], Loader], folder: Path, places: Sequence[Index]) -> Sightings:
+def look(build: Callable[[], Loader], folder: Path, places: Sequence[Index], seconds: float) -> Sightings:
     """Read samples as far as their files tell what they are, in this process, which is thrown away."""
     handing = Handing(folder)
     handing.install()
@@ -87,10 +100,10 @@ def look(build: Callable[[], Loader], folder: Path, places: Sequence[Index]) -> 
             handing.install()  # for what it imported
             if len(sights) >= WHOLE and places:
                 handing.enough = max(len(sight.handed) for sight in sights) or None
-            if time.monotonic() - started > SECONDS:
+            if time.monotonic() - started > seconds:
                 break
     modules = dict.fromkeys(one.module for one in OPENERS if one.module in sys.modules)
-    return Sightings(tuple(sights), tuple(modules))
+    return Sightings(tuple(sights), tuple(modules), len(places))
 
 
 def _readings(loader: Loader, reader: Reader, places: Sequence[Index], handing: Handing) -> Iterator[Place]:

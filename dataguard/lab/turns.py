@@ -51,6 +51,8 @@ def try_turns(exchange: Exchange, sightings: Sightings) -> Turns:
     """
     known = sightings.known
     rotated = [one for one in known if one.header.rotated]
+    if not rotated:
+        sightings.need_all()
     counts = Counter(one.header.orientation for one in rotated)
     chosen = {one.header.orientation: one for one in sorted(rotated, key=_tells)}
     candidates = (
