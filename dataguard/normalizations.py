@@ -47,6 +47,8 @@ KNOWN: Mapping[str, Statistics] = {
     "cifar10": Statistics("CIFAR-10", (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
     "cifar10-patches": Statistics("CIFAR-10", (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
     "cifar100": Statistics("CIFAR-100", (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
+    "mnist": Statistics("MNIST", (0.1307,), (0.3081,)),
+    "fashion-mnist": Statistics("Fashion-MNIST", (0.2860,), (0.3530,)),
     "kinetics": Statistics("Kinetics", (0.43216, 0.394666, 0.37645), (0.22803, 0.22145, 0.216989)),
     "slowfast": Statistics("SlowFast", (0.45, 0.45, 0.45), (0.225, 0.225, 0.225)),
     "caffe": _of_255("Caffe", (123.68, 116.779, 103.939), (1.0, 1.0, 1.0)),
@@ -172,6 +174,22 @@ def near_miss(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Statist
         if len(off) == 1 and abs(off[0][0] - off[0][1]) > 1e-3:
             return one, *off[0]
     return None
+
+
+def applied(gains: Sequence[float], offsets: Sequence[float], statistics: Sequence[Statistics]) -> str:
+    """The scale, mean and standard deviation that were applied, in words."""
+    factor = plain_factor(gains, offsets)
+    if factor is not None:
+        return f"scale {_scale(factor / 255)}, no statistics"
+    found = read(gains, offsets, statistics)
+    factor = found.factor if found else 1
+    mean, std = (shown([factor * one for one in part]) for part in recovered(gains, offsets))
+    return f"scale {_scale(factor / 255)}, mean {mean}, std {std}"
+
+
+def _scale(factor: float) -> str:
+    inverse = round(1 / factor)
+    return f"1/{inverse}" if inverse > 1 and isclose(factor * inverse, 1, rel_tol=2e-3) else f"{factor:.4g}"
 
 
 def shown(numbers: Sequence[float]) -> list[float]:

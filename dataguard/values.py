@@ -115,12 +115,12 @@ def _roles(value: Any, where: str) -> Mapping[str, str]:
     return {loader: _one_of(ROLES)(role, f"{where}.{loader}") for loader, role in _table(value, where).items()}
 
 
-_WEIGHTS = re.compile(r"\w+_Weights\.\w+")
-"""How weights of torchvision are called: `ResNet50_Weights.IMAGENET1K_V2`."""
+_WEIGHTS = re.compile(r"(torchvision:)?\w+_Weights\.\w+|timm:[\w./-]+")
+"""How weights are called: `torchvision:ResNet50_Weights.IMAGENET1K_V2`, or without, `timm:resnet50.a1_in1k`."""
 
 
 def _normalization(value: Any, where: str) -> None:
-    """The name of known statistics or of torchvision's weights, or a table of mean and std for red, green and blue."""
+    """The name of known statistics or of weights, or a table of mean and std for red, green and blue."""
     if isinstance(value, str):
         if not _WEIGHTS.fullmatch(value):
             _one_of(tuple(KNOWN))(value, where)

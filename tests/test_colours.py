@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from dataguard.lab.charts import BLACK, CHARTS, Shot, fit, follows, shoot
 from dataguard.lab.colour import Colours, run_charts
 from dataguard.lab.decoders import RGB, Painter
 from dataguard.lab.isolation import isolated
-from dataguard.model import Status
+from dataguard.lab.presets import statistics_of
+from dataguard.model import Status, Undecided
 from dataguard.normalizations import KNOWN, declared, plain_factor, read, recovered, slip_of
 from dataguard.settings import Settings
 from tests.loaders import coloured
@@ -173,6 +175,7 @@ def charts(name: str, tmp_path: Path) -> Colours:
     return run_charts(getattr(coloured, name), tmp_path, indices, batched=True)
 
 
+@pytest.mark.filterwarnings("ignore:The image decoding:DeprecationWarning")
 @pytest.mark.parametrize(
     ("name", "order", "decoded"),
     [
@@ -184,9 +187,19 @@ def charts(name: str, tmp_path: Path) -> Colours:
         ("in_memory", "RGB", False),
         ("wrapped", "RGB", False),
         ("cached", "RGB", True),
+        ("read_file", "RGB", True),
+        ("v1_filled", "RGB", True),
+        ("opencv", "RGB", True),
+        ("batched", "RGB", True),
+        ("with_alpha", "RGB", True),
+        ("rows_and_columns", "RGB", True),
+        ("mixed", "RGB", True),
+        ("mosaic", "RGB", True),
     ],
 )
 def test_statistics_are_recovered(name: str, order: str, decoded: bool, tmp_path: Path) -> None:
+    if name == "batched":
+        pytest.importorskip("kornia")
     outcome = isolated(lambda: charts(name, tmp_path), tmp_path, timeout=60, allowed=120)
     assert outcome.decoded is decoded
     (one,) = outcome.fits
@@ -195,6 +208,37 @@ def test_statistics_are_recovered(name: str, order: str, decoded: bool, tmp_path
     assert one.order == order
     assert mean == pytest.approx(IMAGENET.mean[::step], abs=1e-4)
     assert std == pytest.approx(IMAGENET.std[::step], abs=1e-4)
+    found = read(one.gains, one.offsets, [IMAGENET])
+    assert found is not None
+    assert found.factor == pytest.approx(1, abs=1e-4)
+    assert "scale 1/255, mean [0." in outcome.told(one, [IMAGENET])
+
+
+@pytest.mark.parametrize(("name", "mean", "std"), [("grey", [0.1307], [0.3081]), ("bands", [0.5] * 6, [0.5] * 6)])
+def test_images_without_colours_are_measured(name: str, mean: list[float], std: list[float], tmp_path: Path) -> None:
+    outcome = isolated(lambda: charts(name, tmp_path), tmp_path, timeout=60, allowed=120)
+    (one,) = outcome.fits
+    assert (outcome.grey, one.order) == (True, "")
+    assert recovered(one.gains, one.offsets)[0] == pytest.approx(mean, abs=1e-4)
+    assert recovered(one.gains, one.offsets)[1] == pytest.approx(std, abs=1e-4)
+
+
+def test_weights_have_statistics() -> None:
+    assert statistics_of("torchvision:ResNet50_Weights.IMAGENET1K_V2").mean == IMAGENET.mean
+    assert statistics_of("ResNet50_Weights.IMAGENET1K_V2").std == IMAGENET.std
+    for name, words in (("torchvision:ResNet5_Weights.V1", "torchvision has no"), ("keras:resnet50", "keras")):
+        with pytest.raises(Undecided, match=words):
+            statistics_of(name)
+
+
+def test_models_of_timm_have_statistics() -> None:
+    if importlib.util.find_spec("timm") is None:
+        with pytest.raises(Undecided, match="needs timm"):
+            statistics_of("timm:resnet50")
+        return
+    assert statistics_of("timm:vit_base_patch16_clip_224.openai").mean == KNOWN["clip"].mean
+    with pytest.raises(Undecided, match="did you mean resnet50"):
+        statistics_of("timm:resnett50")
 
 
 @pytest.mark.parametrize(
@@ -205,6 +249,7 @@ def test_statistics_are_recovered(name: str, order: str, decoded: bool, tmp_path
         ("tests.loaders.coloured:raw_floats", {"normalization": "imagenet"}, ["DG507"]),
         ("tests.loaders.coloured:in_memory", {"normalization": "imagenet"}, []),
         ("tests.loaders.coloured:in_memory", {"normalization": "clip"}, ["DG507"]),
+        ("tests.loaders.coloured:in_memory", {"normalization": "torchvision:ResNet18_Weights.DEFAULT"}, []),
         ("tests.loaders.coloured:in_memory", {"normalization": "ResNet50_Weights.IMAGENET1K_V2"}, []),
         ("tests.loaders.coloured:in_memory", {"normalization": "R2Plus1D_18_Weights.KINETICS400_V1"}, ["DG507"]),
         ("tests.loaders.coloured:in_memory", {"normalization": "ResNet5_Weights.IMAGENET1K_V2"}, []),

@@ -50,6 +50,9 @@ from dataguard.checks.dg504_blank_sample import dg504_blank_sample
 from dataguard.checks.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.dg507_wrong_normalization import dg507_wrong_normalization
+from dataguard.checks.dg508_ignored_orientation import dg508_ignored_orientation
+from dataguard.checks.dg509_clipped_depth import dg509_clipped_depth
+from dataguard.checks.dg510_mishandled_mode import dg510_mishandled_mode
 from dataguard.checks.dg511_blended_mask import dg511_blended_mask
 from dataguard.checks.dg512_desynced_target import dg512_desynced_target
 from dataguard.checks.dg513_unreadable_sample import dg513_unreadable_sample
@@ -112,6 +115,9 @@ CATALOGUE: tuple[Check, ...] = (
     dg505_swapped_channels,
     dg506_wrong_scale,
     dg507_wrong_normalization,
+    dg508_ignored_orientation,
+    dg509_clipped_depth,
+    dg510_mishandled_mode,
     dg511_blended_mask,
     dg512_desynced_target,
     dg513_unreadable_sample,

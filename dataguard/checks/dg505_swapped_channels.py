@@ -28,6 +28,8 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
     colours = lab.colour.charts
     if not colours.decoded:
         raise NotApplicable(f"no decoder is called while a sample is read, only {colours.source}: who knows the order?")
+    if colours.grey:
+        raise NotApplicable("images are grey, and have no order of channels")
     images = [fit for fit in colours.fits if len(fit.gains) == 3]
     if not images:
         raise NotApplicable("no image leaf has three channels")
@@ -38,8 +40,8 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
         yield image_finding(lab, swapped, f"holds {fit.order} and not {why}: {what}")
     else:
         _need_clear(lab, images)
-    turned = [f"{colours.root}{fit.path}" for fit in images if fit.order == "BGR"]
-    return Looked(colours.exercised, f"{turned[0]} holds BGR" if turned and not swapped else None)
+    told = f"{colours.root}{images[0].path}: {colours.told(images[0], lab.colour.meanings)}"
+    return Looked(colours.exercised, None if swapped else told)
 
 
 def _why(lab: Lab, fit: Fit) -> str | None:
@@ -53,8 +55,7 @@ def _why(lab: Lab, fit: Fit) -> str | None:
         return "RGB, nor BGR"
     if not fit.is_float:  # raw bytes: whoever scales them may turn them as well
         return None
-    own = lab.colour.meant
-    found = read(fit.gains, fit.offsets, [*([own] if own else []), *KNOWN.values()])
+    found = read(fit.gains, fit.offsets, lab.colour.meanings)
     if found and not found.statistics.symmetric:
         return None if found.turned else f"RGB, the order of {found.statistics.name}'s statistics, which it is given"
     factor = plain_factor(fit.gains, fit.offsets)

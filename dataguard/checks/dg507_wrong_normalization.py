@@ -34,7 +34,9 @@ def dg507_wrong_normalization(lab: Lab) -> Judgement:
         fit, why = next(iter(wrong.items()))
         mean, std = (shown(part) for part in recovered(fit.gains, fit.offsets))
         yield image_finding(lab, wrong, f"is normalized by mean {mean} and standard deviation {std}: {why}")
-    return Looked(colours.exercised)
+    elsewhere = colours.decoded and not colours.grey and any(len(fit.gains) == 3 for fit in colours.fits)  # in DG505
+    told = f"{colours.root}{images[0].path}: {colours.told(images[0], lab.colour.meanings)}"
+    return Looked(colours.exercised, None if wrong or elsewhere else told)
 
 
 def _unlike(fit: Fit, own: Statistics) -> str | None:

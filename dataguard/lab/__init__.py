@@ -33,6 +33,7 @@ from dataguard.lab.direct import Direct
 from dataguard.lab.epochs import Epochs
 from dataguard.lab.errands import Errand
 from dataguard.lab.facts import LoaderFacts
+from dataguard.lab.files import Files
 from dataguard.lab.geometry import Geometry
 from dataguard.lab.hangings import Hangings
 from dataguard.lab.inert import Transforms
@@ -84,6 +85,7 @@ class Lab(Repros):
         self.hangings = Hangings(self)
         self.collate = Collating(self)
         self.colour = Colour(self)
+        self.files = Files(self)
         self.dataset = Direct(self)
         self.geometry = Geometry(self)
         self.transforms = Transforms(self)

@@ -75,18 +75,18 @@ class Shot:
     dtypes: Mapping[str, str]
 
 
-def shoot(chart: RGB, draw: int, value: Any) -> Shot:
-    """What became of a chart in a sample or batch."""
+def shoot(chart: RGB, draw: int, value: Any, bands: int = 0) -> Shot:
+    """What became of a chart in a sample or batch; `bands` is the number of them in images that have no colours."""
     shades, dtypes = {}, {}
     for path, leaf in walk(value):
-        pixels = _pixels(leaf)
+        pixels = _pixels(leaf, bands)
         if pixels is not None:
             shades[path] = _common(pixels)
             dtypes[path] = str(pixels.dtype)
     return Shot(chart, draw, shades, dtypes)
 
 
-def _pixels(leaf: Any) -> np.ndarray | None:
+def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
     """The pixels of an image, one row each; None for what is no image."""
     pillow = sys.modules.get("PIL.Image")
     if pillow is not None and isinstance(leaf, pillow.Image):
@@ -94,13 +94,16 @@ def _pixels(leaf: Any) -> np.ndarray | None:
     if isinstance(leaf, torch.Tensor):
         plain = leaf.detach().cpu().as_subclass(torch.Tensor)
         leaf = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
+    if isinstance(leaf, np.ndarray) and leaf.ndim == 2 and bands == 1:
+        leaf = leaf[..., None]
     if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fiu" or leaf.ndim < 3 or min(leaf.shape) < 1:
         return None
-    if leaf.shape[-3] in (1, 3, 4) and min(leaf.shape[-2:]) > 4:
+    numbers = (bands,) if bands > 4 else (1, 3, 4)
+    if leaf.shape[-3] in numbers and min(leaf.shape[-2:]) > 4:
         leaf = np.moveaxis(leaf, -3, -1)
-    elif leaf.shape[-1] not in (1, 3, 4) or min(leaf.shape[-3:-1]) <= 4:
+    elif leaf.shape[-1] not in numbers or min(leaf.shape[-3:-1]) <= 4:
         return None
-    flat = leaf.reshape(-1, leaf.shape[-1])[:, :3]
+    flat = leaf.reshape(-1, leaf.shape[-1])[:, : bands if bands > 4 else 3]
     return np.asarray(flat[:: len(flat) // _MOST_PIXELS + 1])
 
 

@@ -6,7 +6,6 @@ way into `Image.fromarray` or into the dataset's own transforms; the order of th
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,22 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data.dataloader import default_collate
 
-from dataguard.lab.charts import CHARTS, Fit, Shot, fit, follows, paths_of, shoot
-from dataguard.lab.decoders import RGB, Painter
+from dataguard.incident import LoaderRaised
+from dataguard.lab.charts import BLACK, CHARTS, MIDDLE, WHITE, Fit, Shot, fit, follows, paths_of, shoot
+from dataguard.lab.decoders import RGB, UNDECODED, Painter
 from dataguard.lab.passes import gate
 from dataguard.lab.pins import PIN, pinned
+from dataguard.lab.presets import statistics_of
 from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
 from dataguard.lab.schedules import evenly
 from dataguard.model import NotApplicable, Undecided, known
-from dataguard.normalizations import KNOWN, Statistics, declared, recovered, shown
+from dataguard.normalizations import KNOWN, Statistics, applied, declared, recovered, shown
 from dataguard.variants import Loader
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
 
-DRAWS, MOST_DRAWS = 2, 12
-"""How many states the generators are put into; with jitter more of them, until black and white come out alike."""
+DRAWS, SOME_DRAWS, MOST_DRAWS = 2, 12, 40
+"""How many states the generators are put into; with jitter more of them, and in the end for black and white alone."""
 MOST_SECONDS = 6.0
 """Seconds after which no more draws are made; what is not settled by then stays undecided."""
 ITEMS = 24
@@ -46,12 +47,14 @@ class Colours:
     """How image leaves follow the colours of charts.
 
     `source` names where they were painted, and `decoded` tells that it is a decoder, so that the order of channels is
-    known. `unclear` leaves change with the colour, but not by a fixed straight line. `collated` tells that leaves are
-    those of a batch of one, as collate_fn gives it; `index` is that of one sample.
+    known; `grey` that images have no colours to begin with. `unclear` leaves change with the colour, but not by a fixed
+    straight line. `collated` tells that leaves are those of a batch of one, as collate_fn gives it; `index` is that of
+    one sample.
     """
 
     source: str
     decoded: bool
+    grey: bool
     fits: tuple[Fit, ...]
     unclear: tuple[str, ...]
     charts: int
@@ -77,6 +80,13 @@ class Colours:
                 "fit error": float(f"{fit.residual:.2g}"),
             }
         )
+
+    def told(self, fit: Fit, statistics: Sequence[Statistics]) -> str:
+        """What was measured of a leaf, in one line."""
+        order = fit.order or ("grey" if self.grey or len(fit.gains) == 1 else "mixed")
+        numbers = applied(fit.gains, fit.offsets, statistics)
+        sure = f"fit error {fit.residual:.1g}" if fit.exact else "from where jitter is cut off"
+        return f"channels {order}, {numbers}, {sure}, {self.charts} charts"
 
     @property
     def expression(self) -> str | None:
@@ -106,6 +116,11 @@ class Colour:
         return found
 
     @property
+    def meanings(self) -> list[Statistics]:
+        """The statistics that may be meant: those of the contract first, then those of published models."""
+        return [*filter(None, [self.meant]), *KNOWN.values()]
+
+    @property
     def charts(self) -> Colours:
         """What became of the charts.
 
@@ -126,15 +141,6 @@ class Colour:
         return found
 
 
-def statistics_of(weights: str) -> Statistics:
-    """What weights of torchvision were trained with; it is imported because the user named it."""
-    try:
-        preset = importlib.import_module("torchvision.models").get_weight(weights).transforms()
-        return Statistics(weights, tuple(preset.mean), tuple(preset.std))
-    except (ImportError, ValueError, AttributeError, KeyError, TypeError) as error:
-        raise Undecided(f"contract.normalization: no statistics of {weights}: {error}") from error
-
-
 def run_charts(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> Colours:
     """Read samples while their images are charts, in this process, which is thrown away."""
     painter = Painter()
@@ -142,7 +148,7 @@ def run_charts(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
     loader = build()
     studio = Studio(loader, folder, indices, painter, batched=batched)
     if not studio.finds_an_image():
-        raise NotApplicable("no image with colour channels is decoded while a sample is read, nor goes into transforms")
+        raise NotApplicable("no image of colours or grey is decoded while a sample is read, nor goes into transforms")
     shots = studio.shots()
     paths = [path for path in paths_of(shots) if follows(shots, path)]
     fits = {path: fit(shots, path) for path in paths}
@@ -152,7 +158,9 @@ def run_charts(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
         raise NotApplicable("no leaf of a sample follows the colour of the image that is decoded for it")
     if not clear:
         raise Undecided(f"what becomes of a colour in sample{unclear[0]} is no fixed straight line")
-    return Colours(studio.source, studio.decoded, clear, unclear, len(shots), studio.collated, studio.index)
+    return Colours(
+        studio.source, studio.decoded, painter.grey, clear, unclear, len(shots), studio.collated, studio.index
+    )
 
 
 class Studio:
@@ -172,29 +180,43 @@ class Studio:
         self.collated = batched and loader.collate_fn is not default_collate
 
     def finds_an_image(self) -> bool:
-        """Whether a sample is made of an image that can be painted; looks for the place where it can."""
+        """Whether a sample is made of an image that can be painted; looks for the place where it can.
+
+        Images without colours come last, for they may be masks beside others that have them.
+        """
         self._read(0)  # it imports what is imported late
         self._painter.install()
-        self.decoded = self._paints(TRIES)
-        if not self.decoded:
-            self._painter.take_arrays()
-            if not self._paints(1):
-                self._painter.take_inputs(self._loader.dataset)
-                return self._paints(1)
-        return True
+        if self._paints(TRIES):
+            return True
+        self._painter.take_arrays()
+        if self._paints(1):
+            return True
+        self._painter.take_inputs(self._loader.dataset)
+        if self._paints(1):
+            return True
+        self._painter.grey = True
+        try:
+            return self._paints(1, WHITE) and self._paints(1, MIDDLE)
+        except LoaderRaised:  # a mask whose numbers mean something
+            return False
 
-    def _paints(self, tries: int) -> bool:
+    def _paints(self, tries: int, chart: RGB = BLACK) -> bool:
         """Whether one of so many samples is made of an image that is painted, and by whom."""
-        found = any(self._shoot(CHARTS[0], 0) for _ in range(tries))
+        found = any(self._shoot(chart, 0) for _ in range(tries))
         self.source = max(self._painter.painted, default="")
+        self.decoded = found and self.source not in UNDECODED
         return found
 
     def shots(self) -> list[Shot]:
-        """Every chart in a few draws, in more of them as long as some leaf that follows the colour is not settled."""
+        """Every chart in a few draws, in more of them as long as some leaf that follows the colour is not settled.
+
+        Jitter that hardly ever goes as far as black and white are cut off takes many of those two.
+        """
         found: list[Shot] = []
         started = time.monotonic()
         for draw in range(MOST_DRAWS):
-            found += [shot for chart in CHARTS for shot in [self._shoot(chart, draw)] if shot]
+            charts = CHARTS if draw < SOME_DRAWS else (BLACK, WHITE)
+            found += [shot for chart in charts for shot in [self._shoot(chart, draw)] if shot]
             late = time.monotonic() - started > MOST_SECONDS
             if draw + 1 >= DRAWS and (late or self._settled(found, draw + 1)):
                 break
@@ -204,7 +226,7 @@ class Studio:
     def _settled(shots: Sequence[Shot], draws: int) -> bool:
         """Whether more draws would add nothing: all agree, or there are enough of them."""
         fits = [fit(shots, path) for path in paths_of(shots) if follows(shots, path)]
-        enough = draws >= MOST_DRAWS // 2
+        enough = draws >= SOME_DRAWS // 2
         return bool(fits) and all(one is not None and (one.exact or enough) for one in fits)
 
     def _shoot(self, chart: RGB, draw: int) -> Shot | None:
@@ -215,7 +237,7 @@ class Studio:
             value = self._read(draw)
         finally:
             self._painter.colour = None
-        return shoot(chart, draw, value) if self._painter.painted else None
+        return shoot(chart, draw, value, self._painter.bands) if self._painter.painted else None
 
     def _read(self, draw: int) -> Any:
         """The next sample, or a batch of it alone where the user's own collate_fn makes one."""

@@ -61,6 +61,12 @@ _PILLOW, _FROM_ARRAY = "PIL.Image.open", "PIL.Image.fromarray"
 _COLOR_RGB = 256
 """The flag `cv2.IMREAD_COLOR_RGB`."""
 _TRANSFORMS = ("transform", "transforms")
+UNDECODED = (_FROM_ARRAY, *_TRANSFORMS)
+"""The places where arrays that are there already come by."""
+MOST_BANDS = 32
+"""How many bands an image has at most: spectral ones, and not slices of a volume."""
+_SCALES = {"uint8": 1, "uint16": 257}
+"""What a colour from 0 to 255 is multiplied by, in each type that is painted."""
 
 
 Brush = Callable[[Any, str, bool], Any]
@@ -70,14 +76,18 @@ Brush = Callable[[Any, str, bool], Any]
 class Painter:
     """Paints over what is decoded in this process, which is thrown away, while there is a `colour`.
 
-    `painted` names the decoders whose images were painted since it was last cleared. With a `brush`, whatever is
-    decoded goes through it instead, masks included, by these `decoders` or by Pillow.
+    `painted` names the decoders whose images were painted since it was last cleared. With `grey`, images without
+    colours are painted as well: those of one channel, and those of more bands than colours have, of which `bands` tells
+    the number. With a `brush`, whatever is decoded goes through it instead, masks included, by these `decoders` or by
+    Pillow.
     """
 
     def __init__(self, brush: Brush | None = None, decoders: Sequence[Decoder] = DECODERS) -> None:
         self.brush = brush
         self._decoders = decoders
         self.colour: RGB | None = None
+        self.grey = False
+        self.bands = 0
         self.painted: set[str] = set()
         self._modules = 0
         self._known: dict[int, tuple[Any, Any]] = {}
@@ -93,7 +103,7 @@ class Painter:
             original = getattr(module, decoder.name, None)
             if callable(original) and not hasattr(original, "_dataguard"):
                 self._known.setdefault(id(original), (original, self._around(original, decoder)))
-        _rebind(self._known)
+        rebind(self._known)
         if not self._pillow and "PIL.ImageFile" in sys.modules:
             self._watch_pillow(sys.modules["PIL.ImageFile"].ImageFile)
             self._pillow = True
@@ -109,7 +119,7 @@ class Painter:
         def fromarray(obj: Any, *args: Any, **kwargs: Any) -> Any:
             return original(self._paint(obj, _FROM_ARRAY), *args, **kwargs)
 
-        _rebind({id(original): (original, fromarray)})
+        rebind({id(original): (original, fromarray)})
 
     def take_inputs(self, dataset: Any) -> None:
         """Paint what the transforms of a dataset, and of those that it wraps, are called with."""
@@ -156,9 +166,26 @@ class Painter:
             painted = _paint_array(image, colour, deep)
         elif type(image).__module__.startswith("PIL.") and getattr(image, "mode", "") == "RGB":
             painted = sys.modules["PIL.Image"].new("RGB", image.size, colour)
+        if painted is None and self.grey:
+            painted = self._paint_grey(image, _shade(self.colour))
         if painted is None:
             return image
         self.painted.add(name)
+        return painted
+
+    def _paint_grey(self, image: Any, shade: int) -> Any:
+        """An even image like one of 8 bits and one channel, or of 8 or 16 bits and many bands; None for others."""
+        if type(image).__module__.startswith("PIL.") and getattr(image, "mode", "") == "L":
+            return sys.modules["PIL.Image"].new("L", image.size, shade)
+        if not isinstance(image, np.ndarray | torch.Tensor) or image.ndim not in (2, 3):
+            return None
+        bands = 1 if image.ndim == 2 else min(image.shape[0], image.shape[-1])
+        scale = _SCALES.get(str(image.dtype).removeprefix("torch."))
+        if scale is None or not ((bands == 1 and scale == 1) or 4 < bands <= MOST_BANDS):
+            return None
+        self.bands = bands
+        painted = image.copy() if isinstance(image, np.ndarray) else image.clone()
+        painted[...] = shade * scale
         return painted
 
     def _watch_pillow(self, opened: Any) -> None:
@@ -182,6 +209,8 @@ class Painter:
             image.im, image.readonly = drawn.im, 0
             return image.load()
         ink = None if self.colour is None else _ink(image.mode, self.colour)
+        if self.grey and self.colour is not None and image.mode == "L":
+            ink, self.bands = (_shade(self.colour),), 1
         if ink is None:
             return pixels
         image.im, image.readonly = sys.modules["PIL.Image"].new(image.mode, image.size, ink).im, 0
@@ -198,8 +227,14 @@ def _ink(mode: str, colour: RGB) -> tuple[int, ...] | None:
     return colour if mode == "RGB" else None
 
 
+def _shade(colour: RGB) -> int:
+    """How bright a colour is, from 0 to 255."""
+    red, green, blue = colour
+    return round(0.299 * red + 0.587 * green + 0.114 * blue)
+
+
 def _paint_array(image: np.ndarray, colour: RGB, deep: tuple[int, ...]) -> np.ndarray | None:
-    scale = {np.dtype(np.uint8): 1, np.dtype(np.uint16): 257}.get(image.dtype)
+    scale = _SCALES.get(str(image.dtype))
     if scale is None or image.ndim != 3 or image.shape[-1] not in deep:
         return None
     painted = image.copy()
@@ -208,7 +243,7 @@ def _paint_array(image: np.ndarray, colour: RGB, deep: tuple[int, ...]) -> np.nd
 
 
 def _paint_tensor(image: torch.Tensor, colour: RGB, deep: tuple[int, ...]) -> torch.Tensor | None:
-    scale = {torch.uint8: 1, torch.uint16: 257}.get(image.dtype)
+    scale = _SCALES.get(str(image.dtype).removeprefix("torch."))
     if scale is None or image.ndim != 3 or image.shape[0] not in deep:
         return None
     painted = image.clone()
@@ -246,7 +281,7 @@ def _standing_in(original: Any, function: Callable[..., Any]) -> Callable[..., A
     return stand_in  # type: ignore[no-any-return]
 
 
-def _rebind(known: dict[int, tuple[Any, Any]]) -> None:
+def rebind(known: dict[int, tuple[Any, Any]]) -> None:
     """Put the stand-in of each function into every module that has a name for the function."""
     for module in list(sys.modules.values()):
         names = module.__dict__ if isinstance(module, types.ModuleType) else {}

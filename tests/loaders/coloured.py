@@ -14,10 +14,12 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset
 from torchvision import transforms
+from torchvision.io import ImageReadMode, read_image
 from torchvision.transforms import v2
 
+from sample_datasets import _files as files
 from sample_datasets._parts import PHOTOGRAPHS
-from sample_datasets.dg505_swapped_channels import MEAN, NORMALIZED, STD, loader, read_pil, read_rgb
+from sample_datasets.dg505_swapped_channels import MEAN, NORMALIZED, STD, loader, read_bgr, read_pil, read_rgb
 
 
 def v1() -> DataLoader[Any]:
@@ -125,3 +127,116 @@ def read_palette(path: Path) -> Image.Image:
 
 def palettes() -> DataLoader[Any]:
     return loader(read_palette, transforms.PILToTensor())
+
+
+def read_file() -> DataLoader[Any]:
+    augment = v2.Compose(
+        [
+            v2.RandomResizedCrop(40, scale=(0.5, 1.0), antialias=True),
+            v2.RandomRotation(30, fill=114),
+            v2.RandomVerticalFlip(),
+            v2.ColorJitter(0.1, 0.1, 0.1, 0.02),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(MEAN, STD),
+        ]
+    )
+    return loader(lambda path: read_image(str(path), ImageReadMode.RGB), augment)
+
+
+def v1_filled() -> DataLoader[Any]:
+    augment = [transforms.Resize((48, 48)), transforms.RandomRotation(45, fill=(124, 116, 104))]
+    return loader(read_pil, transforms.Compose([*augment, transforms.RandomAffine(0, (0.1, 0.1)), NORMALIZED]))
+
+
+def opencv() -> DataLoader[Any]:
+    def augment(image: np.ndarray) -> Tensor:
+        angle, bright = np.random.uniform(-20, 20), np.random.uniform(0.9, 1.1)
+        turn = cv2.getRotationMatrix2D((24, 24), angle, 1)
+        turned = cv2.warpAffine(image, turn, (48, 48), borderMode=cv2.BORDER_REFLECT)[4:44, 4:44]
+        jittered = np.clip(turned.astype(np.float32) * bright, 0, 255)
+        pixels = (jittered[..., ::-1] / 255 - np.array(MEAN)) / np.array(STD)
+        return torch.from_numpy(pixels.transpose(2, 0, 1).astype(np.float32))
+
+    return loader(read_bgr, augment)
+
+
+def batched() -> DataLoader[Any]:
+    import kornia.augmentation as K
+
+    augment = K.AugmentationSequential(
+        K.RandomHorizontalFlip(), K.RandomRotation(15.0), K.ColorJiggle(0.1, 0.1, 0.1), K.Normalize(MEAN, STD)
+    )
+
+    def collate(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+        return augment(torch.stack([image for image, _ in samples])), torch.tensor([label for _, label in samples])
+
+    return loader(read_pil, transforms.ToTensor(), collate_fn=collate)
+
+
+def with_alpha() -> DataLoader[Any]:
+    normalize = transforms.Normalize((*MEAN, 0.5), (*STD, 0.5))
+    return loader(lambda path: read_pil(path).convert("RGBA"), transforms.Compose([transforms.ToTensor(), normalize]))
+
+
+def rows_and_columns() -> DataLoader[Any]:
+    return loader(read_rgb, lambda image: torch.from_numpy((image[8:40] / 255 - MEAN) / STD).float())
+
+
+def mixed() -> DataLoader[Any]:
+    def mix(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+        images = torch.stack([image for image, _ in samples])
+        share = np.random.beta(0.4, 0.4)
+        return share * images + (1 - share) * images.flip(0), torch.tensor([label for _, label in samples])
+
+    return loader(read_pil, NORMALIZED, collate_fn=mix)
+
+
+class Mosaic(Dataset):
+    """Four photographs in one, of which three are drawn at random, on a grey ground."""
+
+    def __len__(self) -> int:
+        return len(PHOTOGRAPHS)
+
+    def __getitem__(self, index: int) -> Tensor:
+        canvas = np.full((96, 96, 3), 114, np.uint8)
+        for number, chosen in enumerate([index, *np.random.randint(0, len(self), 3)]):
+            row, column = divmod(number, 2)
+            height, width = np.random.randint(30, 48, 2)
+            image = cv2.resize(read_rgb(PHOTOGRAPHS[chosen]), (int(width), int(height)))
+            canvas[48 * row : 48 * row + height, 48 * column : 48 * column + width] = image
+        tensor: Tensor = NORMALIZED(canvas)
+        return tensor
+
+
+def mosaic() -> DataLoader[Any]:
+    return DataLoader(Mosaic(), batch_size=4)
+
+
+def grey() -> DataLoader[Any]:
+    """Grey files, cropped, flipped and normalized as MNIST is."""
+    augment = [transforms.RandomCrop(32), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
+    normalize = transforms.Normalize((0.1307,), (0.3081,))
+    paths = [files.written(f"grey/{number}.png", files.photograph(number).convert("L")) for number in range(12)]
+    return files.loader(paths, lambda path: transforms.Compose([*augment, normalize])(Image.open(path)))
+
+
+class Bands(Dataset):
+    """Satellite images of six bands and 16 bits, held in memory."""
+
+    def __init__(self, transform: Any) -> None:
+        self.images = np.random.default_rng(0).integers(0, 10_000, (12, 32, 32, 6)).astype(np.uint16)
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> Tensor:
+        image: Tensor = self.transform(self.images[index])
+        return image
+
+
+def bands() -> DataLoader[Any]:
+    def scale(image: np.ndarray) -> Tensor:
+        return (torch.from_numpy(image.astype(np.float32) / 65535).permute(2, 0, 1) - 0.5) / 0.5
+
+    return DataLoader(Bands(scale), batch_size=4)

@@ -1,0 +1,125 @@
+"""Files of 16 bits: what of their values is left in a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from dataguard.lab.exchanges import Exchange, Picture, View
+from dataguard.lab.sightings import Known, Place, Sightings
+from dataguard.lab.twins import decoded, like
+from dataguard.model import NotApplicable, Undecided
+
+MOST = 3
+"""How many files are looked at to find one whose values need more than 8 bits."""
+BYTE, HALF = 255, 32767
+"""The largest value of 8 bits, and of 16 bits with a sign."""
+SHARE = 0.01
+"""The share of pixels above a limit from which on it matters."""
+DISTINCT = 512
+"""A file of fewer values is no picture: they may be numbers of objects, of which some bits mean something."""
+LEVELS = (1_000, 20_000, 30_000, 40_000, 60_000)
+"""The values of even images that are handed over to see which way they go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The middle value of an image leaf for even images of growing values."""
+
+    path: str
+    dtype: str
+    values: tuple[float, ...]
+
+    @property
+    def wraps(self) -> bool:
+        """Whether values of the upper half fall below those of the lower one."""
+        low, more, most, upper, highest = self.values
+        return low < more < most and upper < low and upper < highest < low
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether all values come out next to zero, as those do that are divided by the range of 32 bits."""
+        growing = all(one < two for one, two in pairwise(self.values))
+        return growing and "float" in self.dtype and max(map(abs, self.values)) < 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """What became of the values of one file of 16 bits.
+
+    `above` and `upper` are the shares of its pixels above 255 and 32767, `largest` its largest value. The sample stays
+    the same when all values above 255 are made 255 (`clipped`), when all that does not fit into 8 bits is cut off
+    (`wrapped`), and when the lower 8 bits are cleared (`reduced`). `curves` are those of image leaves.
+    """
+
+    files: int
+    place: Place
+    name: str
+    largest: int
+    above: float
+    upper: float
+    clipped: bool
+    wrapped: bool
+    reduced: bool
+    curves: tuple[Curve, ...]
+
+
+def find_depth(exchange: Exchange, sightings: Sightings) -> Depth:
+    """Read a sample with other values in its file of 16 bits.
+
+    Raises NotApplicable where there is none, or none whose values need so many, Undecided where it cannot be read.
+    """
+    deep = [one for one in sightings.known if one.header.bits == 16]
+    if not deep:
+        sightings.need_all()
+        raise NotApplicable("no file has 16 bits")
+    for known in deep[:: -(-len(deep) // MOST)]:
+        content = exchange.view(known.place).content(known.name)
+        pixels = decoded(content)
+        if pixels is None or pixels.dtype != np.uint16:
+            raise Undecided(f"no library that is imported reads all bits of {known.header.format} files")
+        if (pixels > BYTE).mean() >= SHARE:
+            return _depth(exchange, known, content, pixels, len(deep))
+    raise NotApplicable("files have 16 bits, and values that 8 bits hold")
+
+
+def _depth(exchange: Exchange, known: Known, content: bytes, pixels: np.ndarray, files: int) -> Depth:
+    def given(change: Callable[[np.ndarray], np.ndarray]) -> View:
+        return exchange.exchanged(known, content, like(content, change(pixels).astype(np.uint16)))
+
+    whole = given(lambda values: values)
+
+    def stays(change: Callable[[np.ndarray], np.ndarray]) -> bool:
+        return not whole.unlike(given(change))
+
+    clipped = stays(lambda values: np.minimum(values, BYTE)) and not stays(lambda values: np.minimum(values, BYTE - 55))
+    picture = len(np.unique(pixels)) >= DISTINCT
+    wrapped = picture and not clipped and stays(lambda values: values & BYTE)
+    reduced = picture and not (clipped or wrapped) and stays(lambda values: values & ~np.uint16(BYTE))
+    if clipped or wrapped or reduced:
+        if stays(lambda values: 65535 - values):
+            raise NotApplicable("nothing of a sample follows the values of its file")
+    elif not stays(lambda values: values):
+        raise Undecided("a sample varies from read to read with the same random numbers")
+    views = [given(lambda values, level=level: np.full_like(values, level)) for level in LEVELS]  # type: ignore[misc]
+    shown = [view.pictures for view in views]
+    paths = sorted(set.intersection(*map(set, shown)) & whole.unlike(views[0]))
+    return Depth(
+        files=files,
+        place=known.place,
+        name=known.name,
+        largest=int(pixels.max()),
+        above=float((pixels > BYTE).mean()),
+        upper=float((pixels > HALF).mean()),
+        clipped=clipped,
+        wrapped=wrapped,
+        reduced=reduced,
+        curves=tuple(_curve(path, whole.root, [one[path] for one in shown]) for path in paths),
+    )
+
+
+def _curve(path: str, root: str, pictures: Sequence[Picture]) -> Curve:
+    return Curve(f"{root}{path}", pictures[0].dtype, tuple(one.middle for one in pictures))

@@ -1,0 +1,104 @@
+"""Images that are to be turned before they are shown, as EXIF data say: whether a loader does so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from dataguard.lab.exchanges import Exchange
+from dataguard.lab.headers import with_orientation
+from dataguard.lab.sightings import Known, Place, Sightings
+from dataguard.model import NotApplicable, Undecided
+
+MOST = 2
+"""How many files are tried, each of another orientation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A sample whose file was given another orientation.
+
+    `ignored` are its image leaves that stay as they are; `followed` tells that any leaf changed. `apart` tells that the
+    sample makes something else than another one of the same file: it may know the orientation from elsewhere.
+    `beside` tells that another of its files has the size of the image as stored, and is meant for it.
+    """
+
+    place: Place
+    name: str
+    orientation: int
+    ignored: tuple[str, ...]
+    followed: bool
+    apart: bool
+    beside: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How many files were looked at, how many of them are to be turned, by orientation, and what became of some.
+
+    Where none is, `tried` holds one that was given an orientation.
+    """
+
+    files: int
+    rotated: tuple[tuple[int, int], ...]
+    tried: tuple[Turn, ...]
+
+
+def try_turns(exchange: Exchange, sightings: Sightings) -> Turns:
+    """Read samples with another orientation written into their files.
+
+    Raises NotApplicable where no file could be turned, Undecided where a sample tells nothing.
+    """
+    known = sightings.known
+    rotated = [one for one in known if one.header.rotated]
+    if not rotated:
+        sightings.need_all()
+    counts = Counter(one.header.orientation for one in rotated)
+    chosen = {one.header.orientation: one for one in sorted(rotated, key=_tells)}
+    candidates = (
+        sorted(chosen.values(), key=_tells, reverse=True)[:MOST]
+        or [one for one in known if one.header.format == "JPEG"][:1]
+    )
+    if not candidates:
+        raise NotApplicable("no file carries an orientation, as those of cameras do")
+    return Turns(len(known), tuple(counts.items()), tuple(_try(exchange, sightings, one) for one in candidates))
+
+
+def _tells(known: Known) -> bool:
+    """Whether the size of an image tells in which position it is; the last one of its orientation is taken."""
+    return known.header.orientation >= 5 and known.header.width != known.header.height
+
+
+def _try(exchange: Exchange, sightings: Sightings, known: Known) -> Turn:
+    seen = exchange.view(known.place)
+    content = seen.content(known.name)
+    turned = exchange.exchanged(known, content, _with(content, 1 if known.header.rotated else 6))
+    if seen.unlike(turned) and seen.unlike(exchange.view(known.place)):
+        raise Undecided("a sample varies from read to read with the same random numbers")
+    beside = any(header.size == known.header.size and not header.rotated for header in sightings.beside(known))
+    turn = Turn(known.place, known.name, known.header.orientation, (), bool(seen.unlike(turned)), False, beside)
+    if turn.followed:
+        return turn
+    other = _another(sightings, known)
+    there = exchange.view(other.place)
+    given = _with(there.content(other.name), 1)
+    if other.header.rotated:
+        there = exchange.exchanged(other, there.content(other.name), given)
+    swapped = exchange.exchanged(known, content, given)
+    follows = seen.unlike(swapped) & set(seen.pictures)
+    if not follows:
+        raise NotApplicable("no image leaf of a sample follows its file")
+    apart = not exchange.is_stream and bool(follows & swapped.unlike(there))
+    return replace(turn, ignored=tuple(f"{seen.root}{path}" for path in sorted(follows)), apart=apart)
+
+
+def _with(content: bytes, orientation: int) -> bytes:
+    return with_orientation(content, orientation) or content
+
+
+def _another(sightings: Sightings, known: Known) -> Known:
+    """A file of another sample that plays the same part, one that is not to be turned if there is one."""
+    others = [one for one in sightings.known if one.part == known.part and one.place != known.place]
+    if not others:
+        raise Undecided("there is only one file to try")
+    return min(others, key=lambda one: one.header.rotated)
