@@ -104,7 +104,8 @@ def _is_no_map(_: Given) -> bool:
 def _looks(sitting: Sitting) -> list[View]:
     """Samples as they are, with the images that come along at the first place where some do."""
     for _ in sitting.places():
-        looks = [sitting.look(number, 0) for number in range(LOOKS)]
+        first = sitting.look(0, 0)
+        looks = [first, *(sitting.look(number, 0) for number in range(1, LOOKS if first.given else 1))]
         if all(look.given and look.leaves for look in looks):
             return looks
     return []
@@ -155,8 +156,9 @@ def _places(sitting: Sitting, chosen: Sequence[int], said: Mapping[str, bool]) -
 
 def _place(sitting: Sitting, number: int, draw: int, said: Mapping[str, bool], *, raw: bool) -> Place | None:
     """One draw with all charts; None where nothing was drawn over, or boxes follow what is drawn."""
-    views = [sitting.look(number, draw, chart) for chart in range(CHARTS)]
-    if not all(view.given for view in views):
+    shots = [sitting.shot(number, draw, chart) for chart in range(CHARTS)]
+    views = [view for view in shots if view is not None]
+    if len(views) < CHARTS:
         return None
     found = [{path: table for path, _, table in tables_of(view.value) if path in said} for view in views]
     tables = {
@@ -169,8 +171,8 @@ def _place(sitting: Sitting, number: int, draw: int, said: Mapping[str, bool], *
         shapes = {view.leaves[path].shape if path in view.leaves else None for view in views}
         if len(shapes) > 1:
             continue
-        shots = [flattened(sampled(view.leaves[path])) for view in views]
-        fields = [located(shots, negative=negative) for negative in (False, True)]
+        planes = [flattened(sampled(view.leaves[path])) for view in views]
+        fields = [located(planes, negative=negative) for negative in (False, True)]
         told = [pose for field in fields if field is not None and (pose := pose_of(field)) and _is_upright(pose)]
         if told:
             poses[path] = told[0], (leaf.shape[-2], leaf.shape[-1])

@@ -35,7 +35,8 @@ from dataguard.variants import Loader
 if TYPE_CHECKING:
     from dataguard.lab import Lab
 
-READS = 16
+READS, FEWEST = 16, 4
+"""Samples that are read at most, as long as some step has not acted yet, and at least."""
 ODDS = 1e-9
 """The odds at which a random step that never acted is no matter of chance any more."""
 _SECONDS = 0.5
@@ -115,7 +116,11 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
     """Watch every step while samples are read, in this process, which is thrown away."""
     loader = build()
     watch = Watch({"dataset": loader.dataset, "collate_fn": loader.collate_fn})
-    samples = list(_samples(loader, folder, indices))
+    samples = []
+    for sample in _samples(loader, folder, indices):
+        samples.append(sample)
+        if len(samples) >= FEWEST and all(log.acts for log in watch.logs):
+            break
     with contextlib.suppress(Exception), pinned(PIN):  # it may want other batches; an epoch tells what it raises
         loader.collate_fn(samples[:4])
     inner = [log for log in watch.logs if not log.is_outer]

@@ -12,9 +12,9 @@ from dataguard.lab.fiducials import Pose
 from dataguard.lab.records import Index
 from dataguard.lab.tables import Form, Table, fits, forms_of
 
-_CLOSE = 0.05
-"""How far the corners of two boxes may lie apart, as a share of the image, to be one."""
-_OVERLAP = 0.5
+_CLOSE = 0.03
+"""How far the corners of two boxes may lie apart, as a share of the image and besides rounding, to be one."""
+_OVERLAP, _SHOWN = 0.75, 0.5
 """The share in which two boxes overlap at least, to be one; and the share of a box that a draw shows, to count."""
 _MOVED = 0.1
 """How far an image moves at least from one draw to another, for its boxes to tell something."""
@@ -85,14 +85,15 @@ def _matches(mine: Source, theirs: Source, form: Form) -> tuple[int, int]:
         held = mine[3].any(axis=1) & (mine[3][:, :2] >= theirs[2][:2] + _CLOSE).all(axis=1)
         held &= (mine[3][:, :2] <= theirs[2][2:] - _CLOSE).all(axis=1)
     else:
-        held = _area(boxes) >= _OVERLAP * _area(mine[3])
+        held = _area(boxes) >= _SHOWN * _area(mine[3])
+    close = _CLOSE + 1.5 / min(*mine[1], *theirs[1])
     count = found = 0
     for box in boxes[held]:
         count += 1
-        close = (np.abs(others - box) <= _CLOSE).all(axis=1)
+        same = (np.abs(others - box) <= close).all(axis=1)
         inner = _area(_clipped(others, box))
         overlap = inner / np.maximum(_area(others) + _area(box[None]) - inner, 1e-12)
-        found += bool((close | (overlap >= _OVERLAP)).any())
+        found += bool((same | (overlap >= _OVERLAP)).any())
     return count, found
 
 
