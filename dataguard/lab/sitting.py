@@ -28,7 +28,7 @@ from dataguard.lab.stores import copy_kept, kept_for
 from dataguard.variants import Loader
 
 _FILES = (*DECODERS, Decoder("numpy", "load"))
-_QUICK = 0.05
+_QUICK = 0.1
 """Seconds in which a loader is built, for it to be built again and again."""
 
 
@@ -157,12 +157,13 @@ class Sitting:
 
     def pass_on(self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call one of the dataset's own callables, with its pictures drawn over where this is the place."""
-        if self._inside:  # what another one calls in turn gets pictures that are drawn over already
+        has_pictures = any(is_picture(leaf) for _, leaf in walk((args, kwargs)))
+        if self._inside or not has_pictures:  # what another one calls in turn gets pictures that are drawn over already
             return original(*args, **kwargs)
         draws = self._place == "transforms"
         if draws:
             args, kwargs = exchange((args, kwargs), partial(self._draw_input, name))
-        if self.bypass and any(is_picture(leaf) for _, leaf in walk((args, kwargs))):
+        if self.bypass:
             return kwargs or (args if len(args) > 1 else args[0])
         self._inside = True
         try:
