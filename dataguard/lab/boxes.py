@@ -17,17 +17,19 @@ import numpy as np
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.easel import Given, rule_of
-from dataguard.lab.fiducials import CHARTS, Pose, flattened, located, pose_of, sampled
+from dataguard.lab.fiducials import CHARTS, Pose, apart, flattened, located, pose_of, sampled
 from dataguard.lab.records import Index
 from dataguard.lab.sitting import Sitting, View
 from dataguard.lab.study import DRAWS, FEWEST, LOOKS, SECONDS
 from dataguard.lab.tables import Form, Table, fits, forms_of, is_said, tables_of
-from dataguard.lab.whereabouts import Place, compared
+from dataguard.lab.whereabouts import MOVED, Place, compared
 from dataguard.model import NotApplicable, Undecided
 from dataguard.variants import Loader
 
 SAMPLES = 2
 """Samples that are drawn again and again: those with most boxes."""
+FEWEST_COMPARED = 6
+"""How many times a box must have been expected somewhere, to tell whether boxes follow."""
 FEW_ROWS = 6
 """Boxes that a table without a telling name must hold in all, to be taken for one of boxes."""
 
@@ -88,6 +90,8 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     reads = CHARTS * len(places)
     if not places:
         raise Undecided("nothing could be drawn over the images of a sample again and again: they are kept")
+    if any(place.has_views for place in places):
+        raise NotApplicable("a sample holds several views of its image, which move apart: boxes cannot follow them all")
     followers = [_follower(path, places, looks, told=told) for path, told in said.items()]
     found = tuple(one for one in followers if one)
     if not found:
@@ -166,17 +170,19 @@ def _place(sitting: Sitting, number: int, draw: int, said: Mapping[str, bool], *
         for path, table in found[0].items()
         if all(path in other and np.array_equal(other[path], table) for other in found)
     }
-    poses = {}
+    poses, fields = {}, []
     for path, leaf in views[0].leaves.items():
         shapes = {view.leaves[path].shape if path in view.leaves else None for view in views}
         if len(shapes) > 1:
             continue
         planes = [flattened(sampled(view.leaves[path])) for view in views]
-        fields = [located(planes, negative=negative) for negative in (False, True)]
-        told = [pose for field in fields if field is not None and (pose := pose_of(field)) and _is_upright(pose)]
-        if told:
-            poses[path] = told[0], (leaf.shape[-2], leaf.shape[-1])
-    return Place(number, draw, views[0].index, raw, poses, tables)
+        told = [field for negative in (False, True) if (field := located(planes, negative=negative)) is not None]
+        fields += told[:1]
+        upright = [pose for field in told if (pose := pose_of(field)) and _is_upright(pose)]
+        if upright:
+            poses[path] = upright[0], (leaf.shape[-2], leaf.shape[-1])
+    has_views = any((apart(fields[0], field) or 0) > MOVED for field in fields[1:])
+    return Place(number, draw, views[0].index, raw, poses, tables, has_views)
 
 
 def _is_upright(pose: Pose) -> bool:
@@ -217,7 +223,7 @@ def _followed(path: str, picture: str, form: Form, places: Sequence[Place], *, p
         if counts:
             pairs.append((*counts, one, other))
     comparable = sum(count for count, *_ in pairs)
-    if not comparable:
+    if comparable < FEWEST_COMPARED:
         return None
     worst = min(pairs, key=lambda pair: pair[1] / pair[0])
     words = [_words(place, picture) for place in worst[2:]]

@@ -39,8 +39,10 @@ READS, FEWEST = 16, 4
 """Samples that are read at most, as long as some step has not acted yet, and at least."""
 ODDS = 1e-9
 """The odds at which a random step that never acted is no matter of chance any more."""
-_SECONDS = 0.5
+_SECONDS = 1.0
 """Seconds for the trials of one step; what is not settled by then stays undecided."""
+_SOME = 2
+"""Pictures out of all of those that are tried, that may be of a kind on which a step acts."""
 _LARGEST = 480
 """Pixels of the longer side of a picture for trials."""
 _CHANCES = ("p", "prob", "probability")
@@ -152,7 +154,7 @@ def _step_of(log: Log, watch: Watch) -> Step:
     if chance == 0 or asleep or _MEANT.search(log.name):
         return replace(known, chance=chance, meant=True)
     trial = Trial(unwatched(log, watch), example, pictures)
-    tries = 1 if chance is None or chance >= 1 else math.ceil(math.log(ODDS) / math.log1p(-chance))
+    tries = 1 if chance is None or chance >= 1 else math.ceil(math.log(ODDS) / math.log1p(-chance) / _SOME)
     trials, able = trial.as_given(tries)
     acts_on = () if able else trial.otherwise(tries)
     settled = able or not trial.late

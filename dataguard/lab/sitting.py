@@ -58,7 +58,7 @@ class Sitting:
         self.bypass = False
         self._painter = Painter(self.easel.draw, _FILES)
         self._painter.install()
-        self._start = lambda: (loader := build(), Reader(loader, folder, draws))
+        self._start = partial(_started, build, folder, draws)
         self._indices = indices
         self._place = "decoders"
         self._inside = self._renews = False
@@ -193,6 +193,11 @@ class Stand:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
+
+
+def _started(build: Callable[..., Loader], folder: Path, draws: int) -> tuple[Loader, Reader]:
+    loader = build()
+    return loader, Reader(loader, folder, draws)
 
 
 def _as_it_is(image: Any, _: str, __: bool) -> Any:

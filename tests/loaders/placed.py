@@ -64,14 +64,15 @@ def kept() -> Made:
     return Made(make)
 
 
-def lists() -> Made:
+class Lists(Made):
     """Annotations as COCO has them, and an image that a transform makes twice as large."""
-    made = Made(lambda index: (made.transform(image(index)), annotations(index)))  # type: ignore[attr-defined]
-    made.transform = transforms.Compose([transforms.Resize((96, 128)), transforms.ToTensor()])  # type: ignore[attr-defined]
-    return made
+
+    def __init__(self) -> None:
+        super().__init__(lambda index: (self.transform(image(index)), boxes_of(index)))
+        self.transform = transforms.Compose([transforms.Resize((96, 128)), transforms.ToTensor()])
 
 
-def annotations(index: int) -> list[dict[str, Any]]:
+def boxes_of(index: int) -> list[dict[str, Any]]:
     return [{"bbox": [3 + index % 4, 4, 10, 12], "category_id": 1}, {"bbox": [20, 10, 12, 14], "category_id": 2}]
 
 
@@ -122,7 +123,7 @@ def together(samples: list[Any]) -> Any:
 LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
     "stream": lambda: DataLoader(Stream(), batch_size=4),
     "kept": lambda: DataLoader(kept(), batch_size=4),
-    "lists": lambda: DataLoader(lists(), batch_size=4, collate_fn=together),
+    "lists": lambda: DataLoader(Lists(), batch_size=4, collate_fn=together),
     "emptied": lambda: DataLoader(emptied(), batch_size=4),
     "drawn": lambda: DataLoader(drawn(), batch_size=4),
     "labelled": lambda: DataLoader(labelled(), batch_size=4),
