@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch.utils.data import IterableDataset
 
 from dataguard.lab.containers import container_of, exchange, forms, is_picture, like, planes_of, size_of
 from dataguard.lab.leaves import walk
@@ -133,12 +132,14 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
 
 def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Iterator[Any]:
     reader = Reader(loader, folder, READS)
-    if isinstance(loader.dataset, IterableDataset) or not indices:
-        with gate("sample"), pinned(PIN):
-            yield from islice(iter(loader.dataset), READS)
-        return
+    stream = None if indices else iter(loader.dataset)
     for draw in range(READS):
-        yield reader.read(indices[draw % len(indices)], draw)
+        if stream is None:
+            yield reader.read(indices[draw % len(indices)], draw)
+            continue
+        with gate("sample"), pinned(PIN + draw):
+            found = list(islice(stream, 1))
+        yield from found
 
 
 def _step_of(log: Log, watch: Watch) -> Step:

@@ -192,6 +192,8 @@ class Stand:
         return self._sitting.pass_on(self._original, self._name, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_original":  # not set yet: this object is just being copied
+            raise AttributeError(name)
         return getattr(self._original, name)
 
 
