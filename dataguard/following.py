@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 CLEAR = 3
 """How many times the tolerance one draw alone must show; two draws need no more than once."""
 
+COMPUTED = 0.5
+"""The share of a map between its two values, along one edge, from which on it shows no places."""
 FOLLOWED = 0.7
 """The share of boxes that must lie where the image tells; some cover so much of it that they do so anyway."""
 
@@ -30,6 +32,8 @@ def maps_apart(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
         kept = [target.path for target in maps.targets if target.kept]
         if kept:
             raise NotApplicable(f"{maps.root}{kept[0]} is kept as it was read, in its own size")
+        if all(target.inks is None or target.inks.spread > COMPUTED for target in maps.targets):
+            raise NotApplicable("nothing shows the mask itself, only what is computed of it")
         raise Undecided("no draw shows enough of the image and its mask side by side")
     found = [_apart(lab, maps, target, shift) for target in compared for shift in [_worst(target)] if shift]
     return found, maps.exercised

@@ -382,7 +382,7 @@ class Anchors(Dataset):
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         image = F.to_tensor(Image.open(scenes()[index][0]))
         image = image.flip(-1) if random.random() < 0.5 else image
-        return image, torch.from_numpy(np.random.default_rng(range(len(self))[index]).normal(size=(8, 4)))
+        return image, torch.from_numpy(np.random.default_rng(range(len(self))[index]).normal(size=(8, 4))).float()
 
 
 def good_offsets() -> DataLoader[Any]:

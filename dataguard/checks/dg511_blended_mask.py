@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dataguard.lab.study import Target
 
 LEAST, MOST = 0.004, 0.5
-"""Shares of a mask that stand between two labels: fewer are nothing, and more are no edges but a distance or a heat."""
+"""Shares of a mask between two labels: fewer are nothing; more, along one edge, are no edge but distances or heat."""
 SCALES = (255.0, 65535.0)
 SMALL = 0.1
 """The least label, as a share of the scale, up to which it is a number and no brightness."""
@@ -56,7 +56,7 @@ def _why(maps: Charted, target: Target) -> str | None:
     if maps.spoilt and inks.seen > len(maps.labels):
         spread = f"its file is lossy and spreads {len(maps.labels)} labels over {maps.spoilt} values"
         return f"holds {inks.seen} different values: {spread}"
-    if inks.between and LEAST <= inks.share <= MOST:
+    if inks.between and inks.share >= LEAST and inks.spread <= MOST:
         low, high = inks.came
         some = f"{inks.between[len(inks.between) // 2]:.4g}"
         return f"is blended: {inks.share:.1%} of its pixels lie between {low:.4g} and {high:.4g}, as {some} does"

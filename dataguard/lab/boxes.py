@@ -17,17 +17,19 @@ import numpy as np
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.easel import Given, rule_of
-from dataguard.lab.fiducials import CHARTS, Pose, flattened, located, pose_of, sampled
+from dataguard.lab.fiducials import CHARTS, Pose, apart, flattened, located, pose_of, sampled
 from dataguard.lab.records import Index
 from dataguard.lab.sitting import Sitting, View
 from dataguard.lab.study import DRAWS, FEWEST, LOOKS, SECONDS
 from dataguard.lab.tables import Form, Table, fits, forms_of, is_said, tables_of
-from dataguard.lab.whereabouts import Place, compared
+from dataguard.lab.whereabouts import MOVED, Place, compared
 from dataguard.model import NotApplicable, Undecided
 from dataguard.variants import Loader
 
 SAMPLES = 2
 """Samples that are drawn again and again: those with most boxes."""
+FEWEST_COMPARED = 6
+"""How many times a box must have been expected somewhere, to tell whether boxes follow."""
 FEW_ROWS = 6
 """Boxes that a table without a telling name must hold in all, to be taken for one of boxes."""
 
@@ -88,6 +90,8 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     reads = CHARTS * len(places)
     if not places:
         raise Undecided("nothing could be drawn over the images of a sample again and again: they are kept")
+    if any(place.has_views for place in places):
+        raise NotApplicable("a sample holds several views of its image, which move apart: boxes cannot follow them all")
     followers = [_follower(path, places, looks, told=told) for path, told in said.items()]
     found = tuple(one for one in followers if one)
     if not found:
@@ -104,7 +108,8 @@ def _is_no_map(_: Given) -> bool:
 def _looks(sitting: Sitting) -> list[View]:
     """Samples as they are, with the images that come along at the first place where some do."""
     for _ in sitting.places():
-        looks = [sitting.look(number, 0) for number in range(LOOKS)]
+        first = sitting.look(0, 0)
+        looks = [first, *(sitting.look(number, 0) for number in range(1, LOOKS if first.given else 1))]
         if all(look.given and look.leaves for look in looks):
             return looks
     return []
@@ -155,8 +160,9 @@ def _places(sitting: Sitting, chosen: Sequence[int], said: Mapping[str, bool]) -
 
 def _place(sitting: Sitting, number: int, draw: int, said: Mapping[str, bool], *, raw: bool) -> Place | None:
     """One draw with all charts; None where nothing was drawn over, or boxes follow what is drawn."""
-    views = [sitting.look(number, draw, chart) for chart in range(CHARTS)]
-    if not all(view.given for view in views):
+    shots = [sitting.shot(number, draw, chart) for chart in range(CHARTS)]
+    views = [view for view in shots if view is not None]
+    if len(views) < CHARTS:
         return None
     found = [{path: table for path, _, table in tables_of(view.value) if path in said} for view in views]
     tables = {
@@ -164,17 +170,19 @@ def _place(sitting: Sitting, number: int, draw: int, said: Mapping[str, bool], *
         for path, table in found[0].items()
         if all(path in other and np.array_equal(other[path], table) for other in found)
     }
-    poses = {}
+    poses, fields = {}, []
     for path, leaf in views[0].leaves.items():
         shapes = {view.leaves[path].shape if path in view.leaves else None for view in views}
         if len(shapes) > 1:
             continue
-        shots = [flattened(sampled(view.leaves[path])) for view in views]
-        fields = [located(shots, negative=negative) for negative in (False, True)]
-        told = [pose for field in fields if field is not None and (pose := pose_of(field)) and _is_upright(pose)]
-        if told:
-            poses[path] = told[0], (leaf.shape[-2], leaf.shape[-1])
-    return Place(number, draw, views[0].index, raw, poses, tables)
+        planes = [flattened(sampled(view.leaves[path])) for view in views]
+        told = [field for negative in (False, True) if (field := located(planes, negative=negative)) is not None]
+        fields += told[:1]
+        upright = [pose for field in told if (pose := pose_of(field)) and _is_upright(pose)]
+        if upright:
+            poses[path] = upright[0], (leaf.shape[-2], leaf.shape[-1])
+    has_views = any((apart(fields[0], field) or 0) > MOVED for field in fields[1:])
+    return Place(number, draw, views[0].index, raw, poses, tables, has_views)
 
 
 def _is_upright(pose: Pose) -> bool:
@@ -215,7 +223,7 @@ def _followed(path: str, picture: str, form: Form, places: Sequence[Place], *, p
         if counts:
             pairs.append((*counts, one, other))
     comparable = sum(count for count, *_ in pairs)
-    if not comparable:
+    if comparable < FEWEST_COMPARED:
         return None
     worst = min(pairs, key=lambda pair: pair[1] / pair[0])
     words = [_words(place, picture) for place in worst[2:]]

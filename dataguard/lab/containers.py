@@ -28,9 +28,12 @@ def is_picture(value: Any) -> bool:
     """Whether this is an image, a mask or a stack of them: two sides of some length, channels first or last."""
     if is_pillow(value):
         return bool(min(value.size) >= SMALLEST)
-    if not isinstance(value, torch.Tensor | np.ndarray) or value.ndim < 2 or _is_boxes(value):
-        return False
-    if isinstance(value, np.ndarray) and value.dtype.kind not in "biuf":
+    if isinstance(value, torch.Tensor):
+        plain = value.layout is torch.strided and value.device.type != "meta"
+        plain = plain and not (value.is_nested or value.is_quantized or value.is_complex() or _is_boxes(value))
+    else:
+        plain = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+    if not plain or value.ndim < 2 or 0 in value.shape:
         return False
     return planes_last(value.shape) or min(value.shape[-2:]) >= SMALLEST
 

@@ -108,8 +108,8 @@ class Painter:
             self._watch_pillow(sys.modules["PIL.ImageFile"].ImageFile)
             self._pillow = True
 
-    def take_arrays(self) -> None:
-        """Paint arrays on their way into `Image.fromarray`, too."""
+    def take_arrays(self, brush: Callable[[Any, str], Any] | None = None) -> None:
+        """Paint arrays on their way into `Image.fromarray`, too, or let them go through a brush."""
         module = sys.modules.get("PIL.Image")
         if module is None:
             return
@@ -117,7 +117,7 @@ class Painter:
 
         @functools.wraps(original)
         def fromarray(obj: Any, *args: Any, **kwargs: Any) -> Any:
-            return original(self._paint(obj, _FROM_ARRAY), *args, **kwargs)
+            return original((brush or self._paint)(obj, _FROM_ARRAY), *args, **kwargs)
 
         rebind({id(original): (original, fromarray)})
 

@@ -160,6 +160,12 @@ class Easel:
 
     def draw(self, image: Any, source: str, lossy: bool = False) -> Any:
         """The image that takes the place of one that came along: the same, or a chart of its size and type."""
+        try:
+            return self._drawn_over(image, source, lossy=lossy)
+        except Exception:  # noqa: BLE001 - an image of a kind that cannot be drawn over stays as it is
+            return image
+
+    def _drawn_over(self, image: Any, source: str, *, lossy: bool) -> Any:
         if not is_picture(image) or array_of(image).size > _MOST_PIXELS:
             return image
         given = given_of(image, source, lossy=lossy)

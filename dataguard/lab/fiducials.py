@@ -25,6 +25,8 @@ GRID = 64
 BLOCKS = 6
 _CONTRAST = 0.3
 """The share of the usual difference between light and dark that a pixel must show to be read."""
+_EDGE = 0.04
+"""How far the edge of a leaf may lie from that of the picture, to count as there."""
 _KNOWN = 0.15
 """The share of points at least that two leaves must both tell."""
 
@@ -143,7 +145,9 @@ class Pose:
         names = ["mirrored left to right"] if a < 0 else []
         names += ["upside down"] if e < 0 else []
         (left, right), (top, bottom) = sorted((c, c + a)), sorted((f, f + e))
-        if max(abs(left), abs(top), abs(1 - right), abs(1 - bottom)) > 0.04:
+        if min(left, top, 1 - right, 1 - bottom) < -_EDGE:
+            names.append("padded")
+        if max(left, top, 1 - right, 1 - bottom) > _EDGE:
             shown = [f"{max(one, 0):.0%} to {min(two, 1):.0%}" for one, two in ((left, right), (top, bottom))]
             names.append(f"cut to {shown[0]} of its width and {shown[1]} of its height")
         return " and ".join(names) or "as it was"

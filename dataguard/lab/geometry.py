@@ -156,7 +156,8 @@ def draw_all(sitting: Sitting, labels: Sequence[Value]) -> Study:
 def _looks_with_maps(sitting: Sitting) -> list[View]:
     """Samples as they are, with the images that come along at the first place where a picture and a map do."""
     for _ in sitting.places():
-        looks = [sitting.look(number, 0) for number in range(LOOKS)]
+        first = sitting.look(0, 0)
+        looks = [first, *(sitting.look(number, 0) for number in range(1, LOOKS if first.given else 1))]
         looks = [look for look in looks if look.given]
         if rule_of([look.given for look in looks]) is not None:
             return looks

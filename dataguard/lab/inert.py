@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch.utils.data import IterableDataset
 
 from dataguard.lab.containers import container_of, exchange, forms, is_picture, like, planes_of, size_of
 from dataguard.lab.leaves import walk
@@ -35,11 +34,14 @@ from dataguard.variants import Loader
 if TYPE_CHECKING:
     from dataguard.lab import Lab
 
-READS = 16
+READS, FEWEST = 16, 4
+"""Samples that are read at most, as long as some step has not acted yet, and at least."""
 ODDS = 1e-9
 """The odds at which a random step that never acted is no matter of chance any more."""
-_SECONDS = 0.5
+_SECONDS = 1.0
 """Seconds for the trials of one step; what is not settled by then stays undecided."""
+_SOME = 2
+"""Pictures out of all of those that are tried, that may be of a kind on which a step acts."""
 _LARGEST = 480
 """Pixels of the longer side of a picture for trials."""
 _CHANCES = ("p", "prob", "probability")
@@ -115,7 +117,11 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
     """Watch every step while samples are read, in this process, which is thrown away."""
     loader = build()
     watch = Watch({"dataset": loader.dataset, "collate_fn": loader.collate_fn})
-    samples = list(_samples(loader, folder, indices))
+    samples = []
+    for sample in _samples(loader, folder, indices):
+        samples.append(sample)
+        if len(samples) >= FEWEST and all(log.acts for log in watch.logs):
+            break
     with contextlib.suppress(Exception), pinned(PIN):  # it may want other batches; an epoch tells what it raises
         loader.collate_fn(samples[:4])
     inner = [log for log in watch.logs if not log.is_outer]
@@ -126,12 +132,14 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
 
 def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Iterator[Any]:
     reader = Reader(loader, folder, READS)
-    if isinstance(loader.dataset, IterableDataset) or not indices:
-        with gate("sample"), pinned(PIN):
-            yield from islice(iter(loader.dataset), READS)
-        return
+    stream = None if indices else iter(loader.dataset)
     for draw in range(READS):
-        yield reader.read(indices[draw % len(indices)], draw)
+        if stream is None:
+            yield reader.read(indices[draw % len(indices)], draw)
+            continue
+        with gate("sample"), pinned(PIN + draw):
+            found = list(islice(stream, 1))
+        yield from found
 
 
 def _step_of(log: Log, watch: Watch) -> Step:
@@ -147,7 +155,7 @@ def _step_of(log: Log, watch: Watch) -> Step:
     if chance == 0 or asleep or _MEANT.search(log.name):
         return replace(known, chance=chance, meant=True)
     trial = Trial(unwatched(log, watch), example, pictures)
-    tries = 1 if chance is None or chance >= 1 else math.ceil(math.log(ODDS) / math.log1p(-chance))
+    tries = 1 if chance is None or chance >= 1 else math.ceil(math.log(ODDS) / math.log1p(-chance) / _SOME)
     trials, able = trial.as_given(tries)
     acts_on = () if able else trial.otherwise(tries)
     settled = able or not trial.late

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +21,15 @@ class Inks:
     """The values of a map leaf that was drawn in two.
 
     `came` are the two that most points show, and `between` some of those that lie strictly between them, at a `share`
-    of the points, in charts of two halves. `seen` is how many values a sample as it is holds at most.
+    of the points; `spread` is that share in charts of two halves, which have one edge each. `seen` is how many values a
+    sample as it is holds at most.
     """
 
     dtype: str
     came: tuple[float, float]
     between: tuple[float, ...]
     share: float
+    spread: float
     seen: int
 
 
@@ -39,30 +41,26 @@ def inks_of(draws: Sequence[Sequence[np.ndarray]], natural: Sequence[np.ndarray]
     found = [inks for views in draws for inks in _inks(np.stack(views))]
     if not found:
         return None
-    came, between, share = max(found, key=lambda one: one[2])
+    came, between, share, spread = max(found, key=lambda one: one[2])
     seen = max((len(np.unique(_rounded(leaf))) for leaf in natural), default=0)
     shown = between[:: -(-len(between) // _SHOWN) or 1]
-    return Inks(str(draws[0][0].dtype), came, tuple(shown), share, seen)
+    return Inks(str(draws[0][0].dtype), came, tuple(shown), share, spread, seen)
 
 
-def _inks(stack: np.ndarray) -> list[tuple[tuple[float, float], list[float], float]]:
-    """The two main values of each plane, those between, and their share; of planes that follow the chart."""
-    found = []
+def _inks(stack: np.ndarray) -> Iterator[tuple[tuple[float, float], list[float], float, float]]:
+    """What became of two values in each plane that follows the charts."""
     stack = stack.astype(np.float64)
     moves = np.ptp(stack, axis=0)
     for plane in range(stack.shape[1]):
         follows = moves[plane] > 10**-_DIGITS * max(float(np.abs(stack[:, plane]).max()), 1e-9)
-        points = _rounded(stack[list(COARSE), plane][:, follows])
-        values, counts = np.unique(points, return_counts=True)
-        if len(values) < 2:
-            continue
+        points = _rounded(stack[:, plane][:, follows])
+        values, counts = np.unique(points[list(COARSE)], return_counts=True)
         leading = np.argsort(-counts)[:2]
-        low, high = sorted(float(values[place]) for place in leading)
-        if counts[leading[1]] < _SHARE * counts.sum():
+        if len(values) < 2 or counts[leading[1]] < _SHARE * counts.sum():
             continue
-        inside = (values > low) & (values < high)
-        found.append(((low, high), values[inside].tolist(), float(counts[inside].sum() / counts.sum())))
-    return found
+        low, high = sorted(float(values[place]) for place in leading)
+        inside = (points > low) & (points < high)
+        yield (low, high), np.unique(points[inside]).tolist(), float(inside.mean()), float(inside[list(COARSE)].mean())
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data.dataloader import default_collate
 
+from dataguard.incident import is_library
 from dataguard.lab.containers import exchange, is_picture, planes_of
 from dataguard.lab.decoders import DECODERS, Decoder, Painter, chain
 from dataguard.lab.easel import Easel, Given
@@ -23,6 +28,8 @@ from dataguard.lab.stores import copy_kept, kept_for
 from dataguard.variants import Loader
 
 _FILES = (*DECODERS, Decoder("numpy", "load"))
+_QUICK = 0.1
+"""Seconds in which a loader is built, for it to be built again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,35 +55,69 @@ class Sitting:
         self, build: Callable[..., Loader], folder: Path, indices: Sequence[Index], draws: int, *, batched: bool
     ) -> None:
         self.easel = Easel()
+        self.bypass = False
         self._painter = Painter(self.easel.draw, _FILES)
         self._painter.install()
-        self._loader = build()
-        self._reader = Reader(self._loader, folder, draws)
+        self._start = partial(_started, build, folder, draws)
         self._indices = indices
-        self.bypass = False
-        self._draws_inputs = self._inside = False
+        self._place = "decoders"
+        self._inside = self._renews = False
         self._made: list[Any] = []
-        self._keeps = False
+        started = time.monotonic()
+        self._begin()
+        self._is_quick = time.monotonic() - started < _QUICK
         self.collated = batched and self._loader.collate_fn is not default_collate
 
+    def _begin(self) -> None:
+        """Build the loader, and stand before its dataset's own callables."""
+        self._loader, self._reader = self._start()
+        for part in chain(self._loader.dataset):
+            for name, held in list(vars(part).items()):
+                if callable(held) and not isinstance(held, type):
+                    vars(part)[name] = Stand(held, self, name)
+        if self._place == "memory":
+            copy_kept(self._loader.dataset)
+
     def places(self) -> Iterator[str]:
-        """Go from place to place where images come along: decoders, transforms, and what the dataset keeps."""
-        self._read(0, 0)  # it imports what is imported late
+        """Go from place to place where images come along, in the order in which they do.
+
+        That is: decoders; arrays that the user's own code makes images of; transforms; what the dataset keeps.
+        """
+        self._read(-1, 0)  # it imports what is imported late
         self._painter.install()
-        self._take_inputs()
-        yield "decoders"
+        yield self._place
         self._painter.brush = _as_it_is
-        self._draws_inputs = True
-        yield "transforms"
-        self._draws_inputs = False
-        copy_kept(self._loader.dataset)
-        self._keeps = True
-        yield "memory"
+        self._place = "arrays"
+        self._painter.take_arrays(self._draw_array)
+        yield self._place
+        self._place = "transforms"
+        yield self._place
+        self._place = "memory"
+        self._begin()
+        yield self._place
+
+    def _draw_array(self, array: Any, name: str) -> Any:
+        """An array that becomes an image of Pillow's: drawn over where the user's own code makes it one."""
+        caller = sys._getframe(2).f_code.co_filename
+        return self.easel.draw(array, name) if self._place == "arrays" and not is_library(caller) else array
+
+    def shot(self, number: int, draw: int, chart: int, *, picture: bool = False, target: bool = False) -> View | None:
+        """A sample with a chart in place of its images; None where none was drawn over.
+
+        Where images are kept from earlier reads, the loader is built anew for each, if that is quickly done.
+        """
+        view = self.look(number, draw, chart, picture=picture, target=target)
+        if not view.given and self._is_quick and not self._renews:
+            self._renews = True
+            view = self.look(number, draw, chart, picture=picture, target=target)
+        return view if view.given else None
 
     def look(
         self, number: int, draw: int, chart: int | None = None, *, picture: bool = False, target: bool = False
     ) -> View:
         """A sample in this state of the generators, with a chart or as it is; pictures or maps as negatives."""
+        if self._renews:
+            self._begin()
         easel = self.easel
         easel.given.clear()
         self._made.clear()
@@ -109,41 +150,56 @@ class Sitting:
 
     def _sample(self, number: int, draw: int) -> Any:
         index = self._index(number)
-        if not self._keeps:
+        if self._place != "memory":
             return self._reader.read(index, draw)
         with kept_for(self._loader.dataset, index, self.easel.draw):
-            return self._reader.read(index, draw)
+            return copy.deepcopy(self._reader.read(index, draw))  # it may be a view of what is put back now
 
-    def _take_inputs(self) -> None:
-        """Stand before the dataset's own callables, its transforms: what they are called with may be drawn over."""
-        for part in chain(self._loader.dataset):
-            for name, held in list(vars(part).items()):
-                if callable(held) and not isinstance(held, type):
-                    vars(part)[name] = self._before(held, name)
+    def pass_on(self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call one of the dataset's own callables, with its pictures drawn over where this is the place."""
+        has_pictures = any(is_picture(leaf) for _, leaf in walk((args, kwargs)))
+        if self._inside or not has_pictures:  # what another one calls in turn gets pictures that are drawn over already
+            return original(*args, **kwargs)
+        draws = self._place == "transforms"
+        if draws:
+            args, kwargs = exchange((args, kwargs), partial(self._draw_input, name))
+        if self.bypass:
+            return kwargs or (args if len(args) > 1 else args[0])
+        self._inside = True
+        try:
+            value = original(*args, **kwargs)
+        finally:
+            self._inside = False
+        if draws:
+            self._made += [leaf for _, leaf in walk(value) if is_picture(leaf)]
+        return value
 
-    def _before(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
-        """A callable whose pictures are drawn over, unless an earlier one has given them."""
+    def _draw_input(self, name: str, image: Any) -> Any:
+        """An image that is handed to a callable, drawn over unless an earlier one has made it."""
+        return image if any(image is made for made in self._made) else self.easel.draw(image, name)
 
-        def draw(image: Any) -> Any:
-            return image if any(image is made for made in self._made) else self.easel.draw(image, name)
 
-        def transform(*args: Any, **kwargs: Any) -> Any:
-            if self._inside:
-                return original(*args, **kwargs)
-            if self._draws_inputs:
-                args, kwargs = exchange((args, kwargs), draw)
-            if self.bypass and any(is_picture(leaf) for _, leaf in walk((args, kwargs))):
-                return kwargs or (args if len(args) > 1 else args[0])
-            self._inside = True  # what it calls in turn gets pictures that are drawn over already
-            try:
-                value = original(*args, **kwargs)
-            finally:
-                self._inside = False
-            if self._draws_inputs:
-                self._made += [leaf for _, leaf in walk(value) if is_picture(leaf)]
-            return value
+class Stand:
+    """Stands before a callable of the dataset's, and looks like it."""
 
-        return transform
+    def __init__(self, original: Callable[..., Any], sitting: Sitting, name: str) -> None:
+        self._original = original
+        self._sitting = sitting
+        self._name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it, with its pictures drawn over where the sitting says so."""
+        return self._sitting.pass_on(self._original, self._name, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_original":  # not set yet: this object is just being copied
+            raise AttributeError(name)
+        return getattr(self._original, name)
+
+
+def _started(build: Callable[..., Loader], folder: Path, draws: int) -> tuple[Loader, Reader]:
+    loader = build()
+    return loader, Reader(loader, folder, draws)
 
 
 def _as_it_is(image: Any, _: str, __: bool) -> Any:

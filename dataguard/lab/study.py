@@ -113,10 +113,8 @@ class Study:
         self.draws.append(Draw(draw, taken[0].index, stacks, sizes))
 
     def _shot(self, number: int, draw: int, chart: int, **negative: bool) -> View | None:
-        """A sample with a chart in place of its picture; None where none was drawn over."""
         self.reads += 1
-        view = self._sitting.look(number, draw, chart, **negative)
-        return view if view.given else None
+        return self._sitting.shot(number, draw, chart, **negative)
 
     def _tell_apart(self, number: int, draw: int, first: View) -> None:
         """Which leaves follow the picture, and which the map: each is drawn as its negative once."""

@@ -12,11 +12,11 @@ from dataguard.lab.fiducials import Pose
 from dataguard.lab.records import Index
 from dataguard.lab.tables import Form, Table, fits, forms_of
 
-_CLOSE = 0.05
-"""How far the corners of two boxes may lie apart, as a share of the image, to be one."""
-_OVERLAP = 0.5
+_CLOSE = 0.03
+"""How far the corners of two boxes may lie apart, as a share of the image and besides rounding, to be one."""
+_OVERLAP, _SHOWN = 0.75, 0.5
 """The share in which two boxes overlap at least, to be one; and the share of a box that a draw shows, to count."""
-_MOVED = 0.1
+MOVED = 0.1
 """How far an image moves at least from one draw to another, for its boxes to tell something."""
 
 
@@ -24,7 +24,7 @@ _MOVED = 0.1
 class Place:
     """How one draw shows a sample: what happened to the image, its size, and its tables by path.
 
-    `raw` is one without the dataset's transforms.
+    `raw` is one without the dataset's transforms; `has_views` tells that its images were moved in different ways.
     """
 
     number: int
@@ -33,6 +33,7 @@ class Place:
     raw: bool
     poses: Mapping[str, tuple[Pose, tuple[int, int]]]
     tables: Mapping[str, Table]
+    has_views: bool
 
 
 def compared(path: str, picture: str, form: Form, one: Place, other: Place) -> tuple[int, int] | None:
@@ -40,7 +41,7 @@ def compared(path: str, picture: str, form: Form, one: Place, other: Place) -> t
     options = []
     for mine in _sources(path, picture, form, one):
         for theirs in _sources(path, picture, form, other):
-            moved = _distance(mine[0], theirs[0]) > _MOVED
+            moved = distance(mine[0], theirs[0]) > MOVED
             if moved or mine[1] != theirs[1]:
                 counts = [_matches(mine, theirs, form), _matches(theirs, mine, form)]
                 options.append((sum(count for count, _ in counts), sum(found for _, found in counts)))
@@ -72,7 +73,7 @@ def _back(pose: Pose, corners: np.ndarray) -> np.ndarray:
     return np.stack([np.minimum(*x), np.minimum(*y), np.maximum(*x), np.maximum(*y)], axis=1)
 
 
-def _distance(one: Pose, other: Pose) -> float:
+def distance(one: Pose, other: Pose) -> float:
     """How far the corners of a leaf move from one pose to another, as a share of the picture."""
     corners = np.array([[0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]])
     return float(np.abs(_back(one, corners) - _back(other, corners)).max())
@@ -85,14 +86,15 @@ def _matches(mine: Source, theirs: Source, form: Form) -> tuple[int, int]:
         held = mine[3].any(axis=1) & (mine[3][:, :2] >= theirs[2][:2] + _CLOSE).all(axis=1)
         held &= (mine[3][:, :2] <= theirs[2][2:] - _CLOSE).all(axis=1)
     else:
-        held = _area(boxes) >= _OVERLAP * _area(mine[3])
+        held = _area(boxes) >= _SHOWN * _area(mine[3])
+    close = _CLOSE + 1.5 / min(*mine[1], *theirs[1])
     count = found = 0
     for box in boxes[held]:
         count += 1
-        close = (np.abs(others - box) <= _CLOSE).all(axis=1)
+        same = (np.abs(others - box) <= close).all(axis=1)
         inner = _area(_clipped(others, box))
         overlap = inner / np.maximum(_area(others) + _area(box[None]) - inner, 1e-12)
-        found += bool((close | (overlap >= _OVERLAP)).any())
+        found += bool((same | (overlap >= _OVERLAP)).any())
     return count, found
 
 

@@ -1,0 +1,131 @@
+"""Images with masks or boxes that come along in other ways than in the samples of DG511 and DG512."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torchvision import transforms
+from torchvision.transforms import functional as F
+
+from sample_datasets._scenes import scenes
+
+
+def image(index: int) -> Image.Image:
+    return Image.open(scenes()[index][0]).convert("RGB")
+
+
+def mask(index: int) -> Image.Image:
+    return Image.open(scenes()[index][1])
+
+
+def numbers(picture: Any) -> Tensor:
+    return torch.from_numpy(np.array(picture)).long()
+
+
+class Made(Dataset):
+    """Samples that a function makes."""
+
+    def __init__(self, make: Callable[[int], Any]) -> None:
+        self.make = make
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> Any:
+        return self.make(range(len(self))[index])
+
+
+class Stream(IterableDataset):
+    """Image and mask, mirrored by coins of their own."""
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        flip = transforms.RandomHorizontalFlip()
+        for index in range(len(scenes())):
+            yield F.to_tensor(flip(image(index))), numbers(flip(mask(index)))
+
+
+def kept() -> Made:
+    """Files are decoded once, and only the image is mirrored."""
+    decoded: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def make(index: int) -> tuple[Tensor, Tensor]:
+        if index not in decoded:
+            decoded[index] = np.array(image(index)), np.array(mask(index))
+        picture, labels = decoded[index]
+        return F.to_tensor(picture[:, ::-1].copy() if random.random() < 0.5 else picture), numbers(labels)
+
+    return Made(make)
+
+
+class Lists(Made):
+    """Annotations as COCO has them, and an image that a transform makes twice as large."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda index: (self.transform(image(index)), boxes_of(index)))
+        self.transform = transforms.Compose([transforms.Resize((96, 128)), transforms.ToTensor()])
+
+
+def boxes_of(index: int) -> list[dict[str, Any]]:
+    return [{"bbox": [3 + index % 4, 4, 10, 12], "category_id": 1}, {"bbox": [20, 10, 12, 14], "category_id": 2}]
+
+
+def emptied() -> Made:
+    """Class numbers are divided by 255 and then cut to whole numbers."""
+    return Made(lambda index: (F.to_tensor(image(index)), F.to_tensor(mask(index)).long()))
+
+
+def drawn() -> Made:
+    """Pictures and masks that are made of nothing, and blended on the way."""
+
+    def make(index: int) -> tuple[Tensor, Tensor]:
+        labels = np.zeros((64, 64), np.uint8)
+        labels[index : index + 20, 10 + index : 35 + index] = index % 5 + 1
+        noise = np.random.default_rng(index).integers(0, 256, (64, 64, 3), np.uint8)
+        return F.to_tensor(Image.fromarray(noise).resize((40, 40))), numbers(Image.fromarray(labels).resize((40, 40)))
+
+    return Made(make)
+
+
+def labelled() -> Made:
+    """YOLO's rows, class first, in an image that is made smaller, put somewhere and mirrored with them."""
+
+    def make(index: int) -> tuple[Tensor, Tensor]:
+        share, x, y = random.uniform(0.5, 1), random.uniform(0, 0.1), random.uniform(0, 0.1)
+        small = F.to_tensor(image(index).resize((int(64 * share), int(48 * share))))
+        left, top = int(64 * x), int(64 * y)
+        canvas = torch.full((3, 64, 72), 0.4)
+        canvas[:, top : top + small.shape[1], left : left + small.shape[2]] = small
+        box = np.array([(left + 20 * share) / 72, (top + (15 + index % 5) * share) / 64, 0.2 * share, 0.3 * share])
+        if random.random() < 0.5:
+            canvas, box[0] = canvas.flip(-1), 1 - box[0]
+        return canvas, torch.tensor(np.stack([[1, *box], [0, *box[:2], *box[2:] / 2]]), dtype=torch.float32)
+
+    return Made(make)
+
+
+def tensors() -> TensorDataset:
+    """Everything in memory."""
+    pictures = torch.stack([F.to_tensor(image(index)) for index in range(len(scenes()))])
+    return TensorDataset(pictures, torch.stack([numbers(mask(index)) for index in range(len(scenes()))]))
+
+
+def together(samples: list[Any]) -> Any:
+    return tuple(zip(*samples, strict=True))
+
+
+LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
+    "stream": lambda: DataLoader(Stream(), batch_size=4),
+    "kept": lambda: DataLoader(kept(), batch_size=4),
+    "lists": lambda: DataLoader(Lists(), batch_size=4, collate_fn=together),
+    "emptied": lambda: DataLoader(emptied(), batch_size=4),
+    "drawn": lambda: DataLoader(drawn(), batch_size=4),
+    "labelled": lambda: DataLoader(labelled(), batch_size=4),
+    "tensors": lambda: DataLoader(tensors(), batch_size=4),
+}

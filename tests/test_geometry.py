@@ -1,0 +1,192 @@
+"""Where the points of an image come from, what a label map is, and whether boxes lie where they should."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from io import BytesIO
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from dataguard.engine import scan
+from dataguard.lab.containers import exchange, is_picture, like, planes_of
+from dataguard.lab.easel import Easel, given_of, rule_of
+from dataguard.lab.fiducials import CHARTS, Field, apart, ends_of, flattened, located, pattern, pose_of, sampled, still
+from dataguard.lab.inks import inks_of
+from dataguard.lab.tables import Form, fits, forms_of, tables_of
+from dataguard.model import Status
+from dataguard.settings import Settings
+
+Change = Callable[[np.ndarray], np.ndarray]
+
+
+def shots(change: Change, height: int = 48, width: int = 64) -> list[np.ndarray]:
+    charts = (pattern(chart, height, width)[None].astype(np.float64) for chart in range(CHARTS))
+    return [sampled(change(chart)) for chart in charts]
+
+
+def field(change: Change, *, negative: bool = False) -> Field:
+    found = located([flattened(shot) for shot in shots(change)], negative=negative)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda chart: chart, "as it was"),
+        (lambda chart: chart[..., ::-1] * 7 - 3, "mirrored left to right"),
+        (lambda chart: chart[:, ::-1, ::-1], "mirrored left to right and upside down"),
+        (lambda chart: np.rot90(chart, axes=(1, 2)), "turned on its side"),
+        (lambda chart: chart[:, 12:36, 16:48], "cut to 25% to 75% of its width and 25% to 75% of its height"),
+    ],
+)
+def test_stripes_tell_what_happened_to_a_picture(change: Change, words: str) -> None:
+    pose = pose_of(field(change))
+    assert pose is not None
+    assert re.sub(r"\d+%", "", pose.words) == re.sub(r"\d+%", "", words)
+
+
+def test_pictures_that_move_together_are_not_apart() -> None:
+    whole, mirrored = field(lambda chart: chart), field(lambda chart: chart[..., ::-1])
+    assert apart(whole, still()) == pytest.approx(0, abs=0.02)
+    assert apart(whole, field(lambda chart: chart[:, ::4, ::4])) == pytest.approx(0, abs=0.05)
+    assert apart(whole, field(lambda chart: -chart, negative=True)) == 0
+    assert (apart(whole, mirrored) or 0) > 0.4
+    shifted = apart(field(lambda chart: chart[..., :40]), field(lambda chart: chart[..., 8:48]))
+    assert shifted == pytest.approx(8 / 64, abs=0.03)
+
+
+def test_what_is_erased_tells_nothing() -> None:
+    def erase(chart: np.ndarray) -> np.ndarray:
+        erased = chart.copy()
+        erased[:, :20, :30] = 0.5
+        return erased
+
+    assert apart(field(erase), field(lambda chart: chart)) == pytest.approx(0, abs=0.01)
+    assert located([np.ones((8, 8))] * CHARTS) is None
+
+
+def test_a_map_shows_two_values_and_little_else() -> None:
+    ignored = [flattened(shot) for shot in shots(lambda chart: np.where(chart > 0, 3.0, 1.0))]
+    assert ends_of(ignored) == (1, 3)
+    assert ends_of([np.arange(64.0).reshape(8, 8) * chart for chart in range(CHARTS)]) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "between"),
+    [
+        (lambda chart: chart * 3, False),
+        (lambda chart: (chart[:, :-1] + chart[:, 1:]) * 1.5, True),
+        (lambda chart: np.concatenate([chart, 1 - chart]), False),
+    ],
+)
+def test_values_between_two_labels_are_seen(change: Change, between: bool) -> None:
+    inks = inks_of([shots(change)], [])
+    assert inks is not None
+    assert (inks.share > 0.004) is between
+    assert inks.spread < 0.5
+    assert inks_of([shots(lambda chart: chart * 0)], []) is None
+
+
+def stored(array: np.ndarray, quality: int) -> np.ndarray:
+    written = BytesIO()
+    Image.fromarray(array).save(written, "JPEG", quality=quality)
+    return np.asarray(Image.open(written))
+
+
+def blocks() -> np.ndarray:
+    labels = np.zeros((60, 80), np.uint8)
+    labels[10:40, 15:50] = 200
+    labels[45:55, 60:75] = 100
+    return labels
+
+
+def test_a_label_map_is_told_from_a_picture_and_from_a_matte() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (60, 80), np.uint8)
+    matte = np.asarray(Image.fromarray(blocks()).resize((37, 29), Image.Resampling.BILINEAR))
+    assert given_of(blocks(), "").labels == ((0.0,), (200.0,), (100.0,))
+    assert not given_of(blocks(), "").edges
+    assert given_of(noise, "").labels is None
+    soft = given_of(matte, "")
+    assert soft.labels is None or len(soft.edges) > len(soft.labels) / 2
+
+
+def test_a_lossy_label_map_is_spoilt() -> None:
+    spoilt = given_of(stored(blocks(), 75), "", lossy=True)
+    assert spoilt.labels == ((0.0,), (100.0,), (200.0,))
+    assert spoilt.is_spoilt
+    photograph = np.cumsum(np.random.default_rng(0).normal(size=(60, 80)), axis=1) * 8 + 128
+    assert given_of(stored(photograph.clip(0, 255).astype(np.uint8), 75), "", lossy=True).labels is None
+
+
+def test_pictures_and_maps_are_told_apart_in_every_sample_or_not_at_all() -> None:
+    photograph = np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8)
+    picture, labels = given_of(photograph, ""), given_of(blocks(), "")
+    rule = rule_of([[picture, labels]] * 2)
+    assert rule is not None
+    assert (rule(picture), rule(labels)) == (False, True)
+    assert rule_of([[picture, picture]]) is None
+    assert rule_of([[picture, labels], [picture]]) is None
+    assert rule_of([]) is None
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA", "I;16", "F"])
+def test_every_kind_of_image_of_pillow_can_be_drawn_over(mode: str) -> None:
+    easel = Easel()
+    easel.chart = 0
+    image = Image.new("L", (16, 12)).convert(mode) if mode != "I;16" else Image.new(mode, (16, 12))
+    drawn = easel.draw(image, "")
+    assert (drawn.mode, drawn.size) == (mode, (16, 12))
+    planes = planes_of(drawn)
+    assert planes[0].min() < planes[0].max()
+    assert planes.shape[0] < 4 or (planes[3] == 255).all()
+
+
+def test_a_picture_has_two_sides() -> None:
+    assert is_picture(np.zeros((3, 9, 9)))
+    assert is_picture(np.zeros((9, 9), bool))
+    assert not is_picture(np.zeros((50, 4)))
+    assert not is_picture(np.array(["a"] * 81).reshape(9, 9))
+    assert planes_of(torch.zeros(2, 3, 9, 9)).shape == (6, 9, 9)
+
+
+@pytest.mark.parametrize("given", [torch.rand(3, 9, 9), torch.zeros(9, 9).long(), np.zeros((9, 9, 1), np.float32)])
+def test_a_picture_takes_the_form_of_another(given: torch.Tensor | np.ndarray) -> None:
+    made = like(given, np.full((20, 30, 3), 200, np.uint8))
+    assert (type(made), made.dtype, made.ndim) == (type(given), given.dtype, given.ndim)
+    swapped = exchange({"a": [given, 5]}, lambda one: made if one is given else one)
+    assert swapped["a"][0] is made
+    assert swapped["a"][1] == 5
+
+
+def test_boxes_are_found_in_any_structure() -> None:
+    boxes = [[1.0, 2.0, 5.0, 6.0], [2.0, 3.0, 9.0, 9.0]]
+    sample = (np.zeros((3, 9, 9)), {"boxes": torch.tensor(boxes)}, [{"bbox": row, "id": 1} for row in boxes], [boxes])
+    found = {path: table.tolist() for path, _, table in tables_of(sample)}
+    assert found["[1]['boxes']"] == boxes
+    assert found["[2][...]['bbox']"] == boxes
+    assert found["[3]"] == boxes
+    assert len(found) == 3
+
+
+def test_a_form_must_make_sense() -> None:
+    table = np.array([[10.0, 20.0, 30.0, 15.0], [40.0, 5.0, 20.0, 30.0]])
+    fitting = {form for form in forms_of(4, points=False) if fits(form, [(table, (48, 64))], strictly=True)}
+    assert fitting == {Form("xywh", 0, True)}
+    shares = {form.pixels for form in forms_of(4, points=False) if fits(form, [(table / 64, (48, 64))], strictly=True)}
+    assert shares == {False}
+    assert not fits(Form("xyxy", 0, True), [], strictly=True)
+
+
+def test_images_are_followed_wherever_they_come_along() -> None:
+    report = scan("tests.loaders.placed:LOADERS", Settings(select=("DG0", "DG511", "DG512", "DG516")))
+    failed = {(result.loader, result.code) for result in report.results if result.status is Status.FAILED}
+    wrong = {("stream", "DG512"), ("kept", "DG512"), ("lists", "DG512"), ("emptied", "DG511"), ("drawn", "DG511")}
+    assert failed == wrong
+    assert not report.count(Status.BROKEN)
+    looked = {(result.loader, result.code): result.status for result in report.results}
+    assert looked["labelled", "DG512"] is looked["tensors", "DG512"] is Status.PASSED
