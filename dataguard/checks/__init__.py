@@ -48,6 +48,7 @@ from dataguard.checks.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.dg507_wrong_normalization import dg507_wrong_normalization
 from dataguard.checks.dg513_unreadable_sample import dg513_unreadable_sample
+from dataguard.checks.dg514_leaked_split import dg514_leaked_split
 from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
 from dataguard.model import Check
 
@@ -98,5 +99,6 @@ CATALOGUE: tuple[Check, ...] = (
     dg506_wrong_scale,
     dg507_wrong_normalization,
     dg513_unreadable_sample,
+    dg514_leaked_split,
     dg601_shm_headroom,
 )

@@ -41,6 +41,7 @@ from dataguard.lab.rankwise import Ranks
 from dataguard.lab.records import Seedings
 from dataguard.lab.repros import Repros
 from dataguard.lab.resumes import Resumes
+from dataguard.lab.splits import Splits
 from dataguard.lab.survey import requested
 from dataguard.machine import Machine
 from dataguard.model import NotApplicable, Undecided
@@ -82,6 +83,7 @@ class Lab(Repros):
         self.collate = Collating(self)
         self.colour = Colour(self)
         self.dataset = Direct(self)
+        self.splits = Splits(self)
 
     @property
     def facts(self) -> LoaderFacts:

@@ -16,6 +16,7 @@ from dataguard.lab.facts import start_method
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.pins import seed_global_generators
 from dataguard.lab.plan import Plan
+from dataguard.lab.prints import Prints
 from dataguard.lab.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.schedules import Spread
 from dataguard.model import DataguardError, Undecided
@@ -39,7 +40,7 @@ class EpochTrace:
     plan batches; `whole` tells that every batch was really read; `ride` is None when the budget cut the pass short;
     indices of `limit` and above were left out because they do not exist. `stops` are those at which a StopIteration
     ended the epoch before its time. Where more samples were `read` than `samples` holds, that is how many, and how many
-    of them `before` an interruption; `unreadable` ones were passed over.
+    of them `before` an interruption; `unreadable` ones were passed over. `prints` are those of all, if asked for.
     """
 
     samples: tuple[SampleRecord, ...]
@@ -52,6 +53,7 @@ class EpochTrace:
     read: int | None = None
     unreadable: tuple[Unreadable, ...] = ()
     before: int = 0
+    prints: Prints | None = None
 
     @property
     def seconds_per_sample(self) -> float:

@@ -28,7 +28,8 @@ class Plan:
     a function of a sample by whose result alone it is recognised. After `most` samples in an epoch, a process only
     passes batches on. With `keep`, records are sieved: see `Sieve`. `seats` are a rank and the number of ranks whose
     workers a stream takes for those of one loader. `ledger` has every sample taken down, to that depth. With
-    `pass_over`, samples of a map-style dataset that cannot be read are noted and left out of their batch.
+    `pass_over`, samples of a map-style dataset that cannot be read are noted and left out of their batch. With
+    `prints`, the prints of all samples are written down.
     """
 
     folder: Path
@@ -52,6 +53,7 @@ class Plan:
     seats: tuple[int, int] | None = None
     ledger: Depth | None = None
     pass_over: bool = False
+    prints: bool = False
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""

@@ -25,6 +25,7 @@ from dataguard.lab.ledgers import Ledger
 from dataguard.lab.passing import UNREAD, Passing, PassingBatches, without_unread
 from dataguard.lab.pins import pinned
 from dataguard.lab.plan import Plan
+from dataguard.lab.prints import PrintFile
 from dataguard.lab.proxies import WatchedBatches, WatchedItems, WatchedIterator
 from dataguard.lab.records import (
     BatchRecord,
@@ -86,12 +87,13 @@ class Watcher:
         self.stillness = Stillness(plan.still, plan.free) if plan.still else None
         self.sieve = Sieve(plan.keep) if plan.keep is not None else None
         self.ledger = Ledger(plan.folder, worker, plan.ledger) if plan.ledger is not None else None
+        self.prints = PrintFile(plan.folder, worker) if plan.prints else None
         self.key: Callable[[Any], Any] | None = load(plan.key).source if plan.key else None
 
     def keep(
         self, *records: SampleRecord | BatchRecord, closer: Callable[[Any], tuple[Leaf, ...] | None] = lambda _: None
     ) -> None:
-        """Count samples, and spool what the plan wants to be kept; `closer` gives the leaves of those with digests."""
+        """Count samples, and spool what the plan wants to be kept; `closer` gives leaves with digests for that."""
         samples = [record for record in records if isinstance(record, SampleRecord)]
         if self.ledger is not None and samples:
             self.ledger.enter(self.epoch, samples)
@@ -134,8 +136,8 @@ class Watcher:
         def create_fetcher(kind: int, fetched: Any, *args: Any) -> Any:
             if fetched is not dataset:  # a loader inside the user's dataset is none of our business
                 return create(kind, fetched, *args)
-            still = self.plan.still  # the user's own `__iter__` runs here, and may draw
-            held = self.holding(self.epoch + 1, 0, {"dataset": fetched}) if still else contextlib.nullcontext()
+            # The user's own `__iter__` runs here, and may draw.
+            held = self.holding(self.epoch + 1, 0, {"dataset": fetched}) if self.plan.still else _NOTHING
             with self.catching("iterate"), held:
                 fetcher = create(kind, fetched, *args)
             self._watch(fetcher, iterable=kind == _DatasetKind.Iterable)
@@ -214,8 +216,7 @@ class _Fetch:
     def read(self, index: Any, get: Callable[[], Any]) -> Any:
         """Get one sample (or, through `__getitems__`, several) from the user's dataset."""
         seed = self.watcher.plan.pin_each
-        pin = pinned(seed) if seed is not None else contextlib.nullcontext()
-        with self.watcher.catching("sample", index, self.batch), pin:
+        with self.watcher.catching("sample", index, self.batch), _NOTHING if seed is None else pinned(seed):
             started = time.perf_counter()
             try:
                 sample = get()
@@ -248,6 +249,8 @@ class _Fetch:
         samples = list(data) if self.auto_collation and isinstance(data, list | tuple) else [data]
         self.recorded += len(samples)
         close = watcher.close
+        if watcher.prints:
+            watcher.prints.take(map(plain_index, self.batch), samples)
         leaves = (watcher.leaves(sample, close=close) for sample in samples)
         records = sample_records((watcher.worker, watcher.epoch, number), self.batch, self.seconds, leaves)
         watcher.keep(*records, closer=lambda one: None if close else watcher.leaves(samples[one.position]))
@@ -276,12 +279,11 @@ class _Fetch:
                 tuple(map(plain_index, self.batch[: len(samples)])),
                 fetch_seconds,
                 collate_seconds,
-                leaves_of(batch, digests=close),
+                leaves_of(batch, digests=watcher.sieve is None),
                 shared_bytes(batch),
                 incident,
                 refuses_each,
-            ),
-            closer=lambda _: None if close else leaves_of(batch),
+            )
         )
         if incident is not None and (watcher.plan.carry or not watcher.plan.keep_going):
             watcher.failed = True

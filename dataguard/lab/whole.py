@@ -6,7 +6,7 @@ import hashlib
 import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from dataguard.lab.interrupted import Checkpoint, Log, Run, stretches
 from dataguard.lab.passes import EpochTrace, why_nothing
 from dataguard.lab.passing import Notes
 from dataguard.lab.plan import Plan
+from dataguard.lab.prints import Prints, read_prints
 from dataguard.lab.records import BatchRecord, SampleRecord, Stop, plain_index, read_spools
 from dataguard.lab.schedules import Schedule, existing
 from dataguard.lab.sieve import Sieve
@@ -143,6 +144,7 @@ class Portion:
     read: int
     unreadable: tuple[Unreadable, ...] = ()
     before: int = 0
+    prints: Prints = field(default_factory=Prints)
 
 
 def run_portion(
@@ -169,7 +171,8 @@ def run_portion(
     own = next((one for one in planned if one in (loader.batch_sampler, loader.sampler)), None)
     passes_over = passes_unreadable_over(lab.facts)
     seats = (rank, world) if seated else None
-    plan = Plan(folder, keep_going=True, keep=keep, seats=seats, pass_over=passes_over)
+    prints = passes_over and bool(lab.facts.role) and len(lab.siblings) > 1
+    plan = Plan(folder, keep_going=True, keep=keep, seats=seats, pass_over=passes_over, prints=prints)
     log = Log(folder, own, turns.workers) if own and passes_over and getattr(loader, "in_order", True) else None
     arrived = log.arrived if log else lambda _: None
     ride = drive(loader, plan, seconds=lab.settings.budget if stream else math.inf, arrived=arrived)[0]
@@ -204,7 +207,8 @@ def read_portion(folder: Path, driven: Driven | None, earlier: tuple[Run, ...] =
         raise Undecided(why_nothing(driven.ride))
     samples = tuple(record for record in kept if isinstance(record, SampleRecord))
     batches = tuple(record for record in kept if isinstance(record, BatchRecord))
-    return Portion(driven, samples, batches, stops, read, (*found, *amiss), before)
+    prints = read_prints([*(run.folder for run, _ in past), folder])
+    return Portion(driven, samples, batches, stops, read, (*found, *amiss), before, prints)
 
 
 _KEPT = (SampleRecord, BatchRecord)
@@ -246,6 +250,7 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
         sum(portion.read for portion in read),
         tuple(_in_order(read, lambda one: one.unreadable)),
         sum(portion.before for portion in read),
+        Prints.together([portion.prints for portion in read]),
     )
 
 
