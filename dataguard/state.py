@@ -10,6 +10,7 @@ import hashlib
 import json
 import shutil
 import sys
+from importlib import metadata
 from pathlib import Path
 
 from dataguard.incident import is_library
@@ -26,8 +27,15 @@ def state_of(spelling: str, settings: Settings) -> Path | None:
     """Where the state of a scan of a target is kept; None for one that does not read all samples."""
     if not settings.all:
         return None
-    told = [spelling, *(getattr(settings, name) for name in _TOLD_BY)]
+    told = [_version(), spelling, *(getattr(settings, name) for name in _TOLD_BY)]
     return Path.cwd() / CACHE / hashlib.blake2b(repr(told).encode(), digest_size=8).hexdigest()
+
+
+def _version() -> str:
+    """The installed version, none where the package is only imported from its folder."""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version("dataguard")
+    return ""
 
 
 def opened(state: Path, team: Team | None, *, resume: bool) -> Path | None:
