@@ -100,6 +100,27 @@ def bad_listed_twice() -> Loaders:
     return pair(Photographs(PHOTOGRAPHS[:16], AUGMENT), Photographs(PHOTOGRAPHS[15:], PLAIN))
 
 
+class Flipped(Dataset):
+    """Photographs that are augmented by hand, where nothing but the code of `__getitem__` tells it."""
+
+    def __init__(self, paths: Sequence[Path], *, training: bool) -> None:
+        self.paths = list(paths)
+        self.training = training
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Tensor:
+        with Image.open(self.paths[range(len(self))[index]]) as image:
+            pixels = torch.from_numpy(np.array(image.convert("RGB").resize((24, 24)))).permute(2, 0, 1)
+        return pixels.flip(-1) if self.training and torch.rand(()) < 0.5 else pixels
+
+
+def bad_flipped() -> Loaders:
+    """Three photographs are in both lists."""
+    return pair(Flipped(PHOTOGRAPHS[:14], training=True), Flipped(PHOTOGRAPHS[11:], training=False))
+
+
 class Records(Dataset):
     """Records of one large file, read by their numbers, which nothing else tells apart."""
 

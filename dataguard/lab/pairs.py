@@ -21,8 +21,8 @@ from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
 from dataguard.variants import Loader
 
-DRAWS = (0, 1)
-"""The states of the generators in which a sample is read."""
+DRAWS = (0, 1, 2, 3)
+"""The states of the generators in which a sample is read: in one of them, augmentation may leave it as it is."""
 
 
 @dataclass(frozen=True, slots=True)
