@@ -21,6 +21,7 @@ import dataguard
 from dataguard import cli
 from dataguard.model import Finding, Report, Status, UsageError
 from dataguard.settings import Settings
+from dataguard.state import state_of
 from tests.sample_reports import CATALOGUE, clean, empty, full, result, stub_engine
 
 ROOT = Path(__file__).parents[1]
@@ -96,6 +97,14 @@ class TestExitCodes:
         assert "RuntimeError: impossible" in err
         assert "Please report it" in err
 
+    def test_ctrl_c_tells_of_what_was_kept(self, run: Run) -> None:
+        state = state_of(TARGET, Settings(all=True))
+        assert state is not None
+        state.mkdir(parents=True)
+        (state / "checkpoint.json").touch()
+        code, _, err = run("scan", TARGET, "--all", answer=KeyboardInterrupt())
+        assert (code, err.strip().endswith("the same command with --resume goes on")) == (130, True)
+
     def test_ctrl_c_is_130_and_one_line(self, run: Run) -> None:
         code, out, err = run("scan", TARGET, answer=KeyboardInterrupt())
         assert (code, out, err.strip()) == (130, "", "dataguard: interrupted, nothing is reported")
@@ -107,6 +116,7 @@ class TestUsage:
         [
             (("scan",), "no target: name one, such as `dataguard scan mypkg.data:make_loader`"),
             (("scan", TARGET, "--sampels", "3"), "--sampels"),
+            (("scan", TARGET, "--resume"), "resume: only a scan of all samples can be gone on with; add --all"),
             (("scan", TARGET, "--samples", "few"), "samples: expected a whole number of at least 1, got 'few'"),
             (("scan", TARGET, "--budget", "-1"), "budget: expected a positive number of seconds"),
             (("scan", TARGET, "--start-method", "forc"), "did you mean 'fork'?"),
@@ -283,10 +293,13 @@ PROGRAM = """
 import sys, time, pytest
 from tests.sample_reports import *
 from dataguard.cli import main
+from dataguard.news import News, Unreadable
 
 def scan(targets, settings, listen):
     if listen:
         listen("DG101-cloned-worker-rng", "train", None)
+        amiss = Unreadable(0, 3, 7, "7", "OSError: truncated", "OSError", "images/7.jpg", None)
+        listen("DG101-cloned-worker-rng", "train", News("train", 30, 100, (amiss,)))
         listen("DG101-cloned-worker-rng", "train", full().results[1])
     if "slow" in targets[0]:
         sys.stdout.write("ready" + chr(10)); sys.stdout.flush()
@@ -320,6 +333,8 @@ class TestProcesses:
         os.close(ours)
         assert b"DG101-cloned-worker-rng on train" in shown
         assert b"1 failed" in shown
+        assert b"30/100" in shown
+        assert b"unreadable: train: index 7: images/7.jpg: OSError: truncated" in shown
         assert json.loads(out)["results"]
 
         process = self.start("scan", "a:x", stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -25,7 +25,7 @@ from dataguard.lab.whole import Everything, Turns
 from dataguard.model import Report, Status, UsageError
 from dataguard.news import News
 from dataguard.settings import Settings
-from dataguard.state import forget, opened, state_of
+from dataguard.state import _lock, forget, opened, state_of
 from dataguard.team import leave_no_trace, team_of
 from tests.loaders import whole
 
@@ -149,6 +149,7 @@ def test_what_was_kept_is_used_on_request_only_and_by_the_same_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dataguard.state._lock", lambda path: 0)  # which this process would keep
     state = state_of("a:x", Settings(all=True))
     assert state is not None
     assert state_of("a:x", Settings()) is None
@@ -164,6 +165,21 @@ def test_what_was_kept_is_used_on_request_only_and_by_the_same_code(
     assert [kept(resume=resume) for resume in (True, True, False, True)] == [False, True, False, True]
     monkeypatch.setattr("dataguard.state._own_sources", lambda: {"mypkg/data.py": 1})
     assert not kept(resume=True)
+    forget(state)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_another_process_is_at_work_on_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    state = state_of("a:x", Settings(all=True))
+    assert state is not None
+    state.mkdir(parents=True)
+    theirs = _lock(state / "alone.lock")
+    assert theirs is not None
+    assert opened(state, None, resume=False) is None
+    forget(state)
+    assert state.exists()
+    os.close(theirs)
     forget(state)
     assert not list(tmp_path.iterdir())
 

@@ -56,6 +56,7 @@ from dataguard.checks.dg510_mishandled_mode import dg510_mishandled_mode
 from dataguard.checks.dg511_blended_mask import dg511_blended_mask
 from dataguard.checks.dg512_desynced_target import dg512_desynced_target
 from dataguard.checks.dg513_unreadable_sample import dg513_unreadable_sample
+from dataguard.checks.dg514_leaked_split import dg514_leaked_split
 from dataguard.checks.dg515_mismatched_splits import dg515_mismatched_splits
 from dataguard.checks.dg516_inert_transform import dg516_inert_transform
 from dataguard.checks.dg517_augmented_evaluation import dg517_augmented_evaluation
@@ -121,6 +122,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg511_blended_mask,
     dg512_desynced_target,
     dg513_unreadable_sample,
+    dg514_leaked_split,
     dg515_mismatched_splits,
     dg516_inert_transform,
     dg517_augmented_evaluation,

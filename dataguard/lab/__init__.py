@@ -45,6 +45,7 @@ from dataguard.lab.records import Seedings
 from dataguard.lab.repros import Repros
 from dataguard.lab.resources import Resources
 from dataguard.lab.resumes import Resumes
+from dataguard.lab.splits import Splits
 from dataguard.lab.survey import requested
 from dataguard.machine import Machine
 from dataguard.model import NotApplicable, Undecided
@@ -90,6 +91,7 @@ class Lab(Repros):
         self.geometry = Geometry(self)
         self.transforms = Transforms(self)
         self.resources = Resources(self)
+        self.splits = Splits(self)
 
     @property
     def facts(self) -> LoaderFacts:

@@ -97,7 +97,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
     batch_size = getattr(index_sampler, "batch_size", None) if loader.batch_size is None else loader.batch_size
     return LoaderFacts(
         name=name,
-        role=roles.get(name) or _role(name) or _role(factory) or ("train" if shuffled else None),
+        role=roles.get(name) or spelled_role(name) or spelled_role(factory) or ("train" if shuffled else None),
         kind="stream" if stream else "map",
         dataset=type(loader.dataset).__qualname__,
         length=length_of(loader.dataset),
@@ -152,7 +152,7 @@ def _is_shuffler(order: Any) -> bool:
     return type(order).__name__ in _RANDOM or getattr(order, "shuffle", False) is True
 
 
-def _role(name: str) -> str | None:
+def spelled_role(name: str) -> str | None:
     """The role that a name spells: `make_train_loader`, `val`, `testDataloader`."""
     words = re.findall(r"[A-Z]?[a-z]+", name)
     roles = [role for word in words for role, pattern in _ROLE_WORDS if pattern.fullmatch(word.lower())]
@@ -161,9 +161,9 @@ def _role(name: str) -> str | None:
 
 def stem_of(name: str) -> str | None:
     """A name without the word that spells its role, which splits of the same data have in common; None without one."""
-    if _role(name) is None:
+    if spelled_role(name) is None:
         return None
-    return re.sub(r"[A-Z]?[a-z]+", lambda word: "" if _role(word[0]) else word[0].lower(), name)
+    return re.sub(r"[A-Z]?[a-z]+", lambda word: "" if spelled_role(word[0]) else word[0].lower(), name)
 
 
 def length_of(sized: Any) -> int | None:

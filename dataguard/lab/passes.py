@@ -17,6 +17,7 @@ from dataguard.lab.incidents import incident_of
 from dataguard.lab.numbers import Appraisal
 from dataguard.lab.pins import seed_global_generators
 from dataguard.lab.plan import Plan
+from dataguard.lab.prints import Prints
 from dataguard.lab.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.schedules import Spread
 from dataguard.model import DataguardError, Undecided
@@ -41,7 +42,7 @@ class EpochTrace:
     indices of `limit` and above were left out because they do not exist. `stops` are those at which a StopIteration
     ended the epoch before its time. Where more samples were `read` than `samples` holds, that is how many, and how many
     of them `before` an interruption; `unreadable` ones were passed over. `appraisals` tell the numbers in samples and
-    batches.
+    batches. `prints` are those of all samples, if asked for.
     """
 
     samples: tuple[SampleRecord, ...]
@@ -55,6 +56,7 @@ class EpochTrace:
     appraisals: tuple[Appraisal, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
     before: int = 0
+    prints: Prints | None = None
 
     @property
     def seconds_per_sample(self) -> float:

@@ -31,7 +31,7 @@ class Plan:
     numbers written down for so many samples of the first epoch: see `Appraiser`. With `gauge`, no sample is looked at:
     instead, what the process holds is read after so many samples, and so many; libraries then use so many `threads`, as
     many as they like with 0. With `pass_over`, samples of a map-style dataset that cannot be read are noted and left
-    out of their batch.
+    out of their batch. With `prints`, the prints of all samples are written down.
     """
 
     folder: Path
@@ -58,6 +58,7 @@ class Plan:
     gauge: Sequence[int] | None = None
     threads: int | None = None
     pass_over: bool = False
+    prints: bool = False
 
     def pin(self, fetch: int) -> int | None:
         """The seed for this fetch (counted from 0 in each epoch and worker), if any."""

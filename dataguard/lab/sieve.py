@@ -31,8 +31,8 @@ class Sieve:
 
     @property
     def early(self) -> bool:
-        """Whether the next sample or batch is among the first, which are all kept."""
-        return self._samples > 0 or self._batches > 0
+        """Whether the next sample is among the first, which are all kept."""
+        return self._samples > 0
 
     def keeps(self, record: SampleRecord | BatchRecord) -> bool:
         """Whether a record is one to keep."""

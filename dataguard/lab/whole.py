@@ -6,7 +6,7 @@ import hashlib
 import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from dataguard.lab.numbers import Appraisal
 from dataguard.lab.passes import EpochTrace, why_nothing
 from dataguard.lab.passing import Notes
 from dataguard.lab.plan import Plan
+from dataguard.lab.prints import Prints, read_prints
 from dataguard.lab.records import BatchRecord, SampleRecord, Stop, plain_index, read_spools
 from dataguard.lab.schedules import Schedule, existing
 from dataguard.lab.sieve import Sieve
@@ -145,6 +146,7 @@ class Portion:
     appraisals: tuple[Appraisal, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
     before: int = 0
+    prints: Prints = field(default_factory=Prints)
 
 
 def run_portion(
@@ -171,7 +173,8 @@ def run_portion(
     own = next((one for one in planned if one in (loader.batch_sampler, loader.sampler)), None)
     passes_over = passes_unreadable_over(lab.facts)
     seats = (rank, world) if seated else None
-    plan = Plan(folder, keep_going=True, keep=keep, appraise=keep, seats=seats, pass_over=passes_over)
+    prints = passes_over and bool(lab.facts.role) and len(lab.siblings) > 1
+    plan = Plan(folder, keep_going=True, keep=keep, appraise=keep, seats=seats, pass_over=passes_over, prints=prints)
     log = Log(folder, own, turns.workers) if own and passes_over and getattr(loader, "in_order", True) else None
     arrived = log.arrived if log else lambda _: None
     ride = drive(loader, plan, seconds=lab.settings.budget if stream else math.inf, arrived=arrived)[0]
@@ -207,7 +210,8 @@ def read_portion(folder: Path, driven: Driven | None, earlier: tuple[Run, ...] =
     samples = tuple(record for record in kept if isinstance(record, SampleRecord))
     batches = tuple(record for record in kept if isinstance(record, BatchRecord))
     appraisals = tuple(record for record in kept if isinstance(record, Appraisal))
-    return Portion(driven, samples, batches, stops, read, appraisals, (*found, *amiss), before)
+    prints = read_prints([*(run.folder for run, _ in past), folder])
+    return Portion(driven, samples, batches, stops, read, appraisals, (*found, *amiss), before, prints)
 
 
 _KEPT = (SampleRecord, BatchRecord, Appraisal)
@@ -250,6 +254,7 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
         tuple(one for portion in read for one in _placed(portion)),
         tuple(_in_order(read, lambda one: one.unreadable)),
         sum(portion.before for portion in read),
+        Prints.together([portion.prints for portion in read]),
     )
 
 

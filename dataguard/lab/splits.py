@@ -1,0 +1,222 @@
+"""The samples of a loader beside those of another split of the same target, for `lab.splits`.
+
+What datasets keep of their indices, and the prints of samples that were read, tell which pairs may be one sample; a few
+of them are read again, and compared before and after the transforms.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dataguard.incident import LoaderFailed
+from dataguard.lab.drive import announce_epoch
+from dataguard.lab.facts import spelled_role
+from dataguard.lab.held import CONTENT, DISTINCT, SUBSET, Held, held_by
+from dataguard.lab.pairs import DRAWS, Pair, run_pairs
+from dataguard.lab.passes import EpochTrace, gate
+from dataguard.lab.reader import Reader
+from dataguard.lab.records import Index, SampleRecord, plain_index
+from dataguard.lab.schedules import evenly, recorder
+from dataguard.variants import Loader
+
+if TYPE_CHECKING:
+    from dataguard.lab import Lab
+
+FEW_FILES = 2000
+"""How many files are looked into unless every sample is asked for."""
+LOOKED = 4
+"""How many pairs are read again, of those that one way finds."""
+OFTEN = 3
+"""What occurs more often within one split tells no sample."""
+READS = (LOOKED + 1) * (len(DRAWS) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to tell samples apart: how many pairs it finds, and those that were read again."""
+
+    name: str
+    pairs: int
+    looked: tuple[Pair, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What two splits have in common.
+
+    `samples` of this one were compared with `others`; `complete` says by what all of them were, None where only some
+    were. `repeated` is how many samples this split holds more than once.
+    """
+
+    ways: tuple[Way, ...]
+    samples: int
+    others: int
+    complete: str | None
+    repeated: int
+
+
+class Splits:
+    """The part of a lab for other splits of its target (map-style only)."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    @property
+    def earlier(self) -> tuple[Lab, ...]:
+        """The labs of the splits that this one must not share samples with, those for training first."""
+        own = self._lab.facts
+        ranks = {"train": 0, "val": 1, "test": 2}
+        found = [lab for lab in self._lab.siblings.values() if lab.splits._is_beside(self._lab)]
+        before = [lab for lab in found if ranks.get(lab.facts.role or "", 3) < ranks.get(own.role or "", -1)]
+        return tuple(sorted(before, key=lambda lab: ranks[lab.facts.role or ""]))
+
+    def _is_beside(self, other: Lab) -> bool:
+        """Whether the names of this loader and the other tell no different folds or datasets.
+
+        Loaders of factories of their own belong together where the names of these tell what each is for.
+        """
+        targets = {self._lab.target.name, other.target.name}
+        if len(targets) > 1 and not all(map(spelled_role, targets)):
+            return False
+        try:
+            one, two = _rest(self._lab.facts.name), _rest(other.facts.name)
+        except LoaderFailed:
+            return False
+        return one == two or not one or not two
+
+    @property
+    def held(self) -> Held:
+        """What the dataset keeps of each index."""
+        lab = self._lab
+        most = 10**9 if lab.settings.all else FEW_FILES
+        index = next((one.index for one in lab.epoch.samples if one.index is not None), None)
+        build, length = lab.build, lab.facts.length
+        found: Held = lab.vary(
+            "held", lambda folder: run_held(build, folder, length, most, index), lambda _, same: same
+        )
+        return found
+
+    def beside(self, other: Lab) -> Comparison:
+        """This split compared with an earlier one."""
+        lab = self._lab
+        lab.afford(READS * (lab.epoch.seconds_per_sample + other.epoch.seconds_per_sample))
+        ways = [(name, found) for name, found in self._candidates(other) if found]
+        looked = {name: tuple(evenly(found, LOOKED)) for name, found in ways}
+        wanted = tuple(dict.fromkeys(pair for pairs in looked.values() for pair in pairs))
+        pairs: Mapping[tuple[Index, Index], Pair] = {}
+        if wanted:
+            builds = (other.build, lab.build)
+            controls = (_another(other, [one for one, _ in wanted]), _another(lab, [two for _, two in wanted]))
+            pairs = lab.vary(
+                ("pairs", other.facts.name),
+                lambda folder: run_pairs(builds, folder, wanted, controls),
+                lambda _, found: found,
+            )
+        judged = tuple(
+            Way(name, len({two for _, two in found}), tuple(pairs[one] for one in looked[name] if one in pairs))
+            for name, found in ways
+        )
+        complete = self._complete(other)
+        numbers = _prints(lab.epoch)
+        own, theirs = len(numbers), len(_prints(other.epoch))
+        if complete:
+            own, theirs = len(self.held.indices), len(other.splits.held.indices)
+        return Comparison(judged, own, theirs, complete, len(numbers) - len(set(numbers.values())))
+
+    def _candidates(self, other: Lab) -> Iterator[tuple[str, list[tuple[Index, Index]]]]:
+        """The ways to tell samples apart, with the pairs of indices that are alike by each."""
+        one, two = other.splits.held, self.held
+        for first in one.columns:
+            for second in two.columns:
+                if first == second or not (first.startswith(SUBSET) or second.startswith(SUBSET)):
+                    yield second, _alike(one.by_index(first), two.by_index(second))
+        yield f"{CONTENT} what was read", _alike(_prints(other.epoch), _prints(self._lab.epoch))
+
+    def _complete(self, other: Lab) -> str | None:
+        """By what all samples of both splits are told apart, if by anything."""
+        one, two = other.splits.held, self.held
+        epochs = (other.epoch, self._lab.epoch)
+        if one.steady and two.steady and all(_is_whole(epoch) for epoch in epochs):
+            return CONTENT + " all samples"
+        if not (one.whole and two.whole):
+            return None
+        names = sorted((name for name in two.columns if name in one.columns), key=lambda name: _KINDS.index(name[:8]))
+        return next(iter(names), None)
+
+
+_KINDS = tuple(kind[:8] for kind in (CONTENT, "the names in", SUBSET))
+"""What tells samples apart, the most telling first."""
+
+
+def _is_whole(epoch: EpochTrace) -> bool:
+    return epoch.whole and len(_prints(epoch)) == (epoch.read or len(epoch.samples))
+
+
+def _rest(name: str) -> tuple[str, ...]:
+    """The words and numbers of a loader's name without those that tell its role or that it is a loader."""
+    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)]
+    return tuple(word for word in words if not _COMMON.fullmatch(word))
+
+
+_COMMON = re.compile(
+    r"train(ing)?|fit|val(id(ation)?)?|eval(uation)?|dev|test(ing)?|predict(ion)?|infer(ence)?|"
+    r"(data)?loaders?|data(set)?s?|dl|ds|set|split"
+)
+
+
+def _prints(epoch: EpochTrace) -> Mapping[Index, int]:
+    """What tells the content of the samples that were read, by their indices."""
+    if epoch.prints is not None:
+        return epoch.prints.by_index()
+    return {one.index: number for one in epoch.samples for number in [_largest(one)] if number is not None}
+
+
+def _largest(sample: SampleRecord) -> int | None:
+    """The digest of the largest leaf of a sample that can be asked for by an index."""
+    leaves = [leaf for leaf in sample.leaves if leaf.shape]
+    if sample.index is None or not leaves:
+        return None
+    return int.from_bytes(max(leaves, key=lambda leaf: np.prod(leaf.shape or ())).digest, "little")
+
+
+def _alike(one: Mapping[Any, int], two: Mapping[Any, int]) -> list[tuple[Any, Any]]:
+    """Pairs of indices with one number, unless numbers repeat within a split as well."""
+    if not one or not two or any(len(set(each.values())) < DISTINCT * len(each) for each in (one, two)):
+        return []
+    shared = set(one.values()) & set(two.values())
+    often = Counter(number for each in (one, two) for number in each.values() if number in shared)
+    places = {number: index for index, number in one.items() if number in shared and often[number] <= 2 * OFTEN}
+    return [(places[number], index) for index, number in two.items() if number in places]
+
+
+def _another(lab: Lab, wanted: Sequence[Index]) -> Index:
+    """An index that is none of those, if there is one."""
+    known = [one.index for one in lab.epoch.samples if one.index is not None]
+    return next((index for index in known if index not in wanted), None)
+
+
+def run_held(build: Callable[..., Loader], folder: Path, length: int | None, most_files: int, index: Index) -> Held:
+    """Draw the indices of an epoch, look at the dataset, and read one sample twice with generators in two states."""
+    recorded, schedule = recorder(length)
+    loader = build(num_workers=0, schedule=schedule)
+    announce_epoch(loader, 0)
+    with gate("sampler"):
+        for _ in loader:  # whoever records the indices hands out none
+            break
+    drawn = {one: None for record in recorded for batch in record.batches for one in map(plain_index, batch)}
+    indices = array("q", sorted(one for one in drawn if isinstance(one, int) and one >= 0))
+    whole = bool(recorded) and all(record.whole for record in recorded if record.batches) and len(indices) == len(drawn)
+    columns = held_by(loader.dataset, indices, most_files)
+    if index is None:
+        return Held(indices, columns, whole, steady=False)
+    reader = Reader(loader, folder)
+    read = {tuple(sorted(reader.ask(index, draw).digests.items())) for draw in (*DRAWS, DRAWS[0])}
+    return Held(indices, columns, whole, steady=len(read) == 1)

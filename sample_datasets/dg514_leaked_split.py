@@ -1,0 +1,275 @@
+"""DG514 leaked-split: samples of the training data stand in the validation data as well."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Subset, SubsetRandomSampler, TensorDataset, random_split
+from torchvision import datasets, transforms
+
+from sample_datasets._parts import PHOTOGRAPHS
+
+Loaders = dict[str, DataLoader[Any]]
+AUGMENT = transforms.Compose(
+    [transforms.RandomResizedCrop(24), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
+)
+PLAIN = transforms.Compose([transforms.Resize((24, 24)), transforms.ToTensor()])
+
+
+@functools.cache
+def folder() -> Path:
+    """A folder for the files of a scan, removed when the process ends that imports this module."""
+    made = Path(tempfile.mkdtemp(prefix="dg514-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+ROOT = folder()
+
+
+def copied(name: str, train: Sequence[Path], val: Sequence[Path], names: str = "{split}-{number:03}") -> Path:
+    """A folder for each split, with a folder for each class, as `ImageFolder` wants them."""
+    for split, paths in (("train", train), ("val", val)):
+        for number, path in enumerate(paths):
+            own = names.format(split=split, number=number) + path.suffix
+            target = ROOT / name / split / path.parent.name / own
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
+    return ROOT / name
+
+
+def pair(train: Dataset, val: Dataset) -> Loaders:
+    """A training loader, and one for validation."""
+    return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
+
+
+def folders(name: str, train: Sequence[Path], val: Sequence[Path], **options: Any) -> Loaders:
+    """Two `ImageFolder`s, one of them augmented."""
+    root = copied(name, train, val, **options)
+    return pair(datasets.ImageFolder(str(root / "train"), AUGMENT), datasets.ImageFolder(str(root / "val"), PLAIN))
+
+
+def bad() -> Loaders:
+    """Some files were copied into both folders, under other names."""
+    return folders("copies", PHOTOGRAPHS[::2], PHOTOGRAPHS[1::2] + PHOTOGRAPHS[:4:2])
+
+
+def bad_split_twice() -> Loaders:
+    """The split is drawn twice, and with no common seed, so that each loader has one of its own."""
+    train = datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), AUGMENT)
+    val = datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), PLAIN)
+    first, _ = random_split(train, [16, len(train) - 16], generator=torch.Generator().manual_seed(1))
+    _, second = random_split(val, [16, len(val) - 16], generator=torch.Generator().manual_seed(2))
+    return pair(first, second)
+
+
+def bad_overlap() -> Loaders:
+    """The training data end at sample 90, and the validation data begin at sample 80."""
+    images = torch.rand(120, 3, 12, 12, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(120) % 4
+    return pair(TensorDataset(images[:90], labels[:90]), TensorDataset(images[80:], labels[80:]))
+
+
+class Photographs(Dataset):
+    """Photographs by their paths."""
+
+    def __init__(self, paths: Sequence[Path], transform: Callable[[Any], Tensor]) -> None:
+        self.paths = list(paths)
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.transform(Image.open(self.paths[range(len(self))[index]]).convert("RGB"))
+
+
+def bad_listed_twice() -> Loaders:
+    """A path stands in both lists."""
+    return pair(Photographs(PHOTOGRAPHS[:16], AUGMENT), Photographs(PHOTOGRAPHS[15:], PLAIN))
+
+
+class Flipped(Dataset):
+    """Photographs that are augmented by hand, where nothing but the code of `__getitem__` tells it."""
+
+    def __init__(self, paths: Sequence[Path], *, training: bool) -> None:
+        self.paths = list(paths)
+        self.training = training
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Tensor:
+        with Image.open(self.paths[range(len(self))[index]]) as image:
+            pixels = torch.from_numpy(np.array(image.convert("RGB").resize((24, 24)))).permute(2, 0, 1)
+        return pixels.flip(-1) if self.training and torch.rand(()) < 0.5 else pixels
+
+
+def bad_flipped() -> Loaders:
+    """Three photographs are in both lists."""
+    return pair(Flipped(PHOTOGRAPHS[:14], training=True), Flipped(PHOTOGRAPHS[11:], training=False))
+
+
+class Records(Dataset):
+    """Records of one large file, read by their numbers, which nothing else tells apart."""
+
+    def __init__(self, numbers: range) -> None:
+        path = ROOT / "records.npy"
+        if not path.exists():
+            np.save(path, np.random.default_rng(5).normal(size=(100, 64)).astype(np.float32))
+        self.path = path
+        self.first, self.count = numbers.start, len(numbers)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Tensor:
+        rows = np.load(self.path, mmap_mode="r")
+        return torch.from_numpy(np.array(rows[self.first + range(len(self))[index]]))
+
+
+def bad_records() -> Loaders:
+    """Ten records are read by both."""
+    return pair(Records(range(70)), Records(range(60, 100)))
+
+
+def good() -> Loaders:
+    """No file stands in both folders."""
+    return folders("apart", PHOTOGRAPHS[::2], PHOTOGRAPHS[1::2])
+
+
+def good_same_names() -> Loaders:
+    """Names begin anew in each folder, and the pictures are others."""
+    return folders("numbered", PHOTOGRAPHS[::2], PHOTOGRAPHS[1::2], names="{number:03}")
+
+
+def good_one_split() -> Loaders:
+    """One split, drawn once, with transforms of its own for each part."""
+    order = torch.randperm(len(PHOTOGRAPHS), generator=torch.Generator().manual_seed(0)).tolist()
+    train, val = (Photographs(PHOTOGRAPHS, transform) for transform in (AUGMENT, PLAIN))
+    return pair(Subset(train, order[:16]), Subset(val, order[16:]))
+
+
+def sampled(train: Sequence[int], val: Sequence[int]) -> Loaders:
+    """One dataset for both, of which samplers ask for different parts."""
+    photographs = Photographs(PHOTOGRAPHS, PLAIN)
+    return {
+        "train": DataLoader(photographs, batch_size=4, sampler=SubsetRandomSampler(train)),
+        "val": DataLoader(photographs, batch_size=4, sampler=SubsetRandomSampler(val)),
+    }
+
+
+def bad_samplers() -> Loaders:
+    """The parts overlap by a few samples."""
+    return sampled(range(18), range(15, 24))
+
+
+def good_samplers() -> Loaders:
+    """The parts have nothing in common."""
+    return sampled(range(16), range(16, 24))
+
+
+def good_archive() -> Loaders:
+    """Both splits read one file, each its own records."""
+    return pair(Records(range(70)), Records(range(70, 100)))
+
+
+class Windows(Dataset):
+    """Windows of one long series; those of validation begin where training ends, and overlap with it."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.series = torch.from_numpy(np.random.default_rng(6).normal(size=400).cumsum().astype(np.float32))
+        self.starts = list(range(start, stop))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.series[self.starts[index] :][:32].clone()
+
+
+def good_windows() -> Loaders:
+    """Windows overlap, and no two are equal."""
+    return pair(Windows(0, 200), Windows(200, 300))
+
+
+class Halves(Dataset):
+    """One half of each photograph: a split by place."""
+
+    def __init__(self, *, left: bool, transform: Callable[[Any], Tensor]) -> None:
+        self.paths = PHOTOGRAPHS
+        self.left = left
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Tensor:
+        image = Image.open(self.paths[index]).convert("RGB")
+        middle = image.width // 2
+        box = (0, 0, middle, image.height) if self.left else (middle, 0, image.width, image.height)
+        return self.transform(image.crop(box))
+
+
+def good_halves() -> Loaders:
+    """Both splits open every file, and use another part of it."""
+    return pair(Halves(left=True, transform=AUGMENT), Halves(left=False, transform=PLAIN))
+
+
+def good_folds() -> Loaders:
+    """Two folds: what validates one trains the other."""
+    images = torch.rand(40, 3, 12, 12, generator=torch.Generator().manual_seed(1))
+    parts = [TensorDataset(images[:20]), TensorDataset(images[20:])]
+    one, two = pair(parts[0], parts[1]), pair(parts[1], parts[0])
+    return {f"fold{number}_{name}": loader for number, fold in enumerate((one, two)) for name, loader in fold.items()}
+
+
+def good_monitor() -> Loaders:
+    """A part of the training data is evaluated as well, under a name that says so."""
+    loaders = folders("apart", PHOTOGRAPHS[::2], PHOTOGRAPHS[1::2])
+    return {
+        **loaders,
+        "train_eval": DataLoader(datasets.ImageFolder(str(ROOT / "apart" / "train"), PLAIN), batch_size=4),
+    }
+
+
+def good_tables() -> Loaders:
+    """Rows of a few numbers, of which some are equal, as people of one age and income are."""
+    rows = torch.randint(0, 4, (200, 3), generator=torch.Generator().manual_seed(2)).float()
+    return pair(TensorDataset(rows[:150], rows[:150, 0]), TensorDataset(rows[150:], rows[150:, 0]))
+
+
+class Scenes(Dataset):
+    """Renderings, of which many are empty."""
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.images = [rng.random((16, 16), np.float32) * (number % 3 > 0) for number in range(30)]
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return torch.from_numpy(self.images[index])
+
+
+def good_empty_scenes() -> Loaders:
+    """Black pictures are equal everywhere, and tell nothing."""
+    return pair(Scenes(1), Scenes(2))
+
+
+def good_alias() -> Loaders:
+    """There are no test data yet: the validation data stand in for them."""
+    loaders = folders("apart", PHOTOGRAPHS[::2], PHOTOGRAPHS[1::2])
+    return {**loaders, "test": DataLoader(datasets.ImageFolder(str(ROOT / "apart" / "val"), PLAIN), batch_size=4)}
