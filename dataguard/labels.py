@@ -65,7 +65,8 @@ class Seen:
 class Labels:
     """A leaf of whole numbers that may be labels: how many there are of each, in how many samples, and in which first.
 
-    `of` is the number of samples, and `fixed` tells that the leaf has one shape in all of them.
+    `of` is the number of samples, and `fixed` tells that the leaf has one shape in all of them. `table` is where the
+    dataset keeps the labels of all its samples, where these are counted.
     """
 
     path: str
@@ -76,6 +77,7 @@ class Labels:
     first: Mapping[int, Seen]
     of: int
     fixed: bool
+    table: str | None = None
 
     @property
     def repeats(self) -> bool:
@@ -229,7 +231,9 @@ def whole(lab: Lab, labels: Labels) -> Labels:
     if table is None or not table.counts.keys() >= labels.values.keys():
         return labels
     first = {**{value: Seen(index) for value, index in table.first.items()}, **labels.first}
-    return replace(labels, values=table.counts, samples=table.counts, first=first, of=sum(table.counts.values()))
+    return replace(
+        labels, values=table.counts, samples=table.counts, first=first, of=sum(table.counts.values()), table=table.where
+    )
 
 
 def chosen(found: Sequence[Labels], count: int, *, declared: bool) -> Labels | None:

@@ -85,6 +85,7 @@ def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -
                 "labels seen": f"{min(labels.values)} to {max(labels.values)}",
                 "out of range": {str(value): f"in {labels.samples[value]} of {labels.of} samples" for value in wrong},
                 "one label for each": labels.kind.value,
+                "all labels": labels.table,
             }
         ),
         at=lab.dataset.place,
