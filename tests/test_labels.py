@@ -22,8 +22,9 @@ from dataguard.lab.naming import find_namings
 from dataguard.lab.numbers import Appraisal, Numbers
 from dataguard.lab.records import SampleRecord
 from dataguard.lab.tables import find_table
-from dataguard.labels import Classes, Kind, Labels, balance, chosen, is_named
+from dataguard.labels import Classes, Kind, Labels, chosen, is_named
 from dataguard.model import Status
+from dataguard.numbering import balance
 from dataguard.settings import Settings
 from dataguard.splits import _function
 from dataguard.values import TARGET_FORMS
