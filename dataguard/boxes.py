@@ -80,16 +80,12 @@ def _corners(numbers: Four, layout: str, height: int, width: int) -> Four:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """A leaf of boxes: all that were seen of it, the formats that may be meant, and the boxes that fit none of them.
-
-    `told` says that the format is known, and not only likely.
-    """
+    """A leaf of boxes: all that were seen of it, the formats that may be meant, and the boxes that fit none of them."""
 
     path: str
     seen: Sequence[Box]
     formats: tuple[str, ...]
     wrong: tuple[tuple[Box, str], ...]
-    told: bool
 
     @property
     def puzzles(self) -> bool:
@@ -165,7 +161,7 @@ def _unpadded(boxes: Sequence[Box]) -> list[Box]:
 def _judged(path: str, boxes: Sequence[Box], layout: str | None) -> Boxes:
     if layout is not None and layout in FORMATS:
         wrong = [(box, fault) for box in boxes for fault in [box.fault(layout)] if fault]
-        return Boxes(path, boxes, (layout,), tuple(wrong), told=True)
+        return Boxes(path, boxes, (layout,), tuple(wrong))
     shares = 2 * sum(box.by_shares for box in boxes) > len(boxes)
     possible = [one for one in FORMATS if one.endswith("normalized") == shares]
     sound = {one: sum(box.fault(one, WHOLLY) is None for box in boxes) for one in possible}
@@ -176,4 +172,4 @@ def _judged(path: str, boxes: Sequence[Box], layout: str | None) -> Boxes:
         for faults in [[box.fault(one) for one in formats]]
         if faults and all(faults) and faults[0]
     ]
-    return Boxes(path, boxes, formats, tuple((box, str(fault)) for box, fault in wrong), told=False)
+    return Boxes(path, boxes, formats, tuple((box, str(fault)) for box, fault in wrong))

@@ -77,13 +77,13 @@ class Table:
     def one_hot(self) -> bool:
         """Whether each row has a single 1 among zeros."""
         flags = ((row.sum, row.largest, row.second, row.least) == (1, 1, 0, 0) for row in self.rows)
-        return (self.width or 0) > 1 and all(flags)
+        return bool(self.rows) and all(flags)
 
     @property
     def shares(self) -> bool:
         """Whether each row holds shares of one whole."""
         rows = self.rows
-        return (self.width or 0) > 1 and all(row.least >= 0 and isclose(row.sum, 1, abs_tol=SUM) for row in rows)
+        return bool(rows) and all(row.least >= 0 and isclose(row.sum, 1, abs_tol=SUM) for row in rows)
 
     @property
     def spelled(self) -> str:
@@ -141,17 +141,15 @@ def misread(lab: Lab, table: Table, classes: int) -> str | None:
     numbered = (
         values is not None and len(values) >= FEWEST_VALUES <= classes and 0 <= min(values) <= max(values) < classes
     )
-    if numbered and table.is_float and (table.rank == 1 or table.width == 1):
+    if numbered and (table.width == 1 or (table.is_float and table.rank == 1)):
         return f"holds numbers of classes as {table.spelled}: cross entropy takes them as int64 of shape (N,)"
-    if numbered and table.width == 1:
-        return f"holds numbers of classes as {table.spelled}: cross entropy takes them as int64 of shape (N,)"
-    if table.width != classes or classes < 2:
+    if table.width != classes or classes < 2 or not table.rows:
         return None
     if table.one_hot and not table.is_float and len(table.rows) > 1:
         return f"holds ones and zeros as {table.spelled}: cross entropy takes shares as floats, or numbers of classes"
     if table.is_float and not table.shares and (_is_scaled(table.rows) or _was_a_number(lab, table)):
-        sums = [f"{row.sum:.3g}" for row in table.rows if not isclose(row.sum, 1, abs_tol=SUM)]
-        ends = dict.fromkeys((min(sums), max(sums)))
+        sums = [row.sum for row in table.rows if not isclose(row.sum, 1, abs_tol=SUM)]
+        ends = dict.fromkeys((f"{min(sums):.3g}", f"{max(sums):.3g}"))
         return f"holds shares of {classes} classes whose sum is not 1 but {' to '.join(ends)}"
     return None
 

@@ -14,6 +14,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 from dataguard.boxes import Box, _judged
 from dataguard.engine import scan
+from dataguard.forms import Table, fits
 from dataguard.lab.appraisals import numbers_of
 from dataguard.lab.facts import stem_of
 from dataguard.lab.label_tables import find_table
@@ -21,10 +22,12 @@ from dataguard.lab.leaves import describe
 from dataguard.lab.naming import find_namings
 from dataguard.lab.numbers import Appraisal, Numbers
 from dataguard.lab.records import SampleRecord
-from dataguard.labels import Classes, Kind, Labels, balance, chosen, is_named
+from dataguard.labels import Classes, Kind, Labels, chosen, is_named
 from dataguard.model import Status
+from dataguard.numbering import balance
 from dataguard.settings import Settings
 from dataguard.splits import _function
+from dataguard.values import TARGET_FORMS
 
 
 def only(value: Any, *, rows: bool = False) -> Numbers:
@@ -118,7 +121,7 @@ def test_a_sample_is_blank_when_all_its_images_are() -> None:
     assert sample(("scan", torch.zeros(1, 16, 16)), ("label", 1)).blank
 
 
-BOX = Appraisal(None, 0, 0, 0, "0", ())
+BOX = Appraisal(None, 0, 0, 0, ())
 
 
 def boxes(*numbers: tuple[float, float, float, float]) -> list[Box]:
@@ -320,3 +323,25 @@ READERS = {
     "DG504": {"bbox_format"},
 }
 """The checks, and the keys of the contract that they read."""
+
+
+def table(*rows: Sequence[float], dtype: torch.dtype = torch.float32) -> Table:
+    batch = torch.tensor(rows, dtype=dtype)
+    return Table("", [only(batch, rows=True)], [None] * len(batch))
+
+
+@pytest.mark.parametrize(
+    ("found", "forms"),
+    [
+        (table([0, 1, 0], [1, 0, 0]), {"one-hot", "soft", "multilabel", "regression"}),
+        (table([0, 1, 0], [1, 0, 0], dtype=torch.int64), {"index", "one-hot", "multilabel"}),
+        (table([0.5, 0.5, 0], [0.2, 0, 0.8]), {"soft", "regression"}),
+        (table([0, 1, 1], [0, 0, 0]), {"multilabel", "regression"}),
+        (table([1], [0]), {"binary", "regression"}),
+        (table([2], [0], dtype=torch.int64), set()),
+        (table([0.5, 0.7, 0], [0.2, 0, 0.8]), {"regression"}),
+    ],
+)
+def test_a_leaf_has_some_forms_and_not_others(found: Table, forms: set[str]) -> None:
+    width = found.width if (found.width or 0) > 1 else None
+    assert {form for form in TARGET_FORMS if fits(found, form, width) and (form != "multilabel" or width)} == forms

@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dataguard.labels import (
-    Classes,
-    Kind,
-    Labels,
-    arrives,
-    balance,
-    candidates,
-    chosen,
-    ignored,
-    meaningless,
-    numbered,
-    whole,
-)
+from dataguard.labels import Classes, Kind, Labels, candidates, chosen, ignored, numbered, whole
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check, known
+from dataguard.numbering import arrives, balance, meaningless
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -85,6 +74,7 @@ def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -
                 "labels seen": f"{min(labels.values)} to {max(labels.values)}",
                 "out of range": {str(value): f"in {labels.samples[value]} of {labels.of} samples" for value in wrong},
                 "one label for each": labels.kind.value,
+                "all labels": labels.table,
             }
         ),
         at=lab.dataset.place,

@@ -49,14 +49,13 @@ class Appraiser:
             numbers = tuple(numbers_of(sample))
             if self._samples >= 0 or self._are_news(numbers):
                 index = indices[position] if position < len(indices) else None
-                shown = None if index is None else repr(index)
-                self._spool.write(Appraisal(self._worker, number, position, index, shown, numbers))
+                self._spool.write(Appraisal(self._worker, number, position, index, numbers))
 
     def look_at_batch(self, number: int, batch: Any) -> None:
         """Write down what a batch holds."""
         self._batches -= 1
         if self._batches >= 0:
-            self._spool.write(Appraisal(self._worker, number, None, None, None, tuple(numbers_of(batch, rows=True))))
+            self._spool.write(Appraisal(self._worker, number, None, None, tuple(numbers_of(batch, rows=True))))
 
     def _are_news(self, numbers: Sequence[Numbers]) -> bool:
         found = {(one.path, value) for one in numbers if one.size < PROBES and one.whole for value in one.values}

@@ -47,6 +47,7 @@ class Fetch:
         self.recorded = 0
 
     def fetch(self, batch: Any) -> Any:
+        """Stand in for the fetch of torch: what the plan wants happens around it."""
         watcher = self.watcher
         if watcher.fetches == watcher.plan.length:
             watcher.epoch, watcher.fetches = watcher.epoch + 1, 0

@@ -16,6 +16,8 @@ DEEPEST = 5
 """How many datasets may wrap one another."""
 MOST_PARTS = 64
 MOST_CLASSES = 50_000
+FEW = 128
+"""Samples up to which there may be as many of them as classes."""
 _LISTS = ("classes", "CLASSES", "class_names", "categories")
 _TABLES = ("class_to_idx", "class_to_index", "class_to_id", "label_to_idx", "label_to_id", "label2id", "label2idx")
 _COUNTS = ("num_classes", "n_classes", "nb_classes", "number_of_classes")
@@ -115,12 +117,8 @@ def _listed(value: Any, length: int | None) -> dict[str, int]:
     names = [str(name[0] if isinstance(name, tuple) and name else name) for name in value]
     if len(set(names)) != len(names):
         names = [str(name) for name in value]
-    per_sample = length is not None and length == len(names) > 2 * _FEW
+    per_sample = length is not None and length == len(names) > FEW
     return {} if per_sample or len(set(names)) != len(names) else {name: i for i, name in enumerate(names)}
-
-
-_FEW = 64
-"""As many samples as classes, in a set of more than twice that many, are a coincidence that is not believed in."""
 
 
 def _is_number(value: Any) -> bool:

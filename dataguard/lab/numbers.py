@@ -63,7 +63,6 @@ class Appraisal:
     batch: int
     position: int | None
     index: Index
-    shown: str | None
     numbers: tuple[Numbers, ...]
 
     @property
