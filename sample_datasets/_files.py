@@ -1,10 +1,11 @@
-"""Image files of every kind, written once, when they are first imported, into a folder that goes with the process."""
+"""Image files of every kind, written into one temporary folder of this user whenever a process needs them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from sample_datasets._parts import PHOTOGRAPHS
 
-_FOLDER = TemporaryDirectory(prefix="dataguard-samples-")
-FOLDER = Path(_FOLDER.name)
+FOLDER = Path(gettempdir()) / f"dataguard-samples-{os.getuid()}"
 WIDTH, HEIGHT = 48, 40
 
 
@@ -25,11 +25,13 @@ def photograph(number: int) -> Image.Image:
 
 
 def written(name: str, image: Image.Image | np.ndarray, **options: Any) -> Path:
-    """The path of a new file that holds an image."""
+    """The path of a file that holds an image, and is whole at any moment: other processes may be reading it."""
     path = FOLDER / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(path, **options)
-    return path
+    new = FOLDER / "new" / f"{os.getpid()}-{path.name}"
+    for folder in (path.parent, new.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(new, **options)
+    return new.replace(path)
 
 
 class Images(Dataset[Any]):

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 from torchvision.transforms import v2
 
+from sample_datasets import _files
 from sample_datasets._parts import PHOTOGRAPHS
 from sample_datasets.dg505_swapped_channels import MEAN, NORMALIZED, STD, loader, read_bgr, read_pil, read_rgb, unit
 
@@ -62,6 +63,20 @@ def bad_own_statistics() -> DataLoader[Any]:
 def bad_sixteen_bits() -> DataLoader[Any]:
     """Bytes are divided as if they had 16 bits."""
     return loader(read_pil, lambda image: torch.from_numpy(floats(image) / 65535).permute(2, 0, 1))
+
+
+GREY = [_files.written(f"grey/{number:02}.png", _files.photograph(number).convert("L")) for number in range(12)]
+GREY_STATISTICS = transforms.Normalize((0.45,), (0.22,))
+
+
+def bad_grey() -> DataLoader[Any]:
+    """Grey files, of one channel, that nobody divided."""
+    return _files.loader(GREY, lambda path: GREY_STATISTICS(torch.from_numpy(floats(Image.open(path)))[None]))
+
+
+def good_grey() -> DataLoader[Any]:
+    """Grey files that `ToTensor` divides."""
+    return _files.loader(GREY, transforms.Compose([Image.open, transforms.ToTensor(), GREY_STATISTICS]))
 
 
 def good() -> DataLoader[Any]:

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 from torchvision.transforms import v2
 
-from sample_datasets._files import FOLDER, loader, photograph, written
+from sample_datasets._files import loader, photograph, written
 from sample_datasets._parts import PHOTOGRAPHS
 
 COUNT = 12
@@ -155,10 +155,7 @@ def good_depth() -> DataLoader[Any]:
     return loader(SCANS, lambda path: unit(np.asarray(Image.open(path), np.float32) / 256))
 
 
-PLANES = [
-    written(f"planes/{number:02}.tif", scan(number, 65535)).rename(FOLDER / f"planes/{number:02}.tiff")
-    for number in range(COUNT)
-]
+PLANES = [written(f"planes/{number:02}.tiff", scan(number, 65535)) for number in range(COUNT)]
 
 
 def good_augmented() -> DataLoader[Any]:
