@@ -39,7 +39,8 @@ class Follower:
     """A table of boxes or points, and how well it keeps to an image.
 
     Of all `comparable` boxes that another draw must show, `found` were where they should be, in the form that fits
-    best; `one` and `other` say what happened to the image in two draws between which fewest were, for a reader.
+    best; `moved` tells that the image moves from draw to draw, and not only from where it was without transforms.
+    `one` and `other` say what happened to the image in two draws between which fewest were, for a reader.
     """
 
     path: str
@@ -49,6 +50,7 @@ class Follower:
     comparable: int
     found: int
     pairs: int
+    moved: bool
     index: Index
     one: str
     other: str
@@ -228,7 +230,8 @@ def _followed(path: str, picture: str, form: Form, places: Sequence[Place], *, p
     worst = min(pairs, key=lambda pair: pair[1] / pair[0])
     words = [_words(place, picture) for place in worst[2:]]
     found = sum(count for _, count, *_ in pairs)
-    return Follower(path, picture, points, form.kind, comparable, found, len(pairs), worst[2].index, *words)
+    moved = any(not one.raw and not other.raw for _, _, one, other in pairs)
+    return Follower(path, picture, points, form.kind, comparable, found, len(pairs), moved, worst[2].index, *words)
 
 
 def _words(place: Place, picture: str) -> str:

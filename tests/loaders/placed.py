@@ -124,6 +124,7 @@ LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
     "stream": lambda: DataLoader(Stream(), batch_size=4),
     "kept": lambda: DataLoader(kept(), batch_size=4),
     "lists": lambda: DataLoader(Lists(), batch_size=4, collate_fn=together),
+    "val": lambda: DataLoader(Lists(), batch_size=4, collate_fn=together),
     "emptied": lambda: DataLoader(emptied(), batch_size=4),
     "drawn": lambda: DataLoader(drawn(), batch_size=4),
     "labelled": lambda: DataLoader(labelled(), batch_size=4),
