@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +46,16 @@ def run_pairs(
     pairs: Sequence[tuple[Index, Index]],
     controls: tuple[Index, Index],
 ) -> Mapping[tuple[Index, Index], Pair]:
-    """Read the samples of each pair, and compare what they are made of; `controls` are others of each split."""
+    """Read the samples of each pair, and compare what they are made of; `controls` are others of each split.
+
+    What several samples of a split have tells none of them.
+    """
     seen = []
     for place, (build, control) in enumerate(zip(builds, controls, strict=True)):
         wanted = list(dict.fromkeys([*(pair[place] for pair in pairs), *([] if control is None else [control])]))
         looks = _looks(build(), folder, wanted)
-        beside = looks.pop(control, _Look()) if control is not None else _Look()
-        seen.append({index: look.without(beside) for index, look in looks.items()})
+        common = _common(looks.values())
+        seen.append({index: look.without(common) for index, look in looks.items()})
     one, two = seen
     found = {}
     for earlier, index in pairs:
@@ -71,6 +76,14 @@ class _Look:
     def without(self, other: _Look) -> _Look:
         """What belongs to this sample alone."""
         return _Look(self.contents - other.contents, self.files - other.files)
+
+
+def _common(looks: Collection[_Look]) -> _Look:
+    """What several samples of a split have."""
+    contents = Counter(chain.from_iterable(look.contents for look in looks))
+    files = Counter(chain.from_iterable(look.files for look in looks))
+    shared = frozenset(content for content, times in contents.items() if times > 1)
+    return _Look(shared, frozenset(file for file, times in files.items() if times > 1))
 
 
 def _looks(loader: Loader, folder: Path, indices: Sequence[Index]) -> dict[Index, _Look]:
