@@ -130,7 +130,13 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
     assert resolve(write(tmp_path / "any.toml", text)) == Settings(**{key: parsed for key, (_, parsed) in GOOD.items()})
 
 
-VALUES: dict[str, Any] = {"repeat": 2, "channels": "RGB", "normalization": "imagenet", "value_range": [0, 1]}
+VALUES: dict[str, Any] = {
+    "repeat": 2,
+    "channels": "RGB",
+    "normalization": "imagenet",
+    "value_range": [0, 1],
+    "memory_gb": 0.5,
+}
 """What the keys of the contract that are read take."""
 
 
@@ -159,9 +165,11 @@ def test_a_key_that_no_check_reads_is_told(tmp_path: Path) -> None:
         ({"normalization": 3}, "expected a table"),
         ({"value_range": [1, 0]}, "expected the least and the largest value"),
         ({"value_range": 255}, "expected the least and the largest value"),
+        ({"memory_gb": "64 GB"}, "expected gigabytes of memory"),
+        ({"memory_gb": 0}, "expected gigabytes of memory"),
     ],
 )
-def test_what_is_said_of_images_is_looked_at(contract: dict[str, Any], message: str) -> None:
+def test_what_the_contract_says_is_looked_at(contract: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         resolve(contract=contract)
 

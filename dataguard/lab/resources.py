@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -14,8 +14,8 @@ from dataguard.lab.drive import Ride, drive
 from dataguard.lab.heavies import Heavy, find_heavies
 from dataguard.lab.hoards import READS, Hoards, run_hoards
 from dataguard.lab.plan import Plan
-from dataguard.lab.records import Memory, Reading, read_spools
-from dataguard.lab.schedules import Schedule, existing, unique
+from dataguard.lab.records import BatchRecord, Index, Memory, Reading, read_spools
+from dataguard.lab.schedules import Schedule, Trials, existing, unique
 from dataguard.model import Undecided
 from dataguard.variants import Loader
 
@@ -91,11 +91,16 @@ class Look:
     crowd: bool
     """Whether the loader has more workers than that."""
 
-    def moments(self, fresh: int) -> list[int]:
-        """After how many samples readings are made, where the first `fresh` ones are new."""
+    def moments(self, fresh: int, *, stream: bool) -> list[int]:
+        """After how many samples readings are made, where the first `fresh` ones are new.
+
+        A stream may end at any time, so that the first ones are close together.
+        """
         again = max(self.total - fresh, 0)
         steps = [step / READINGS for step in range(1, READINGS + 1)]
-        return [round(fresh * step) for step in steps] + [round(fresh + again * step) for step in steps if again]
+        early = [self.size * number for number in range(1, READINGS + 1)] if stream else []
+        late = [round(fresh * step) for step in steps] + [round(fresh + again * step) for step in steps if again]
+        return sorted({*early, *late})
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +183,19 @@ class Resources:
         )
         return found
 
+    def batch_of(self, indices: Sequence[Index]) -> int | None:
+        """Bytes of shared memory that a batch of these samples takes, None where there is no such batch."""
+        lab = self._lab
+        lab.afford(len(indices) * lab.epoch.seconds_per_sample + START.get(lab.facts.start_method, 3.0))
+        found: int | None = lab.vary(
+            ("batch of", tuple(indices)),
+            lambda folder: run_trial(lab.build, folder, indices),
+            lambda folder, _: next(
+                (one.shared_bytes for one in read_spools(folder) if isinstance(one, BatchRecord)), None
+            ),
+        )
+        return found
+
     @property
     def crowding(self) -> Crowding:
         """How fast the loader's workers are as they are, and with one thread each."""
@@ -218,6 +236,12 @@ class Resources:
         )
 
 
+def run_trial(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> None:
+    """Let one worker make a batch of these samples; it is not sent."""
+    loader = build(num_workers=1, schedule=lambda inner, batched: Trials(inner, [indices]))
+    drive(loader, Plan(folder, keep_going=True), batches=(1,))
+
+
 def run_look(
     build: Callable[..., Loader], folder: Path, look: Look, limit: int | None, seconds: float, *, stream: bool
 ) -> tuple[list[Ride], int]:
@@ -235,7 +259,7 @@ def run_look(
     most = -(-look.total * look.workers // look.size) if stream else None
     own = next((one for one in made if one in (loader.batch_sampler, loader.sampler)), None)
     fresh = look.total if own is None else own.fresh
-    rides = drive(loader, Plan(folder, gauge=look.moments(fresh)), batches=(most,), seconds=seconds)
+    rides = drive(loader, Plan(folder, gauge=look.moments(fresh, stream=stream)), batches=(most,), seconds=seconds)
     return rides, fresh
 
 
