@@ -14,7 +14,7 @@ from dataguard.lab.drive import Ride, drive
 from dataguard.lab.heavies import Heavy, find_heavies
 from dataguard.lab.hoards import READS, Hoards, run_hoards
 from dataguard.lab.plan import Plan
-from dataguard.lab.records import BatchRecord, Index, Memory, Reading, read_spools
+from dataguard.lab.records import BatchRecord, Index, Pages, Reading, read_spools
 from dataguard.lab.schedules import Schedule, Trials, existing, unique
 from dataguard.model import Undecided
 from dataguard.variants import Loader
@@ -130,17 +130,27 @@ class Strain:
         )
         return [[(one.samples, measure(one)) for one in readings] for readings in chosen]
 
-    def copied(self) -> list[list[tuple[float, float]]]:
-        """For each process, samples read and bytes of memory that it copied, because it wrote to what was shared."""
-        return [
-            [(one.samples, _copied(readings[0].memory, one.memory)) for one in readings if one.samples <= self.fresh]
-            for readings in self.readings.values()
-        ]
+    def copied(self) -> list[tuple[float, int]]:
+        """For each process, the bytes that it copied for each new sample once it had settled, and all of them together.
+
+        A page is copied when a process writes to it that shares it with others.
+        """
+        found = []
+        for readings in self.readings.values():
+            counted = [one for one in readings if one.pages is not None and one.samples <= self.fresh]
+            if len(counted) < 3:
+                continue
+            settled, last = counted[1], counted[-1]
+            assert settled.pages is not None
+            assert last.pages is not None
+            copied = _copied(settled.pages, last.pages)
+            found.append((copied / max(last.samples - settled.samples, 1), copied))
+        return found
 
 
-def _copied(first: Memory, now: Memory) -> int:
+def _copied(first: Pages, now: Pages) -> int:
     """Bytes that were shared and are not any more, as far as that is not what was given back or taken anew."""
-    return min(first.shared - now.shared, (now.private - first.private) - (now.taken - first.taken))
+    return min(first.shared - now.shared, (now.private - first.private) - (now.anonymous - first.anonymous))
 
 
 class Resources:

@@ -20,18 +20,20 @@ COLLATES = ("default", "custom", "list", "numpy")
 def drawn(chance: random.Random) -> tuple[dict[str, Any], int]:
     """Settings of a loader, and the bytes of a /dev/shm that may or may not do."""
     dtype = chance.choice(list(DTYPES))
+    workers, prefetch = chance.randint(1, 3), chance.randint(1, 4)
+    batch_size, batches = chance.choice([1, 2, 3, 4, 8, 16]), chance.choice([3, 12, 30, 30])
     settings = {
-        "workers": chance.randint(1, 3),
-        "prefetch": chance.randint(1, 4),
-        "batch_size": chance.choice([1, 2, 3, 4, 8, 16]),
+        "workers": workers,
+        "prefetch": prefetch,
+        "batch_size": batch_size,
+        "batches": batches,
         "collate": chance.choice(COLLATES),
         "dtype": dtype,
         "sharing": chance.choice(["file_descriptor", "file_descriptor", "file_system"]),
-        "batches": chance.choice([3, 12, 30, 30]),
     }
     size = round(2 ** chance.uniform(10, 20)) // DTYPES[dtype] + 1
-    batch = settings["batch_size"] * size * DTYPES[dtype]
-    flying = min(settings["workers"] * settings["prefetch"] + 2, settings["batches"])
+    batch = batch_size * size * DTYPES[dtype]
+    flying = min(workers * prefetch + 2, batches)
     room = max(flying * batch, MIB) * chance.uniform(0.4, 1.6)
     return {**settings, "size": size}, round(room)
 
