@@ -96,7 +96,8 @@ class Look:
 
         A stream may end at any time, so that the first ones are close together.
         """
-        again = max(self.total - fresh, 0)
+        again = self.total - fresh
+        again = again if again > READINGS * self.size else 0
         steps = [step / READINGS for step in range(1, READINGS + 1)]
         early = [self.size * number for number in range(1, READINGS + 1)] if stream else []
         late = [round(fresh * step) for step in steps] + [round(fresh + again * step) for step in steps if again]
