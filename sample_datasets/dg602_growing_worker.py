@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-MANY = 100_000_000
+MANY = 8_000_000
 """Samples of a dataset that no machine holds in memory."""
 FEW = 96
 SIDE = 128
@@ -23,7 +23,9 @@ SIDE = 128
 
 def picture(index: int) -> Tensor:
     """What decoding a file would give."""
-    return torch.full((1, SIDE, SIDE), float(index % 255))
+    image = torch.full((1, SIDE, SIDE), index * 0.618034 % 1)
+    image[0, 0, 0], image[0, 0, 1] = index // 4096, index % 4096
+    return image
 
 
 class Pictures(Dataset):
@@ -57,8 +59,8 @@ class Cached(Pictures):
 
 
 def bad() -> DataLoader:
-    """A cache without a bound in front of a hundred million pictures."""
-    return DataLoader(Cached(), batch_size=8, num_workers=2)
+    """A cache without a bound in front of eight million pictures."""
+    return DataLoader(Cached(), batch_size=16, num_workers=2)
 
 
 class Logged(Pictures):
@@ -76,7 +78,7 @@ class Logged(Pictures):
 
 def bad_history() -> DataLoader:
     """A list that grows in every epoch, whatever is read; workers stay for all of them."""
-    return DataLoader(Logged(FEW), batch_size=8, num_workers=2, persistent_workers=True)
+    return DataLoader(Logged(FEW), batch_size=16, num_workers=2, persistent_workers=True)
 
 
 class Memoised(Pictures):
@@ -89,23 +91,7 @@ class Memoised(Pictures):
 
 def bad_lru_cache() -> DataLoader:
     """A cache that was told to keep everything."""
-    return DataLoader(Memoised(), batch_size=8, num_workers=0)
-
-
-class Places(Pictures):
-    """Has a place for each picture from the beginning."""
-
-    def __init__(self) -> None:
-        super().__init__(20_000_000)
-        self.images: list[Tensor | None] = [None] * 100_000
-
-    def decode(self, number: int) -> Tensor:
-        place = number % len(self.images)
-        if self.images[place] is None:
-            self.images[place] = torch.full((8, SIDE, SIDE), float(number % 255))
-        image = self.images[place]
-        assert image is not None
-        return image[:1]
+    return DataLoader(Memoised(), batch_size=16, num_workers=0)
 
 
 class Collator:
@@ -122,7 +108,7 @@ class Collator:
 
 def bad_collate() -> DataLoader:
     """The memory is not the dataset's."""
-    return DataLoader(Pictures(), batch_size=8, num_workers=2, collate_fn=Collator())
+    return DataLoader(Pictures(), batch_size=16, num_workers=2, collate_fn=Collator())
 
 
 class Recently(Pictures):
@@ -145,12 +131,12 @@ class Recently(Pictures):
 
 def good() -> DataLoader:
     """A cache with a bound that is soon reached."""
-    return DataLoader(Recently(MANY, 64), batch_size=8, num_workers=2)
+    return DataLoader(Recently(MANY, 64), batch_size=16, num_workers=2)
 
 
 def good_far_bound() -> DataLoader:
     """A cache with a bound beyond what a look at it reads, which still fits."""
-    return DataLoader(Recently(MANY, 12_000), batch_size=8, num_workers=0)
+    return DataLoader(Recently(MANY, 12_000), batch_size=16, num_workers=0)
 
 
 class ByBytes(Pictures):
@@ -174,12 +160,12 @@ class ByBytes(Pictures):
 
 def good_bytes() -> DataLoader:
     """A bound that is counted in bytes."""
-    return DataLoader(ByBytes(MANY, 1_000_000_000), batch_size=8, num_workers=0)
+    return DataLoader(ByBytes(MANY, 1_000_000_000), batch_size=16, num_workers=0)
 
 
 def good_small() -> DataLoader:
     """A dataset that is kept in memory on purpose, as it is small."""
-    return DataLoader(Cached(2000), batch_size=8, num_workers=2, shuffle=True, persistent_workers=True)
+    return DataLoader(Cached(2000), batch_size=16, num_workers=2, shuffle=True, persistent_workers=True)
 
 
 class Mixed(Pictures):
@@ -197,7 +183,7 @@ class Mixed(Pictures):
 
 def good_pool() -> DataLoader:
     """A pool that fills up and then stays."""
-    return DataLoader(Mixed(), batch_size=8, num_workers=0)
+    return DataLoader(Mixed(), batch_size=16, num_workers=0)
 
 
 class Mapped(Dataset):
@@ -205,7 +191,7 @@ class Mapped(Dataset):
 
     def __init__(self) -> None:
         self.file = Path(tempfile.mkdtemp()) / "recording.npy"
-        np.save(self.file, np.zeros((4000, SIDE, SIDE), np.float32))
+        np.save(self.file, np.arange(4000 * SIDE * SIDE, dtype=np.float32).reshape(-1, SIDE, SIDE))
         self.windows = np.load(self.file, mmap_mode="r")
 
     def __len__(self) -> int:
@@ -217,7 +203,7 @@ class Mapped(Dataset):
 
 def good_memory_map() -> DataLoader:
     """What a worker has mapped grows, and is not its own."""
-    return DataLoader(Mapped(), batch_size=8, num_workers=2)
+    return DataLoader(Mapped(), batch_size=16, num_workers=2)
 
 
 class Late(Pictures):
@@ -236,7 +222,7 @@ class Late(Pictures):
 
 def good_late() -> DataLoader:
     """Memory rises in the beginning, and swings."""
-    return DataLoader(Late(), batch_size=8, num_workers=2)
+    return DataLoader(Late(), batch_size=16, num_workers=2)
 
 
 class Shuffled(IterableDataset):
@@ -252,4 +238,4 @@ class Shuffled(IterableDataset):
 
 def good_stream() -> DataLoader:
     """A buffer that is filled before the first sample comes out."""
-    return DataLoader(Shuffled(), batch_size=8, num_workers=0)
+    return DataLoader(Shuffled(), batch_size=16, num_workers=0)

@@ -20,7 +20,7 @@ SIZE = 64
 def recording() -> Path:
     """A file of a few windows."""
     path = Path(tempfile.mkdtemp()) / "recording.bin"
-    path.write_bytes(bytes(range(256)) * (FEW * SIZE // 256 + 1))
+    path.write_bytes(b"".join(number.to_bytes(8, "big") * (SIZE // 8) for number in range(FEW)))
     return path
 
 
@@ -40,7 +40,7 @@ class Recordings(Dataset):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         number = range(self.count)[index]
-        return tensor(self.window(number)), number
+        return tensor(self.window(number)).float() + number, number
 
     def window(self, number: int) -> bytes:
         with self.path.open("rb") as file:

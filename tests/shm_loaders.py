@@ -21,17 +21,18 @@ PATIENCE = 0.12
 
 
 class Sized(Dataset):
-    """Samples of so many bytes, as tensors or as arrays."""
+    """Samples of so many values, bytes or of another type, as tensors or as arrays."""
 
-    def __init__(self, count: int, size: int, kind: str) -> None:
+    def __init__(self, count: int, size: int, kind: str, dtype: str) -> None:
         self.count, self.size, self.kind = count, size, kind
+        self.dtype: torch.dtype = getattr(torch, dtype)
 
     def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, index: int) -> Any:
         number = range(self.count)[index]
-        tensor = torch.full((self.size,), number % 251, dtype=torch.uint8)
+        tensor = torch.full((self.size,), number % 101, dtype=self.dtype)
         return (tensor.numpy() if self.kind == "numpy" else tensor), number
 
 
@@ -58,7 +59,7 @@ def drawn() -> DataLoader:
     if given.get("sharing"):
         torch.multiprocessing.set_sharing_strategy(given["sharing"])
     return DataLoader(
-        Sized(given["batches"] * given["batch_size"], given["size"], given["collate"]),
+        Sized(given["batches"] * given["batch_size"], given["size"], given["collate"], given.get("dtype", "uint8")),
         batch_size=given["batch_size"],
         num_workers=given["workers"],
         prefetch_factor=given["prefetch"],

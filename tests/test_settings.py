@@ -180,9 +180,11 @@ def test_a_key_that_no_check_reads_is_told(tmp_path: Path) -> None:
         ({"normalization": 3}, "expected a table"),
         ({"value_range": [1, 0]}, "expected the least and the largest value"),
         ({"value_range": 255}, "expected the least and the largest value"),
+        ({"memory_gb": "64 GB"}, "expected gigabytes of memory"),
+        ({"memory_gb": 0}, "expected gigabytes of memory"),
     ],
 )
-def test_what_is_said_of_images_is_looked_at(contract: dict[str, Any], message: str) -> None:
+def test_what_the_contract_says_is_looked_at(contract: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         resolve(contract=contract)
 

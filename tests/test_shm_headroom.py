@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sample_datasets import dg601_shm_headroom as samples
+from tests.headroom import DRAWN, ROOT, really_fits, verdicts
 from tests.namespace import MIB, NotPermittedError, SharedMemory, own_shared_memory
 
-ROOT = Path(__file__).parents[1]
 FACES = sorted(name for name in vars(samples) if name.partition("_")[0] in ("bad", "good"))
-DEAD_AFTER = 3.0
-"""Seconds without a batch after which a plain run counts as hanging; a batch takes milliseconds."""
 KIB = 1024
-DRAWN = "tests.shm_loaders:drawn"
 FD, FS = "file_descriptor", "file_system"
 
 
@@ -34,48 +28,6 @@ def shared() -> Iterator[SharedMemory]:
             yield own
     except NotPermittedError as reason:
         pytest.skip(f"no mount namespace of our own: {reason}")
-
-
-def verdicts(shared: SharedMemory, target: str, **settings: Any) -> dict[str, Any]:
-    """What a scan says, by code."""
-    command = (sys.executable, "-m", "dataguard", "scan", target, "--format", "json", "--timeout", "10")
-    outcome = subprocess.run(
-        shared.command(ROOT, *command, *(() if target.startswith("sample") else ("--select", "DG0,DG601"))),
-        env={**os.environ, "SHM_SETTINGS": json.dumps(settings)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert outcome.returncode in (0, 1), outcome.stderr
-    return {result["code"]: result for result in json.loads(outcome.stdout)["results"]}
-
-
-def really_fits(shared: SharedMemory, target: str, **settings: Any) -> bool:
-    """Run the loader plainly, with a consumer slower than its workers: does it get through?"""
-    assert shared.names() == set()
-    process = subprocess.Popen(
-        shared.command(ROOT, sys.executable, "-u", "-m", "tests.shm_loaders", target),
-        env={**os.environ, "SHM_SETTINGS": json.dumps(settings)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    os.set_blocking(process.stdout.fileno(), False)
-    said, moved = b"", time.monotonic() + 30  # importing torch
-    while process.poll() is None and time.monotonic() < moved + DEAD_AFTER:
-        if words := process.stdout.read():
-            said, moved = said + words, time.monotonic()
-        time.sleep(0.02)
-    said += process.stdout.read() or b""
-    process.stdout.close()
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    time.sleep(0.2)  # for the workers
-    for name in shared.names():  # torch leaves the name of what it could not allocate
-        (shared.path / name).unlink()
-    return said.endswith(b"fits\n")
 
 
 def _peak(shared: SharedMemory, **settings: Any) -> int:

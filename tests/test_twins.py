@@ -1,7 +1,7 @@
 """Every sample proves its check: a bad one trips exactly its own code, a good one nothing at all.
 
 Samples are found by name in `sample_datasets/`, so that adding one adds its test. Those of DG601 need a small
-/dev/shm and are judged in test_shm_headroom.py.
+/dev/shm and are judged in test_shm_headroom.py, those of DG603 a machine with little memory, in test_resources.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataguard.settings import Settings
 
 SAMPLES = Path(__file__).parent.parent / "sample_datasets"
 
-ELSEWHERE = {"DG601"}
+ELSEWHERE = {"DG601", "DG603"}
 """Checks whose samples need a machine of their own."""
 
 NOT_UNDER_SPAWN = {

@@ -51,7 +51,7 @@ def dg602_growing_worker(lab: Lab) -> Judgement:
 
 
 def _taken(reading: Reading) -> float:
-    return reading.memory.taken
+    return reading.taken
 
 
 def _needed(lab: Lab, growth: Growth) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from dataguard.growth import trend
 from dataguard.hoarding import memory_of
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, check
 from dataguard.sizes import size
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
 
 SHARE = 0.1
 """The share of memory from which on copies are worth a warning."""
-LEAST = 1 << 15
-"""Bytes that a worker copies in a third of what it reads, to be more than what the interpreter itself touches."""
+LEAST = 1 << 16
+"""Bytes that a worker copies once it has settled, to be more than what the interpreter itself touches."""
 
 
 @check("DG603", "copied-dataset", Severity.WARNING)
@@ -38,14 +37,13 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
     if not lab.machine.platform.startswith("Linux"):
         raise NotApplicable("only Linux tells which memory is shared")
     strain = lab.resources.strain
-    trends = [trend(points, LEAST) for points in strain.copied()]
-    rates = [one.rate for one in trends if one is not None and one.grown >= 2 * LEAST]
-    if not rates or len(rates) < len(trends):
+    copied = strain.copied()
+    if not copied or min(total for _, total in copied) < LEAST:
         return Looked(strain.exercised)
     heavies, memory = lab.resources.heavies, memory_of(lab)
     if not heavies or memory is None:
         return Looked(strain.exercised)
-    rate = statistics.fmean(rates)
+    rate = statistics.fmean(rate for rate, _ in copied)
     held = sum(heavy.bytes for heavy in heavies if not _is_inside(heavy.path, [one.path for one in heavies]))
     read = float("inf") if facts.persistent or not facts.length else facts.length / facts.num_workers
     copies = min(held, rate * read)

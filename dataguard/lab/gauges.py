@@ -10,15 +10,15 @@ from pathlib import Path
 
 import psutil
 
-from dataguard.lab.records import Memory, Pools, Reading, Spool
+from dataguard.lab.records import Pages, Pools, Reading, Spool
 from dataguard.lab.threads import limit_threads, pools
 
-_MAPS = Path("/proc/self/smaps_rollup")
+_STATUS, _MAPS = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")
 _DESCRIPTORS = Path("/proc/self/fd")
 SPARING = 50
-"""Between two readings goes this many times as long as one takes, so that workers are not slowed down by them."""
-MILESTONES = 4
-"""Every so many readings, one is made however long it takes."""
+"""Pages, which take milliseconds to count, are counted again after this many times as long."""
+SETTLED = 4
+"""The number of the reading by which a process has settled: there they are counted in any case."""
 
 
 class Gauges:
@@ -34,13 +34,13 @@ class Gauges:
         self._worker = worker
         self._moments = deque(enumerate(moments, start=1))
         self._samples = 0
-        self._taken = 0.0
+        self._counted = 0.0
         self._cost = 0.0
 
     def begin(self, epoch: int) -> None:
         """Take the first reading, before any sample."""
         if not self._samples:
-            self._take(epoch)
+            self._take(epoch, counted=True)
             self._limit(epoch)
 
     def count(self, epoch: int, samples: int) -> None:
@@ -48,13 +48,13 @@ class Gauges:
         if not self._samples:
             self._limit(epoch)
         self._samples += samples
-        wanted = False
+        due = counted = False
         while self._moments and self._moments[0][1] <= self._samples:
             number, _ = self._moments.popleft()
-            early = time.perf_counter() - self._taken < SPARING * self._cost
-            wanted = wanted or not early or number % MILESTONES == 0
-        if wanted:
-            self._take(epoch)
+            due, counted = True, counted or number == SETTLED or not self._moments
+        if due:
+            early = time.perf_counter() - self._counted < SPARING * self._cost
+            self._take(epoch, counted=counted or not early)
 
     def _limit(self, epoch: int) -> None:
         if self._threads:
@@ -62,27 +62,42 @@ class Gauges:
         elif self._threads == 0:
             self._spool.write(Pools(self._worker, epoch, pools()))
 
-    def _take(self, epoch: int) -> None:
+    def _take(self, epoch: int, *, counted: bool) -> None:
         started = time.perf_counter()
-        self._spool.write(Reading(self._worker, epoch, self._samples, memory_held(), descriptors_open(), started))
-        self._taken = time.perf_counter()
-        self._cost = self._taken - started
+        taken, files = memory_taken(), descriptors_open()
+        pages = pages_held() if counted else None
+        cost = time.perf_counter() - started
+        if counted:
+            self._cost = cost
+        self._spool.write(Reading(self._worker, epoch, self._samples, taken, pages, files, started, cost))
+        if counted:
+            self._counted = time.perf_counter()
 
 
-def memory_held() -> Memory:
-    """What this process holds now.
+def memory_taken() -> int:
+    """Bytes of memory that this process took for itself, or that its parent had taken before the fork.
 
-    On Linux what it took are its anonymous pages, with those that a fork still shares with its parent, so that a page
-    which is copied does not count as grown, and pages of mapped files are left out. Elsewhere it is the unique set.
+    On Linux these are its anonymous pages, so that a page which is copied does not count as grown, and pages of mapped
+    files are left out. Elsewhere it is the memory that no other process has.
     """
-    try:
-        text = _MAPS.read_text(encoding="ascii")
-    except OSError:
-        held = psutil.Process().memory_full_info().uss
-        return Memory(held, held)
-    sizes = {line.partition(":")[0]: 1024 * int(line.split()[1]) for line in text.splitlines()[1:]}
-    swapped = sizes.get("Swap", 0)
-    return Memory(sizes["Anonymous"] + swapped, sizes["Private_Dirty"] + swapped, sizes["Shared_Dirty"])
+    with contextlib.suppress(OSError, KeyError):
+        words = _table(_STATUS.read_text(encoding="ascii", errors="replace"))
+        return words["RssAnon"] + words.get("VmSwap", 0)
+    return int(psutil.Process().memory_full_info().uss)
+
+
+def pages_held() -> Pages | None:
+    """The pages of this process, None where nobody counts them."""
+    with contextlib.suppress(OSError, KeyError):
+        words = _table(_MAPS.read_text(encoding="ascii"))
+        return Pages(words["Anonymous"], words["Private_Dirty"], words["Shared_Dirty"])
+    return None
+
+
+def _table(text: str) -> dict[str, int]:
+    """Bytes by name, from lines such as `RssAnon: 1234 kB`."""
+    rows = (line.split() for line in text.splitlines() if line.endswith(" kB"))
+    return {words[0].rstrip(":"): 1024 * int(words[1]) for words in rows}
 
 
 def descriptors_open() -> int:

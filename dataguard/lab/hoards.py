@@ -76,6 +76,7 @@ def run_hoards(build: Callable[..., Loader], folder: Path, facts: LoaderFacts, l
     roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "stream": reads.stream}
     reads.more(FIRST)
     before, counted = _lengths(roots), _counters(roots)
+    gc.collect()
     opened = descriptors_open()
     count = reads.more(THEN)
     gc.collect()

@@ -257,27 +257,29 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes of a process: what it took for itself or was left by its parent, and what was written to in all its memory.
+class Pages:
+    """Bytes of a process by pages: anonymous ones, and those written to, either `private` or `shared` with others."""
 
-    That is either `private`, or `shared` with other processes.
-    """
-
-    taken: int
+    anonymous: int
     private: int
-    shared: int = 0
+    shared: int
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a process held after so many samples: see `gauges.memory_held`. `at` is a time in seconds."""
+    """What a process held after so many samples: bytes that it took, its `pages` where they were counted, open files.
+
+    `at` is a time and `cost` what the reading took, in seconds.
+    """
 
     worker: int | None
     epoch: int
     samples: int
-    memory: Memory
+    taken: int
+    pages: Pages | None
     descriptors: int
     at: float
+    cost: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -14,8 +14,8 @@ from dataguard.lab.drive import Ride, drive
 from dataguard.lab.heavies import Heavy, find_heavies
 from dataguard.lab.hoards import READS, Hoards, run_hoards
 from dataguard.lab.plan import Plan
-from dataguard.lab.records import Memory, Reading, read_spools
-from dataguard.lab.schedules import Schedule, existing, unique
+from dataguard.lab.records import BatchRecord, Index, Pages, Reading, read_spools
+from dataguard.lab.schedules import Schedule, Trials, existing, unique
 from dataguard.model import Undecided
 from dataguard.variants import Loader
 
@@ -91,11 +91,17 @@ class Look:
     crowd: bool
     """Whether the loader has more workers than that."""
 
-    def moments(self, fresh: int) -> list[int]:
-        """After how many samples readings are made, where the first `fresh` ones are new."""
-        again = max(self.total - fresh, 0)
+    def moments(self, fresh: int, *, stream: bool) -> list[int]:
+        """After how many samples readings are made, where the first `fresh` ones are new.
+
+        A stream may end at any time, so that the first ones are close together.
+        """
+        again = self.total - fresh
+        again = again if again > READINGS * self.size else 0
         steps = [step / READINGS for step in range(1, READINGS + 1)]
-        return [round(fresh * step) for step in steps] + [round(fresh + again * step) for step in steps if again]
+        early = [self.size * number for number in range(1, READINGS + 1)] if stream else []
+        late = [round(fresh * step) for step in steps] + [round(fresh + again * step) for step in steps if again]
+        return sorted({*early, *late})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +131,27 @@ class Strain:
         )
         return [[(one.samples, measure(one)) for one in readings] for readings in chosen]
 
-    def copied(self) -> list[list[tuple[float, float]]]:
-        """For each process, samples read and bytes of memory that it copied, because it wrote to what was shared."""
-        return [
-            [(one.samples, _copied(readings[0].memory, one.memory)) for one in readings if one.samples <= self.fresh]
-            for readings in self.readings.values()
-        ]
+    def copied(self) -> list[tuple[float, int]]:
+        """For each process, the bytes that it copied for each new sample once it had settled, and all of them together.
+
+        A page is copied when a process writes to it that shares it with others.
+        """
+        found = []
+        for readings in self.readings.values():
+            counted = [one for one in readings if one.pages is not None and one.samples <= self.fresh]
+            if len(counted) < 3:
+                continue
+            settled, last = counted[1], counted[-1]
+            assert settled.pages is not None
+            assert last.pages is not None
+            copied = _copied(settled.pages, last.pages)
+            found.append((copied / max(last.samples - settled.samples, 1), copied))
+        return found
 
 
-def _copied(first: Memory, now: Memory) -> int:
+def _copied(first: Pages, now: Pages) -> int:
     """Bytes that were shared and are not any more, as far as that is not what was given back or taken anew."""
-    return min(first.shared - now.shared, (now.private - first.private) - (now.taken - first.taken))
+    return min(first.shared - now.shared, (now.private - first.private) - (now.anonymous - first.anonymous))
 
 
 class Resources:
@@ -175,6 +191,19 @@ class Resources:
         lab = self._lab
         found: tuple[Heavy, ...] = lab.vary(
             "heavies", lambda _: find_heavies(lab.build().dataset), lambda _, same: same or ()
+        )
+        return found
+
+    def batch_of(self, indices: Sequence[Index]) -> int | None:
+        """Bytes of shared memory that a batch of these samples takes, None where there is no such batch."""
+        lab = self._lab
+        lab.afford(len(indices) * lab.epoch.seconds_per_sample + START.get(lab.facts.start_method, 3.0))
+        found: int | None = lab.vary(
+            ("batch of", tuple(indices)),
+            lambda folder: run_trial(lab.build, folder, indices),
+            lambda folder, _: next(
+                (one.shared_bytes for one in read_spools(folder) if isinstance(one, BatchRecord)), None
+            ),
         )
         return found
 
@@ -218,6 +247,12 @@ class Resources:
         )
 
 
+def run_trial(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> None:
+    """Let one worker make a batch of these samples; it is not sent."""
+    loader = build(num_workers=1, schedule=lambda inner, batched: Trials(inner, [indices]))
+    drive(loader, Plan(folder, keep_going=True), batches=(1,))
+
+
 def run_look(
     build: Callable[..., Loader], folder: Path, look: Look, limit: int | None, seconds: float, *, stream: bool
 ) -> tuple[list[Ride], int]:
@@ -235,7 +270,7 @@ def run_look(
     most = -(-look.total * look.workers // look.size) if stream else None
     own = next((one for one in made if one in (loader.batch_sampler, loader.sampler)), None)
     fresh = look.total if own is None else own.fresh
-    rides = drive(loader, Plan(folder, gauge=look.moments(fresh)), batches=(most,), seconds=seconds)
+    rides = drive(loader, Plan(folder, gauge=look.moments(fresh, stream=stream)), batches=(most,), seconds=seconds)
     return rides, fresh
 
 
