@@ -21,7 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-READ = ("key", "repeat", "channels", "normalization", "value_range")
+READ = ("key", "repeat", "channels", "normalization", "value_range", "step_ms")
 """The keys of the contract that checks of this version read."""
 
 

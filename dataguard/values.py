@@ -145,12 +145,18 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _milliseconds(value: Any, where: str) -> None:
+    if not _is_number(value) or value <= 0:
+        raise UsageError(f"{where}: expected a positive number of milliseconds, got {value!r}")
+
+
 _CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "key": _text,
     "repeat": _whole(1),
     "channels": _one_of(("RGB", "BGR")),
     "normalization": _normalization,
     "value_range": _value_range,
+    "step_ms": _milliseconds,
 }
 """The parsers of those keys of the contract that are read."""
 

@@ -48,6 +48,10 @@ from dataguard.checks.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.dg507_wrong_normalization import dg507_wrong_normalization
 from dataguard.checks.dg601_shm_headroom import dg601_shm_headroom
+from dataguard.checks.dg801_starved_step import dg801_starved_step
+from dataguard.checks.dg802_unoverlapped_copy import dg802_unoverlapped_copy
+from dataguard.checks.dg803_slow_worker_count import dg803_slow_worker_count
+from dataguard.checks.dg804_respawned_workers import dg804_respawned_workers
 from dataguard.model import Check
 
 CATALOGUE: tuple[Check, ...] = (
@@ -97,4 +101,8 @@ CATALOGUE: tuple[Check, ...] = (
     dg506_wrong_scale,
     dg507_wrong_normalization,
     dg601_shm_headroom,
+    dg801_starved_step,
+    dg802_unoverlapped_copy,
+    dg803_slow_worker_count,
+    dg804_respawned_workers,
 )
