@@ -16,7 +16,7 @@ from dataguard.model import UsageError
 from dataguard.output import STDOUT, destinations, progress, put
 from dataguard.settings import Settings, resolve
 from dataguard.supervisor import Session
-from dataguard.timings import Bench, Change, Wanted, changes, from_file
+from dataguard.timings import Bench, Change, Wanted, changes, from_file, need_alike
 
 SLOWER = 1
 """The exit code when the user's own setting has become slower."""
@@ -71,6 +71,8 @@ def bench(
         raise UsageError("bench measures one target: name it, such as `dataguard bench mypkg.data:make_loader`")
     places = destinations(formats, outputs)
     earlier = from_file(Path(compare)) if compare is not None else None
+    if earlier is not None:
+        need_alike(earlier, settings.targets[0], identity())  # before anything is measured
     wanted = _wanted(workers, step_ms, step, settings)
     made = measure(settings.targets[0], settings, wanted, names)
     found = changes(made, earlier) if earlier is not None else ()

@@ -11,6 +11,7 @@ import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 LEAST_ROUNDS = 4
 """Rounds before anything is told apart."""
@@ -56,18 +57,34 @@ def paired(seconds: Sequence[float], others: Sequence[float]) -> Ratio | None:
     logs = [math.log(one / other) for one, other in zip(seconds, others, strict=False)]
     if len(logs) < LEAST_ROUNDS:
         return None
-    error = max(statistics.stdev(logs) / math.sqrt(len(logs)), _RESOLUTION)
-    return _ratio(statistics.fmean(logs), error, len(logs) - 1)
+    middle = _middle(logs)
+    return _ratio(middle.mean, middle.error, middle.freedom)
 
 
 def unpaired(seconds: Sequence[float], others: Sequence[float]) -> Ratio | None:
     """The ratio of two measurements that were made apart, such as today and last week; None when they are too few."""
     if min(len(seconds), len(others)) < LEAST_ROUNDS:
         return None
-    both = [[math.log(one) for one in times] for times in (seconds, others)]
-    error = math.sqrt(sum(statistics.variance(logs) / len(logs) for logs in both))
-    freedom = min(map(len, both)) - 1
-    return _ratio(statistics.fmean(both[0]) - statistics.fmean(both[1]), max(error, _RESOLUTION), freedom)
+    one, other = (_middle([math.log(each) for each in times]) for times in (seconds, others))
+    return _ratio(one.mean - other.mean, math.hypot(one.error, other.error), min(one.freedom, other.freedom))
+
+
+class _Middle(NamedTuple):
+    """A mean without the extremes, its standard error, and the degrees of freedom behind that."""
+
+    mean: float
+    error: float
+    freedom: int
+
+
+def _middle(values: Sequence[float]) -> _Middle:
+    """The trimmed mean with Yuen's error: a burst of other work in one round does not hide what all others say."""
+    ordered = sorted(values)
+    cut = len(ordered) // 5
+    kept = ordered[cut : len(ordered) - cut]
+    bounded = [min(max(value, kept[0]), kept[-1]) for value in ordered]
+    deviation = statistics.stdev(bounded) / (len(kept) / len(ordered))
+    return _Middle(statistics.fmean(kept), max(deviation / math.sqrt(len(ordered)), _RESOLUTION), len(kept) - 1)
 
 
 def _ratio(log: float, error: float, freedom: int) -> Ratio:

@@ -242,15 +242,19 @@ MARGIN_BETWEEN = 1.1
 """Two runs are compared more cautiously than rounds of one: a machine is not the same every day."""
 
 
+def need_alike(then: Bench, target: str, machine: Mapping[str, Any]) -> None:
+    """Raise UsageError unless earlier measurements are of this target, on a machine of which all that is true."""
+    other = [name for name in sorted(machine) if machine[name] != then.machine.get(name)]
+    if other:
+        told = ", ".join(f"{name} {then.machine.get(name)!r} there, {machine[name]!r} here" for name in other)
+        raise UsageError(f"--compare: those numbers come from another machine: {told}")
+    if target != then.target:
+        raise UsageError(f"--compare: those numbers are of {then.target}, not of {target}")
+
+
 def changes(now: Bench, then: Bench) -> tuple[Change, ...]:
     """Compare two runs, setting by setting. Raises UsageError when they were not made alike."""
-    if now.machine != then.machine:
-        names = sorted(now.machine.keys() | then.machine.keys())
-        other = [name for name in names if now.machine.get(name) != then.machine.get(name)]
-        told = ", ".join(f"{name} {then.machine.get(name)!r} there, {now.machine.get(name)!r} here" for name in other)
-        raise UsageError(f"--compare: those numbers come from another machine: {told}")
-    if now.target != then.target:
-        raise UsageError(f"--compare: those numbers are of {then.target}, not of {now.target}")
+    need_alike(then, now.target, now.machine)
     found = []
     for loader in now.loaders:
         earlier = next((one for one in then.loaders if one.name == loader.name), None)

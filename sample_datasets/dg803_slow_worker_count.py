@@ -1,4 +1,4 @@
-"""DG803: worker counts for a training step of 10 ms. It is declared in the settings: `contract.step_ms = 10`."""
+"""DG803: worker counts for a training step of 20 ms. It is declared in the settings: `contract.step_ms = 20`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from sample_datasets._storage import Storage
 
-STEP_MS = 10
+STEP_MS = 20
 
 
 def bad() -> DataLoader:
@@ -26,7 +26,7 @@ def bad_in_the_loop() -> DataLoader:
 
 def good() -> DataLoader:
     """One worker keeps up with the step: no other number could help."""
-    return DataLoader(Storage(256, 0.0001), batch_size=8, num_workers=1)
+    return DataLoader(Storage(256, 0.0001), batch_size=2, num_workers=1)
 
 
 class OneAtATime(Storage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -78,24 +79,31 @@ class Clock:
     def sweep(self) -> LoaderTimes:
         """A race of the loader's own worker count with one or two that may suit the machine better."""
         seconds = min(self._memory.left / 3, RACE_SECONDS)
-        return self._lab.vary("sweep", lambda folder: self._raced(folder, seconds), _whole)
+        made: LoaderTimes = self._lab.vary("sweep", lambda folder: self._raced(folder, seconds), _whole)
+        return made
 
     @property
     def starts(self) -> Starts:
         """What starting an epoch takes, and what it takes when workers persist."""
-        return self._lab.vary("starts", lambda folder: _run_starts(self._lab.build, folder), _whole)
+        made: Starts = self._lab.vary("starts", lambda folder: _run_starts(self._lab.build, folder), _whole)
+        return made
 
     @property
     def copies(self) -> devices.Delivered:
         """What copying a batch, as the loader hands it out, to the device takes. Raises NotApplicable without CUDA."""
         if not self._lab.facts.cuda:
             raise NotApplicable(devices.why_not() or "no CUDA device")
-        return self._lab.vary("copies", lambda folder: _run_copies(self._lab.build(), folder), _whole)
+        made: devices.Delivered = self._lab.vary(
+            "copies", lambda folder: _run_copies(self._lab.build(), folder), _whole
+        )
+        return made
 
     def bench(self, wanted: Wanted) -> LoaderTimes:
         """All measurements of one loader, within the budget. Raises LoaderFailed when it does not run as it is."""
         seconds = self._lab.settings.budget
-        return self._memory.observe_all(wanted, lambda folder: self._benched(folder, wanted, seconds), _whole)
+        run = functools.partial(self._benched, wanted=wanted, seconds=seconds)
+        made: LoaderTimes = self._memory.observe_all(wanted, run, _whole)
+        return made
 
     @property
     def _own(self) -> Setting:
@@ -103,7 +111,8 @@ class Clock:
         return Setting(facts.num_workers, facts.prefetch, facts.persistent, facts.pin_memory)
 
     def _sweep(self, folder: Path, seconds: float) -> Sweep:
-        return Sweep(self._lab.build(), folder, self._lab.settings.timeout, time.monotonic() + seconds)
+        box = BlackBox(folder / "blackbox")
+        return Sweep(self._lab.build(), folder, box, self._lab.settings.timeout, time.monotonic() + seconds)
 
     def _raced(self, folder: Path, seconds: float) -> LoaderTimes:
         sweep, facts = self._sweep(folder, seconds), self._lab.facts

@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset, _DatasetKind
@@ -128,4 +128,4 @@ def _transfer(batches: Sequence[Any], box: BlackBox) -> Stage:
     for _ in replay:
         box.mark(None, "transfer")
         arrivals.append(time.perf_counter())
-    return Stage("transfer", (arrivals[-1] - arrivals[0]) / (len(arrivals) - 1))
+    return Stage("transfer", statistics.median(later - earlier for earlier, later in pairwise(arrivals)))

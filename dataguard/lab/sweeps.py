@@ -44,6 +44,7 @@ class Sweep:
 
     loader: Loader
     folder: Path
+    box: BlackBox
     timeout: float
     until: float
 
@@ -71,7 +72,7 @@ class Sweep:
         except isolation.OutOfTime as cut:
             raise Undecided(f"a stretch of it was not over after {allowed:.0f} s: raise --budget") from cut
         finally:
-            BlackBox(self.folder / "blackbox").mark(None, "iterate")
+            self.box.mark(None, "iterate")
             shutil.rmtree(folder, ignore_errors=True)
 
     def lap(self, setting: Setting) -> Lap:
