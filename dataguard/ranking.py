@@ -24,6 +24,8 @@ _QUANTILES = (
     *(3.646, 3.610, 3.579, 3.552),
 )
 """Student's t for a one-sided chance of 0.001, from one degree of freedom on; the last one serves all beyond."""
+_TRIMMED = 8
+"""From so many rounds on, extremes are left out: of fewer, too little would be left to say anything."""
 _RESOLUTION = 0.003
 """Logarithms are not taken to be known better than this, however alike a few measurements are."""
 
@@ -80,7 +82,7 @@ class _Middle(NamedTuple):
 def _middle(values: Sequence[float]) -> _Middle:
     """The trimmed mean with Yuen's error: a burst of other work in one round does not hide what all others say."""
     ordered = sorted(values)
-    cut = len(ordered) // 5
+    cut = len(ordered) // 5 if len(ordered) >= _TRIMMED else 0
     kept = ordered[cut : len(ordered) - cut]
     bounded = [min(max(value, kept[0]), kept[-1]) for value in ordered]
     deviation = statistics.stdev(bounded) / (len(kept) / len(ordered))

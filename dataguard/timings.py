@@ -16,6 +16,10 @@ from dataguard.model import UsageError
 from dataguard.ranking import Ranking, Ratio, paired, rank, unpaired
 
 SCHEMA = "urn:dataguard:bench:1"
+STARVED = 0.1
+"""The share of the time spent waiting from which on a step is starved."""
+_STRETCHES = 3
+"""Fewer stretches of a training loop than that say nothing of their spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,18 @@ class Waits:
         """The share of all the time that was spent waiting."""
         total = sum(self.waiting)
         return total / (total + sum(self.stepping))
+
+    @property
+    def starved(self) -> bool | None:
+        """Whether steps wait for a tenth of the time or more; None where the stretches do not agree, or are too few."""
+        if self.share < STARVED and len(self.shares) >= _STRETCHES:
+            return False
+        return True if min(self.shares) >= STARVED and len(self.shares) >= _STRETCHES else None
+
+    @property
+    def spread(self) -> str:
+        """The share of waiting in words, at least and at most."""
+        return f"{min(self.shares):.0%} to {max(self.shares):.0%} in {len(self.shares)} stretches"
 
     @property
     def step(self) -> float:

@@ -137,7 +137,13 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
     assert resolve(write(tmp_path / "any.toml", text)) == Settings(**{key: parsed for key, (_, parsed) in GOOD.items()})
 
 
-VALUES: dict[str, Any] = {"repeat": 2, "channels": "RGB", "normalization": "imagenet", "value_range": [0, 1]}
+VALUES: dict[str, Any] = {
+    "repeat": 2,
+    "channels": "RGB",
+    "normalization": "imagenet",
+    "value_range": [0, 1],
+    "step_ms": 85,
+}
 """What the keys of the contract that are read take."""
 
 

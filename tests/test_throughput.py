@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dataguard import cli
+from dataguard.bench import bench
 from dataguard.engine import scan
 from dataguard.model import Status, UsageError
 from dataguard.settings import Settings, resolve
@@ -39,7 +40,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--output",
         str(path.with_suffix(".txt")),
     )
-    options = ("--workers", "0,4", "--budget", "20", "--step", "tests.loaders.timed:step")
+    options = ("--workers", "0,4", "--budget", "14", "--step", "tests.loaders.timed:step")
     assert cli.main(["bench", TARGET, *options, *files]) == 0
     return path
 
@@ -166,6 +167,12 @@ def test_without_a_step_time_nothing_is_measured() -> None:
     report = scan("tests.loaders.timed:slow_storage", Settings(samples=8, select=("DG801", "DG802", "DG803")))
     assert {result.status for result in report.results} == {Status.SKIPPED}
     assert all("step_ms" in (result.reason or "") for result in report.results)
+
+
+def test_every_option_of_bench_stands_in_its_page() -> None:
+    page = (ROOT / "docs" / "throughput.md").read_text(encoding="utf-8")
+    flags = [flag for option in bench.params for flag in option.opts if flag.startswith("--")]
+    assert [flag for flag in flags if flag not in page] == []
 
 
 @pytest.mark.parametrize("value", ["20", 0, -3, True, None])

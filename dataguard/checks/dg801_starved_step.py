@@ -11,11 +11,6 @@ if TYPE_CHECKING:
     from dataguard.lab import Lab
     from dataguard.lab.passes import EpochTrace
 
-_SHARE = 0.1
-"""The share of waiting from which on a step is starved."""
-_FEW = 3
-"""Fewer stretches than that say nothing of their spread."""
-
 
 @check("DG801", "starved-step", Severity.WARNING)
 def dg801_starved_step(lab: Lab) -> Judgement:
@@ -28,20 +23,16 @@ def dg801_starved_step(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
     """
     waits = lab.clock.waits
-    shares = waits.shares
-    if len(shares) < _FEW:
-        raise Undecided(f"only {waits.batches} batches came within the time of this check: too few to tell a spread")
-    looked = Looked({"batches": waits.batches, "stretches": len(shares)})
-    if waits.share < _SHARE:
+    looked = Looked({"batches": waits.batches, "stretches": len(waits.shares)})
+    if waits.starved is None:
+        raise Undecided(f"waiting took {waits.spread} of the time: it cannot be told from chance")
+    if not waits.starved:
         return looked
-    if min(shares) < _SHARE:
-        spread = f"{min(shares):.0%} to {max(shares):.0%}"
-        raise Undecided(f"waiting took {spread} of the time in {len(shares)} stretches: it cannot be told from chance")
     yield Finding(
         message=f"a step of {_ms(waits.step)} waits {waits.share:.0%} of the time for its batches",
         evidence=known(
             {
-                "spread": f"{min(shares):.0%} to {max(shares):.0%} in {len(shares)} stretches",
+                "spread": waits.spread,
                 "a batch and its step": _ms(waits.each),
                 "in a worker": _parts(lab.epoch) or None,
                 "workers": lab.facts.num_workers,

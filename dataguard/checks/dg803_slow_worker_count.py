@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from dataguard.lab import Lab
     from dataguard.timings import LoaderTimes
 
-_SHARE = 0.1
-"""The share of waiting from which on it matters how fast the loader is."""
 _WORTH = 1.1
 """A setting that may be less than so many times as fast is not worth a word."""
 
@@ -27,7 +25,9 @@ def dg803_slow_worker_count(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading
     """
     waits = lab.clock.waits
-    if waits.share < _SHARE:
+    if waits.starved is None:
+        raise Undecided(f"whether the step waits cannot be told: {waits.spread} of the time")
+    if not waits.starved:
         return Looked({"batches": waits.batches})
     times = lab.clock.sweep
     ranking = times.ranking(times.workers)

@@ -9,10 +9,7 @@ from rich.table import Table
 
 from dataguard.ranking import Ratio
 from dataguard.render.layout import Page
-from dataguard.timings import Bench, Change, LoaderTimes, Setting, Stage, Timed, Waits
-
-_WAITING = 0.1
-"""A share of waiting from which on it is worth a colour."""
+from dataguard.timings import Bench, Change, LoaderTimes, Setting, Stage, Timed
 
 
 def render(
@@ -155,17 +152,13 @@ def _device(page: Page, loader: LoaderTimes) -> None:
 
 
 def _step(page: Page, loader: LoaderTimes) -> None:
-    rows = [(f"with a step ({loader.step})", "a batch and its step", "waiting", "stretches")]
+    rows = [(f"with a step ({loader.step})", "a batch and its step", "waiting", "spread")]
     for waits in loader.waits:
         name = f"{waits.setting}{' (yours)' if waits.setting == loader.own else ''}"
-        rows.append((name, _time(waits.each), f"{waits.share:.0%}", _spread(waits)))
+        rows.append((name, _time(waits.each), f"{waits.share:.0%}", waits.spread))
     if loader.ideal is not None:
         rows.append(("batches from memory", _time(loader.ideal), "0%", ""))
     _table(page, rows)
-
-
-def _spread(waits: Waits) -> str:
-    return f"{min(waits.shares):.0%} to {max(waits.shares):.0%}"
 
 
 def _changes(page: Page, found: Sequence[Change]) -> None:
