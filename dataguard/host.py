@@ -121,7 +121,9 @@ def _timed(lab: Lab, wanted: Wanted) -> tuple[str, Any]:
     try:
         return "timed", lab.clock.bench(wanted)
     except LoaderFailed as failure:
-        return "failed", f"see {failure.code}: {failure.incident.headline}"
+        first, *rest = failure.incident.message.strip().splitlines()
+        # What a worker raised comes with its traceback, whose last line is what it said.
+        return "failed", rest[-1].strip() if rest and "Caught" in first else failure.incident.headline
     except (NotApplicable, Undecided, UsageError) as why:
         return "failed", str(why)
 

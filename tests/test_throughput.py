@@ -71,7 +71,7 @@ class TestBench:
         text = measured.with_suffix(".txt").read_text(encoding="utf-8")
         assert "1 worker (yours)" in text
         assert "with a step (tests.loaders.timed:step)" in text
-        assert "is the fastest" in text or "cannot tell" in text
+        assert "loads the fastest" in text or "cannot tell" in text
 
     def test_another_machine_s_numbers_are_refused(
         self, measured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -103,7 +103,12 @@ class TestTrouble:
     def test_a_hanging_loader_ends_it_with_a_reason(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, err = run(capsys, "tests.loaders.timed:two", "--loader", "val", "--timeout", "3", "--budget", "5")
         assert (code, out) == (2, "")
-        assert "tests.loaders.timed:two [val] cannot be measured: see DG003" in err
+        assert "tests.loaders.timed:two [val] cannot be measured: no progress for" in err
+
+    def test_a_loader_that_raises(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, _, err = run(capsys, "tests.loaders.timed:raising", "--budget", "5")
+        assert code == 2
+        assert "cannot be measured: ValueError: picture 3 is broken; `dataguard scan" in err
 
     def test_a_loader_without_batches(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = run(capsys, "tests.loaders.timed:nothing", "--budget", "5")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 
-from dataguard.ranking import Ratio
+from dataguard.ranking import MOST_ROUNDS, Ranking, Ratio
 from dataguard.render.layout import Page
 from dataguard.timings import Bench, Change, LoaderTimes, Setting, Stage, Timed
 
@@ -91,6 +91,12 @@ def _range(seconds: Sequence[float]) -> str:
     return f"{_time(min(seconds))} .. {_time(max(seconds))}"
 
 
+def _alike(loader: LoaderTimes, race: Sequence[Timed], ranking: Ranking) -> bool:
+    """Whether the settings that are tied are surely as fast as each other, so that no more rounds would tell more."""
+    ratios = [loader.ratio(race, name, ranking.order[0]) for name in ranking.tied]
+    return all(ratio is not None and ratio.alike for ratio in ratios)
+
+
 def _speed(ratio: Ratio | None) -> str:
     if ratio is None:
         return "too few rounds"
@@ -107,11 +113,11 @@ def _verdict(loader: LoaderTimes, race: Sequence[Timed]) -> str:
     whose = "yours" if base == str(loader.own) else f"`{base}`"
     if ranking.best is None:
         others = ", ".join(f"`{name}`" for name in ranking.tied)
-        few = any(len(timed.per_batch) < 4 for timed in race if timed.per_batch)
-        more = "; the budget was too short for more rounds" if few else ""
+        short = min(len(timed.per_batch) for timed in race if timed.per_batch) < MOST_ROUNDS
+        more = "; a larger --budget gives more rounds" if short and not _alike(loader, race, ranking) else ""
         return f"cannot tell `{ranking.order[0]}` apart from {others}{more}"
     if ranking.best == base:
-        return f"`{base}`{', yours,' if whose == 'yours' else ''} is the fastest"
+        return f"`{base}`{', yours,' if whose == 'yours' else ''} loads the fastest"
     ratio = loader.ratio(race, base, ranking.best)
     by = (
         ""

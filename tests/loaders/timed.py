@@ -38,3 +38,17 @@ def step(batch: Any) -> None:
 def nothing() -> DataLoader[Any]:
     """A loader of no batch."""
     return DataLoader(Storage(2, 0.0), batch_size=4, drop_last=True)
+
+
+class Broken(Storage):
+    """Has a picture that cannot be read."""
+
+    def __getitem__(self, index: int) -> Any:
+        if index == 3:
+            raise ValueError("picture 3 is broken")
+        return super().__getitem__(index)
+
+
+def raising() -> DataLoader[Any]:
+    """A loader whose worker raises."""
+    return DataLoader(Broken(64, 0.001), batch_size=4, num_workers=1)
