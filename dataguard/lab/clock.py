@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -111,8 +112,12 @@ class Clock:
         return Setting(facts.num_workers, facts.prefetch, facts.persistent, facts.pin_memory)
 
     def _sweep(self, folder: Path, seconds: float) -> Sweep:
-        box = BlackBox(folder / "blackbox")
-        return Sweep(self._lab.build(), folder, box, self._lab.settings.timeout, time.monotonic() + seconds)
+        # Stretches run in forks of this process: to ask whether there is a device must not open it here.
+        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+        loader, box = self._lab.build(), BlackBox(folder / "blackbox")
+        if torch.cuda.is_initialized():
+            raise Undecided("the code that makes the loader uses the CUDA device, which no fork of it can do then")
+        return Sweep(loader, folder, box, self._lab.settings.timeout, time.monotonic() + seconds)
 
     def _raced(self, folder: Path, seconds: float) -> LoaderTimes:
         sweep, facts = self._sweep(folder, seconds), self._lab.facts
@@ -301,6 +306,9 @@ def _run_copies(loader: Loader, folder: Path) -> devices.Delivered:
     with gate("iterate"):
         batch = next(iterator)
     box.mark(None, "iterate")
+    reason = devices.why_not()
+    if reason is not None:
+        raise NotApplicable(reason)
     delivered = devices.deliver(batch)
     shut(iterator)
     return delivered

@@ -60,7 +60,9 @@ class Copying:
 
 
 def why_not() -> str | None:
-    """Why copies cannot be measured here, None where there is a CUDA device."""
+    """Why copies cannot be measured in this process, None where there is a CUDA device."""
+    if torch.cuda._is_in_bad_fork():
+        return "the CUDA device was in use before this process was forked"
     if torch.cuda.is_available():
         return None
     mps = getattr(torch.backends, "mps", None)
