@@ -1,4 +1,4 @@
-"""The command line: `scan`, `list`, `explain` and `doctor`.
+"""The command line: `scan`, `list`, `explain` and `doctor`; `bench` stands in a module of its own.
 
 Exit codes: 0 clean, 1 findings at or above `--fail-on` or a machine with something wrong, 2 a wrong option or target,
 3 a bug of dataguard, 130 Ctrl-C.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dataguard import __version__
+from dataguard.bench import bench
 from dataguard.model import Severity, UsageError
 from dataguard.output import PAPER, STDOUT, announce, console, deliver, destinations, encodable, progress
 from dataguard.settings import Settings, resolve
@@ -213,6 +214,9 @@ def _named(word: str, catalogue: Sequence[Check]) -> Check:
     close = difflib.get_close_matches(word.lower(), spellings, n=1, cutoff=0.5)
     hint = f"did you mean {spellings[close[0]].id}?" if close else "`dataguard list` shows them all"
     raise UsageError(f"no check is called {word!r}; {hint}")
+
+
+dataguard.add_command(bench)
 
 
 def _pairs(option: str, words: tuple[str, ...], form: str, *, needs_value: bool) -> dict[str, str] | None:

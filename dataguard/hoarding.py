@@ -13,7 +13,7 @@ from dataguard.model import NotApplicable, Undecided
 if TYPE_CHECKING:
     from dataguard.lab import Lab
     from dataguard.lab.hoards import Hoard, Hoards
-    from dataguard.lab.records import Reading
+    from dataguard.lab.holdings import Reading
     from dataguard.lab.resources import Strain
 
 

@@ -38,6 +38,7 @@ from dataguard.settings import Settings
 from dataguard.state import opened
 from dataguard.target import Target
 from dataguard.team import leave_no_trace, own_team
+from dataguard.timings import Wanted
 from dataguard.warden import CREATIONS, STACKS
 
 IMPORT_PATIENCE = 6
@@ -69,8 +70,11 @@ def main(descriptor: int, parent: int) -> None:
             pipe.send(("ready", (tuple(labs), _environment())))
             checks = {check.code: check for check in CATALOGUE}
             while True:
-                _, code, loader = pipe.recv()
-                pipe.send(("result", run(checks[code], labs[loader], loader)))
+                question, asked, loader = pipe.recv()
+                if question == "bench":
+                    pipe.send(_timed(labs[loader], asked))
+                else:
+                    pipe.send(("result", run(checks[asked], labs[loader], loader)))
         except UsageError as error:
             pipe.send(("usage", str(error)))
         except EOFError:  # the reporting process is done with us
@@ -115,6 +119,18 @@ def _labs(target: Target, settings: Settings, folder: Path, errand: Errand) -> d
         with contextlib.suppress(LoaderFailed, NotApplicable, Undecided):  # the judgement meets it again
             lab.epoch  # noqa: B018 - to touch it is to make it
     return labs
+
+
+def _timed(lab: Lab, wanted: Wanted) -> tuple[str, Any]:
+    """What the clock says of a loader, or why it says nothing."""
+    try:
+        return "timed", lab.clock.bench(wanted)
+    except LoaderFailed as failure:
+        first, *rest = failure.incident.message.strip().splitlines()
+        # What a worker raised comes with its traceback, whose last line is what it said.
+        return "failed", rest[-1].strip() if rest and "Caught" in first else failure.incident.headline
+    except (NotApplicable, Undecided, UsageError) as why:
+        return "failed", str(why)
 
 
 def _import_once(modules: list[str]) -> None:

@@ -90,3 +90,22 @@ class Machine:
 
 def _limit(number: int) -> int | None:
     return None if number == resource.RLIM_INFINITY else number
+
+
+def identity() -> dict[str, object]:
+    """What makes this machine itself, as far as the times of a loader are concerned: its name, processor and memory."""
+    return {
+        "name": platform.node(),
+        "system": platform.system(),
+        "processor": _processor(),
+        "cores": Machine.read().cores,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    }
+
+
+def _processor() -> str:
+    """The model of the processor; its architecture where the system does not tell more."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text(errors="replace").splitlines() if told.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()

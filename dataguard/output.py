@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -51,21 +52,25 @@ def deliver(report: Report, docs: Mapping[str, Doc], form: str, output: str, ver
     """Render the report and write it where it belongs; raises UsageError when a file cannot be written."""
     from dataguard.render import FORMATS
 
+    put(partial(FORMATS[form], report, docs, verbosity=verbosity), output)
+
+
+def put(render: Callable[..., str], output: str) -> None:
+    """Render something in the look of an output and write it there; raises UsageError when that fails.
+
+    `render` takes the `width` in columns, and whether `colour` and `unicode` can be shown.
+    """
     if output == STDOUT:
         out = console(sys.stdout)
-        text = FORMATS[form](
-            report,
-            docs,
-            verbosity=verbosity,
+        text = render(
             width=out.width,
             colour=out.is_terminal and not out.no_color and not out.is_dumb_terminal,
             unicode=encodable("━✗→", sys.stdout) == "━✗→",
         )
         click.echo(encodable(text, sys.stdout), nl=False, color=True)
         return
-    text = FORMATS[form](report, docs, verbosity=verbosity, width=PAPER)
     try:
-        Path(output).write_text(text, encoding="utf-8")
+        Path(output).write_text(render(width=PAPER), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--output {output}: {error.strerror or error}") from error
 

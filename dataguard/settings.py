@@ -23,7 +23,7 @@ else:
 
 READ = (
     *("key", "repeat", "channels", "normalization", "value_range"),
-    *("num_classes", "ignore_index", "target_form", "bbox_format", "memory_gb"),
+    *("num_classes", "ignore_index", "target_form", "bbox_format", "memory_gb", "step_ms"),
 )
 """The keys of the contract that checks of this version read."""
 

@@ -24,6 +24,7 @@ from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.news import NEWS, Tell
 from dataguard.processes import how_it_ended
 from dataguard.settings import Settings
+from dataguard.timings import LoaderTimes, Wanted
 from dataguard.warden import LOG, STACKS
 from dataguard.wardens import Warden, start
 
@@ -91,6 +92,23 @@ class Session:
             return self._without_verdict(check, loader, Status.BROKEN, str(answer), started)
         result: Result = answer
         return replace(result, severity=check.severity)  # which depends on the check set
+
+    def bench(self, loader: str, wanted: Wanted) -> LoaderTimes:
+        """Measure one of the loaders. Raises UsageError, with the reason, when it does not run."""
+        try:
+            if self._warden is None:
+                self._start()
+            kind, answer = self._ask(("bench", wanted, loader), self._patience)
+        except HostLost as lost:
+            kind, answer = "failed", str(lost)
+        if kind == "timed":
+            times: LoaderTimes = answer
+            return times
+        self.close()
+        if kind == "broken":
+            raise DataguardError(answer)
+        scan = f"`dataguard scan {self.spelling}` tells more"
+        raise UsageError(f"{self.spelling} [{loader}] cannot be measured: {answer}; {scan}")
 
     def close(self) -> None:
         """End the observing process and everything below it; safe to call twice."""

@@ -165,6 +165,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _milliseconds(value: Any, where: str) -> None:
+    if not _is_number(value) or value <= 0:
+        raise UsageError(f"{where}: expected a positive number of milliseconds, got {value!r}")
+
+
 _CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "key": _text,
     "repeat": _whole(1),
@@ -176,6 +181,7 @@ _CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "target_form": _one_of(TARGET_FORMS),
     "bbox_format": _one_of(BBOX_FORMATS),
     "memory_gb": _gigabytes,
+    "step_ms": _milliseconds,
 }
 """The parsers of those keys of the contract that are read."""
 

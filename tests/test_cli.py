@@ -169,7 +169,9 @@ class TestUsage:
         assert code == 2
         assert out.startswith("Usage: dataguard")
 
-    @pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("scan", "-h"), ("list", "-h"), ("explain", "-h")])
+    @pytest.mark.parametrize(
+        "arguments", [("--help",), ("-h",), ("scan", "-h"), ("list", "-h"), ("explain", "-h"), ("bench", "-h")]
+    )
     def test_help_is_help(self, arguments: tuple[str, ...], run: Run) -> None:
         code, out, err = run(*arguments)
         assert (code, err) == (0, "")

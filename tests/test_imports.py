@@ -40,7 +40,7 @@ def test_the_core_is_standard_library_only(module: str) -> None:
     assert loaded(f"import {module}", *HEAVY, *TERMINAL, "psutil") == set()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["scan", "--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["scan", "--help"], ["bench", "--help"], ["--version"]])
 def test_help_waits_for_nothing(arguments: list[str]) -> None:
     assert loaded(f"from dataguard.cli import main; main({arguments})", *HEAVY, "rich") == set()
 

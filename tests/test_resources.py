@@ -20,8 +20,9 @@ from dataguard.lab.facts import facts_of
 from dataguard.lab.gauges import Gauges, memory_taken
 from dataguard.lab.heavies import find_heavies
 from dataguard.lab.hoards import Hoards, run_hoards
+from dataguard.lab.holdings import Reading
 from dataguard.lab.isolation import isolated
-from dataguard.lab.records import Reading, Spool, read_spools
+from dataguard.lab.records import Spool, read_spools
 from dataguard.model import Status
 from dataguard.settings import Settings
 from sample_datasets import dg602_growing_worker as growing

@@ -151,6 +151,7 @@ VALUES: dict[str, Any] = {
     "target_form": "soft",
     "bbox_format": "yolo",
     "memory_gb": 64,
+    "step_ms": 85,
 }
 """What the keys of the contract that are read take."""
 

@@ -1,7 +1,8 @@
 """Every sample proves its check: a bad one trips exactly its own code, a good one nothing at all.
 
 Samples are found by name in `sample_datasets/`, so that adding one adds its test. Those of DG601 need a small
-/dev/shm and are judged in test_shm_headroom.py, those of DG603 a machine with little memory, in test_resources.py.
+/dev/shm and are judged in test_shm_headroom.py, those of DG603 a machine with little memory, in test_resources.py,
+those of DG801 and DG803 a step time, in test_throughput.py, and those of DG802 a GPU, in tests/gpu.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from dataguard.settings import Settings
 
 SAMPLES = Path(__file__).parent.parent / "sample_datasets"
 
-ELSEWHERE = {"DG601", "DG603"}
-"""Checks whose samples need a machine of their own."""
+ELSEWHERE = {"DG601", "DG603", "DG801", "DG802", "DG803"}
+"""Checks whose samples need a machine of their own, or a step time in the settings."""
 
 NOT_UNDER_SPAWN = {
     "dg101_cloned_worker_rng:bad_torch_generator",  # does not survive the way into a spawned worker

@@ -65,6 +65,10 @@ from dataguard.checks.dg602_growing_worker import dg602_growing_worker
 from dataguard.checks.dg603_copied_dataset import dg603_copied_dataset
 from dataguard.checks.dg604_leaking_handles import dg604_leaking_handles
 from dataguard.checks.dg605_oversubscribed_threads import dg605_oversubscribed_threads
+from dataguard.checks.dg801_starved_step import dg801_starved_step
+from dataguard.checks.dg802_unoverlapped_copy import dg802_unoverlapped_copy
+from dataguard.checks.dg803_slow_worker_count import dg803_slow_worker_count
+from dataguard.checks.dg804_respawned_workers import dg804_respawned_workers
 from dataguard.model import Check
 
 CATALOGUE: tuple[Check, ...] = (
@@ -131,4 +135,8 @@ CATALOGUE: tuple[Check, ...] = (
     dg603_copied_dataset,
     dg604_leaking_handles,
     dg605_oversubscribed_threads,
+    dg801_starved_step,
+    dg802_unoverlapped_copy,
+    dg803_slow_worker_count,
+    dg804_respawned_workers,
 )

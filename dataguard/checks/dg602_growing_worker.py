@@ -11,7 +11,8 @@ from dataguard.sizes import size, span
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
-    from dataguard.lab.records import Reading
+    from dataguard.lab.holdings import Reading
+
 
 LEAST = 1 << 19
 """Bytes by which a process grows in a third of what it reads, to be more than the noise of its allocator."""

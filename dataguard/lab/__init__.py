@@ -27,6 +27,7 @@ from dataguard.lab import (
     streams,
     workers,
 )
+from dataguard.lab.clock import Clock
 from dataguard.lab.collating import Collating
 from dataguard.lab.colour import Colour
 from dataguard.lab.direct import Direct
@@ -92,6 +93,7 @@ class Lab(Repros):
         self.transforms = Transforms(self)
         self.resources = Resources(self)
         self.splits = Splits(self)
+        self.clock = Clock(self, self._memory)
 
     @property
     def facts(self) -> LoaderFacts:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.lab.drive import drive
+from dataguard.lab.holdings import Pools
 from dataguard.lab.plan import Plan
-from dataguard.lab.records import Pools, read_spools
+from dataguard.lab.records import read_spools
 from dataguard.lab.schedules import Dealt, existing, unique
 from dataguard.variants import Loader
 

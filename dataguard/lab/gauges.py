@@ -10,7 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from dataguard.lab.records import Pages, Pools, Reading, Spool
+from dataguard.lab.holdings import Pages, Pools, Reading
+from dataguard.lab.records import Spool
 from dataguard.lab.threads import limit_threads, pools
 
 _STATUS, _MAPS = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import Incident
+from dataguard.lab.holdings import Pools, Reading
 from dataguard.lab.numbers import Appraisal
 
 Index = int | str | tuple[Any, ...] | None
@@ -254,41 +255,6 @@ class Stop:
     worker: int | None
     epoch: int
     incident: Incident
-
-
-@dataclass(frozen=True, slots=True)
-class Pages:
-    """Bytes of a process by pages: anonymous ones, and those written to, either `private` or `shared` with others."""
-
-    anonymous: int
-    private: int
-    shared: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a process held after so many samples: bytes that it took, its `pages` where they were counted, open files.
-
-    `at` is a time and `cost` what the reading took, in seconds.
-    """
-
-    worker: int | None
-    epoch: int
-    samples: int
-    taken: int
-    pages: Pages | None
-    descriptors: int
-    at: float
-    cost: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pools:
-    """The libraries of a process that use more than one thread, each with their number."""
-
-    worker: int | None
-    epoch: int
-    pools: tuple[str, ...]
 
 
 Record = SampleRecord | BatchRecord | Appraisal | Census | Seedings | Failure | Stop | Reading | Pools

@@ -13,8 +13,9 @@ from dataguard.lab.crowding import ROUNDS, SECONDS, START, Crowding, run_crowdin
 from dataguard.lab.drive import Ride, drive
 from dataguard.lab.heavies import Heavy, find_heavies
 from dataguard.lab.hoards import READS, Hoards, run_hoards
+from dataguard.lab.holdings import Pages, Reading
 from dataguard.lab.plan import Plan
-from dataguard.lab.records import BatchRecord, Index, Pages, Reading, read_spools
+from dataguard.lab.records import BatchRecord, Index, read_spools
 from dataguard.lab.schedules import Schedule, Trials, existing, unique
 from dataguard.model import Undecided
 from dataguard.variants import Loader

@@ -1,0 +1,180 @@
+"""One stretch of a loader against the clock, in this, thrown-away, process. Nothing watches inside it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from dataguard.incident import EmptyEpoch, LoaderFailed
+from dataguard.lab.blackbox import BlackBox
+from dataguard.lab.drive import shut
+from dataguard.lab.passes import gate
+from dataguard.variants import Loader
+
+STRETCHES = 5
+"""Into how many parts the time of a training loop is cut, to see whether they agree."""
+_MOST_EPOCHS = 20
+"""Epochs of a stream that is shorter than the time it is to be read for."""
+
+Step = Callable[[Any], object]
+
+
+class Laps:
+    """The user's own order, again and again: what comes out of a loader then does not hang on the length of an epoch.
+
+    With `lead`, the first epoch ends after so many entries: persistent workers are there when the second one begins.
+    """
+
+    def __init__(self, inner: Any, lead: int = 0) -> None:
+        self.inner = inner
+        self.lead = lead
+        self.passes = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.passes += 1
+        return islice(self._endless(), self.lead if self.lead and self.passes == 1 else None)
+
+    def _endless(self) -> Iterator[Any]:
+        there = True
+        while there:
+            there = False
+            for entry in self.inner:
+                there = True
+                yield entry
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # not set yet: this object is just being unpickled or copied
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """What one stretch gave: seconds to the first batch, and of each batch after the first ones."""
+
+    start: float
+    per_batch: float
+
+
+def width_of(loader: Loader) -> int:
+    """How many batches are made at a time: they arrive in rows, and times are taken from one row to another."""
+    return max(loader.num_workers, 1)
+
+
+def run_lap(loader: Loader, box: BlackBox, seconds: float, *, led: bool = False) -> Lap:
+    """Iterate the loader for about so many seconds beyond its first batches.
+
+    `led` tells that its first epoch is short and only starts the workers. Raises LoaderFailed with what the user's code
+    raises, and EmptyEpoch where no batch comes out.
+    """
+    width = width_of(loader)
+    if led:
+        for _ in _batches(loader, box):
+            pass
+    starts, batches, spent = [], 0, 0.0
+    for _ in range(_MOST_EPOCHS):
+        arrivals: list[float] = []
+        began = time.perf_counter()
+        for _ in _batches(loader, box):
+            arrivals.append(time.perf_counter() - began)
+            steady = len(arrivals) - width
+            if steady > 0 and steady % width == 0 and spent + arrivals[-1] - arrivals[width - 1] >= seconds:
+                break
+        if not arrivals:
+            raise EmptyEpoch(())
+        more, took = _steady(arrivals, width)
+        starts.append(arrivals[0])
+        batches, spent = batches + more, spent + took
+        if spent >= seconds:
+            break
+    return Lap(starts[0], spent / batches)
+
+
+def _steady(arrivals: list[float], width: int) -> tuple[int, float]:
+    """How many batches of an epoch came in whole rows after the first one, and in how many seconds.
+
+    An epoch of less than two rows has none: there, all but its first batch count, or that one.
+    """
+    whole = (len(arrivals) - width) // width * width
+    if whole > 0:
+        return whole, arrivals[width - 1 + whole] - arrivals[width - 1]
+    return (len(arrivals) - 1, arrivals[-1] - arrivals[0]) if len(arrivals) > 1 else (1, arrivals[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A training loop, in stretches: the seconds that it waited for batches, and those that its steps took."""
+
+    batches: int
+    waiting: tuple[float, ...]
+    stepping: tuple[float, ...]
+
+
+def run_feed(loader: Loader, box: BlackBox, step: Step, seconds: float) -> Feed:
+    """Iterate the loader for about so many seconds with a step after each batch, beyond its first batches.
+
+    A loader that is slow is left after four times as long, with what it gave until then.
+    """
+    width = width_of(loader)
+    waits: list[float] = []
+    steps: list[float] = []
+    began = time.perf_counter()
+    for _ in range(_MOST_EPOCHS):
+        asked = time.perf_counter()
+        for number, batch in enumerate(_batches(loader, box)):
+            came = time.perf_counter()
+            step(batch)
+            done = time.perf_counter()
+            if number >= width:
+                waits.append(came - asked)
+                steps.append(done - came)
+            elif not waits:
+                began = done
+            asked = done
+            if _enough(len(waits), width, done - began, seconds):
+                return _in_stretches(waits, steps)
+        if time.perf_counter() - began > seconds:
+            break
+    if not waits:
+        raise EmptyEpoch(())
+    return _in_stretches(waits, steps)
+
+
+def _enough(count: int, width: int, taken: float, seconds: float) -> bool:
+    return (taken >= seconds and count > 0 and count % (STRETCHES * width) == 0) or taken >= 4 * seconds
+
+
+def _in_stretches(waits: list[float], steps: list[float]) -> Feed:
+    size = -(-len(waits) // STRETCHES)
+    cuts = range(0, len(waits), size)
+    waiting = tuple(sum(waits[cut : cut + size]) for cut in cuts)
+    stepping = tuple(sum(steps[cut : cut + size]) for cut in cuts)
+    return Feed(len(waits), waiting, stepping)
+
+
+def _batches(loader: Loader, box: BlackBox) -> Iterator[Any]:
+    """The batches of an epoch; whoever leaves it early ends its workers, and its end does, unless they persist."""
+    iterator: Any = None
+    try:
+        with gate("iterate"):
+            box.mark(None, "iterate")
+            iterator = iter(loader)
+        while True:
+            with gate("iterate"):
+                try:
+                    batch = next(iterator)
+                except StopIteration:
+                    if not loader.persistent_workers:
+                        shut(iterator)
+                    return
+                box.mark(None, "iterate")
+            yield batch
+    except (GeneratorExit, LoaderFailed):
+        shut(iterator)
+        raise

@@ -1,0 +1,136 @@
+"""Times each transform of a dataset while its samples are read, in this, thrown-away, process.
+
+The `__call__` of a transform's class is replaced, so that the transforms stay the objects that they are. A plain
+function cannot be treated so: where it stands in a list or an attribute, an object that calls it takes its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+_NAMED = ("transform", "transforms", "target_transform", "augment", "augmentation", "augmentations", "preprocess")
+"""Attributes under which datasets and transforms hold transforms."""
+_INNER = ("dataset", "datasets")
+_PLAIN = (FunctionType, BuiltinFunctionType, MethodType)
+_DEPTH = 8
+
+
+class Stopwatch:
+    """Seconds by the name of a transform; what one takes inside another counts for the inner one."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._names: dict[int, str] = {}
+        self._held: list[Any] = []
+        self._inside: list[float] = []
+        self._classes: set[type] = set()
+
+    def watch(self, dataset: Any) -> None:
+        """Find the transforms of a dataset, and of what it wraps, and time them from now on."""
+        for holder, slot, found in _transforms(dataset, _DEPTH):
+            if id(found) in self._names:
+                continue
+            with contextlib.suppress(Exception):  # a class that cannot be changed is timed with the rest
+                self._time(holder, slot, found)
+
+    def measured(self, name: str, call: Callable[[], Any]) -> Any:
+        """Call something, and count its time, but for what is timed inside it."""
+        self._inside.append(0.0)
+        started = time.perf_counter()
+        try:
+            return call()
+        finally:
+            taken = time.perf_counter() - started
+            self.seconds[name] += taken - self._inside.pop()
+            if self._inside:
+                self._inside[-1] += taken
+
+    def _time(self, holder: Any, slot: Any, found: Any) -> None:
+        if isinstance(found, _PLAIN):
+            name = self._name(found, found.__name__)
+            _put(holder, slot, _Timed(self, name, found))
+        else:
+            self._patch(type(found))
+            self._name(found, type(found).__name__)
+
+    def _name(self, found: Any, name: str) -> str:
+        """A name of its own for a transform, which is held, so that no other object gets the same id."""
+        taken = set(self._names.values())
+        number = next(number for number in range(1, len(taken) + 2) if _numbered(name, number) not in taken)
+        self._held.append(found)
+        self._names[id(found)] = _numbered(name, number)
+        return self._names[id(found)]
+
+    def _patch(self, kind: type) -> None:
+        if kind in self._classes:
+            return
+        watch, original = self, kind.__call__
+
+        def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+            name = watch._names.get(id(self))
+            if name is None:
+                return original(self, *args, **kwargs)
+            return watch.measured(name, lambda: original(self, *args, **kwargs))
+
+        setattr(kind, "__call__", timed)  # noqa: B010 - mypy forbids the plain form
+        self._classes.add(kind)
+
+
+class _Timed:
+    """Stands in for a plain function."""
+
+    def __init__(self, watch: Stopwatch, name: str, function: Callable[..., Any]) -> None:
+        self._watch = watch
+        self._name = name
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._watch.measured(self._name, lambda: self._function(*args, **kwargs))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._function, name)
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name} ({number})"
+
+
+def _transforms(holder: Any, depth: int) -> Iterator[tuple[Any, Any, Any]]:
+    """Every innermost transform below a dataset or transform: what holds it, under which slot, and itself."""
+    if depth == 0:
+        return
+    state = getattr(holder, "__dict__", {})
+    for name in _NAMED:
+        if name in state:
+            yield from _below(holder, name, state[name], depth)
+    for name in _INNER:
+        inner = state.get(name)
+        for dataset in inner if isinstance(inner, list | tuple) else [inner]:
+            if dataset is not None:
+                yield from _transforms(dataset, depth - 1)
+
+
+def _below(holder: Any, slot: Any, value: Any, depth: int) -> Iterator[tuple[Any, Any, Any]]:
+    if isinstance(value, list | tuple) or type(value).__name__ in ("Sequential", "ModuleList"):
+        if depth:
+            for place, one in enumerate(value):
+                yield from _below(value, place, one, depth - 1)
+        return
+    if not callable(value) or isinstance(value, type):
+        return
+    inside = list(_transforms(value, depth - 1))
+    yield from inside or [(holder, slot, value)]
+
+
+def _put(holder: Any, slot: Any, value: Any) -> None:
+    if isinstance(slot, int):
+        holder[slot] = value
+    else:
+        setattr(holder, slot, value)

@@ -1,0 +1,205 @@
+"""What `dataguard bench` measured, for people: which setting is faster, where the time goes, what waits."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from rich.table import Table
+
+from dataguard.ranking import MOST_ROUNDS, Ranking, Ratio
+from dataguard.render.layout import Page
+from dataguard.timings import Bench, Change, LoaderTimes, Setting, Stage, Timed
+
+
+def render(
+    bench: Bench, found: Sequence[Change] = (), *, width: int = 100, colour: bool = False, unicode: bool = True
+) -> str:
+    """Return the measurements as text of `width` columns, and what has changed since earlier ones."""
+    page = Page.blank(width, colour=colour, unicode=unicode)
+    page.put(page.text("dataguard bench ", "bold") + page.text(bench.target))
+    machine = bench.machine
+    about = [
+        f"{machine.get('cores')} cores",
+        str(machine.get("processor")),
+        str(machine.get("accelerator") or "no GPU"),
+    ]
+    page.put(page.text(" · ".join(map(str, about)), "dim"))
+    for loader in bench.loaders:
+        page.put()
+        _loader(page, loader)
+    if found:
+        page.put()
+        _changes(page, found)
+    page.put()
+    page.put(page.text(f"{bench.seconds:.0f} s; intervals hold with odds of 1,000 to 1 on either side", "dim"))
+    return page.finish()
+
+
+def _loader(page: Page, loader: LoaderTimes) -> None:
+    size = f"batches of {loader.batch_size}" if loader.batch_size else "no batching"
+    length = f", {loader.batches:,} in an epoch" if loader.batches is not None else ""
+    page.rule(loader.name, f"{size}{length}", style="bold")
+    page.put()
+    for title, race in (("workers", loader.workers), ("other arguments", loader.others)):
+        if race:
+            _race(page, title, loader, race)
+            page.put(_verdict(loader, race), lead="  ")
+            page.put()
+    _stages(page, loader.stages)
+    if loader.device:
+        _device(page, loader)
+    if loader.waits:
+        page.put()
+        _step(page, loader)
+    for note in loader.notes:
+        page.put(note, lead=page.text("  note: ", "bold"))
+
+
+def _race(page: Page, title: str, loader: LoaderTimes, race: Sequence[Timed]) -> None:
+    base = _base(loader, race)
+    whose = "yours" if base == loader.own else str(base)
+    rows: list[Sequence[str]] = [(title, "a batch", "from .. to", "start", "an epoch", "rounds", f"speed, of {whose}")]
+    for timed in race:
+        name = f"{timed.setting}{' (yours)' if timed.setting == loader.own else ''}"
+        if not timed.per_batch:
+            page.put(f"{name}: no times: {timed.failed}", lead="  ", hang=2)
+            continue
+        epoch = _time(statistics.median(timed.costs(loader.batches))) if loader.batches is not None else ""
+        ratio = None if timed.setting == base else loader.ratio(race, str(base), str(timed.setting))
+        rows.append(
+            (
+                name,
+                _time(statistics.median(timed.per_batch)),
+                _range(timed.per_batch),
+                _time(statistics.median(timed.starts)),
+                epoch,
+                str(len(timed.per_batch)),
+                "1" if timed.setting == base else _speed(ratio),
+            )
+        )
+    _table(page, rows)
+
+
+def _base(loader: LoaderTimes, race: Sequence[Timed]) -> Setting:
+    """What the others of a race are compared with: the user's own setting, where it is among them."""
+    there = any(timed.setting == loader.own and timed.per_batch for timed in race)
+    return loader.own if there else race[0].setting
+
+
+def _range(seconds: Sequence[float]) -> str:
+    return f"{_time(min(seconds))} .. {_time(max(seconds))}"
+
+
+def _alike(loader: LoaderTimes, race: Sequence[Timed], ranking: Ranking) -> bool:
+    """Whether the settings that are tied are surely as fast as each other, so that no more rounds would tell more."""
+    ratios = [loader.ratio(race, name, ranking.order[0]) for name in ranking.tied]
+    return all(ratio is not None and ratio.alike for ratio in ratios)
+
+
+def _speed(ratio: Ratio | None) -> str:
+    if ratio is None:
+        return "too few rounds"
+    interval = f"{ratio.measured:.2f} ({ratio.least:.2f} .. {ratio.most:.2f})"
+    return interval if ratio.slower or ratio.faster or ratio.alike else f"{interval}: cannot tell"
+
+
+def _verdict(loader: LoaderTimes, race: Sequence[Timed]) -> str:
+    """What a race has shown, in words."""
+    ranking = loader.ranking(race)
+    if not ranking.order:
+        return "nothing could be measured"
+    base = str(_base(loader, race))
+    whose = "yours" if base == str(loader.own) else f"`{base}`"
+    if ranking.best is None:
+        others = ", ".join(f"`{name}`" for name in ranking.tied)
+        short = min(len(timed.per_batch) for timed in race if timed.per_batch) < MOST_ROUNDS
+        more = "; a larger --budget gives more rounds" if short and not _alike(loader, race, ranking) else ""
+        return f"cannot tell `{ranking.order[0]}` apart from {others}{more}"
+    if ranking.best == base:
+        return f"`{base}`{', yours,' if whose == 'yours' else ''} loads the fastest"
+    ratio = loader.ratio(race, base, ranking.best)
+    by = (
+        ""
+        if ratio is None
+        else f": {ratio.measured:.2f} times ({ratio.least:.2f} to {ratio.most:.2f}) the speed of {whose}"
+    )
+    return f"`{ranking.best}` is the fastest{by}"
+
+
+def _stages(page: Page, stages: Sequence[Stage]) -> None:
+    total = sum(stage.seconds or 0.0 for stage in stages)
+    if not total:
+        return
+    rows = [("where the time of a batch goes, in one process", "", "")]
+    for stage in stages:
+        rows.append(_stage(stage, total, ""))
+        rows += [_stage(part, total, "  ") for part in stage.parts]
+    _table(page, rows)
+
+
+def _stage(stage: Stage, total: float, indent: str) -> tuple[str, str, str]:
+    if stage.seconds is None:
+        return f"{indent}{stage.name}", "skipped", stage.skipped or ""
+    return f"{indent}{stage.name}", _time(stage.seconds), f"{stage.seconds / total:.0%}"
+
+
+def _device(page: Page, loader: LoaderTimes) -> None:
+    device = loader.device
+    page.put()
+    page.put(f"{device['name']}: {_rate(device['limit_bytes_per_second'])} from pinned memory at most", lead="  ")
+    for way in ("pageable", "pinned"):
+        if way in device:
+            known = device[way]
+            told = f"{_rate(known['bytes_per_second'])}, {known['overlap']:.0%} of the copy beside computation"
+            page.put(f"a batch from {way} memory: {told}", lead="    ")
+    if device.get("unpinned"):
+        page.put(f"pinning does not reach {', '.join(device['unpinned'])}", lead="    ")
+
+
+def _step(page: Page, loader: LoaderTimes) -> None:
+    rows = [(f"with a step ({loader.step})", "a batch and its step", "waiting", "spread")]
+    for waits in loader.waits:
+        name = f"{waits.setting}{' (yours)' if waits.setting == loader.own else ''}"
+        rows.append((name, _time(waits.each), f"{waits.share:.0%}", waits.spread))
+    if loader.ideal is not None:
+        rows.append(("batches from memory", _time(loader.ideal), "0%", ""))
+    _table(page, rows)
+
+
+def _changes(page: Page, found: Sequence[Change]) -> None:
+    page.rule("since the earlier run", style="bold")
+    page.put()
+    rows = [("loader", "setting", "then", "now", "")]
+    for change in found:
+        name = f"{change.setting}{' (yours)' if change.own else ''}"
+        rows.append((change.loader, name, _time(change.then), _time(change.now), _changed(change)))
+    _table(page, rows)
+
+
+def _changed(change: Change) -> str:
+    if change.ratio is None or change.words == "cannot tell apart":
+        return change.words
+    return f"{change.words}: {change.ratio.measured:.2f} x the time"
+
+
+def _table(page: Page, rows: Iterable[Sequence[str]]) -> None:
+    table = Table.grid(padding=(0, 2))
+    first, *rest = rows
+    for column in range(len(first)):
+        table.add_column(no_wrap=column < len(first) - 1)
+    table.add_row(*(page.text(f"  {word}" if not place else word, "dim") for place, word in enumerate(first)))
+    for row in rest:
+        table.add_row(*(page.text(f"  {word}" if not place else word) for place, word in enumerate(row)))
+    page.console.print(table)
+
+
+def _time(seconds: float) -> str:
+    for factor, unit in ((1.0, "s"), (1e3, "ms")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def _rate(rate: float) -> str:
+    return f"{rate / 1e9:.1f} GB/s"
