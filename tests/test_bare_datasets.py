@@ -23,6 +23,14 @@ def test_a_loader_of_our_own_is_not_judged(name: str) -> None:
     assert {result.status for result in results(name).values()} == {Status.SKIPPED}
 
 
+def test_any_object_with_an_index_is_a_dataset() -> None:
+    report = scan("tests.loaders.bare:plain", Settings())
+    told = [(one.loader, one.code) for one in report.results if one.status in (Status.FAILED, Status.BROKEN)]
+    assert told == []
+    orders = [one for one in report.results if one.code == "DG206"]
+    assert [one.exercised.get("indices") for one in orders] == [96] * 4  # each loader's own, and no other's
+
+
 def test_what_would_be_read_twice_is_said() -> None:
     reason = results("train_stream")["DG201"].reason or ""
     assert "a dataset alone was given" in reason

@@ -164,18 +164,22 @@ def enough(length: int | None) -> int:
 class Recorded(Schedule):
     """Notes the `batches` of indices that `inner` yields in an epoch, and yields nothing itself.
 
-    `whole` tells that it came to its end before `most` indices.
+    `whole` tells that it came to its end before `most` indices. Once it is begun, it is among `begun`: a factory may
+    make other loaders, which are not.
     """
 
-    def __init__(self, inner: Any, most: int, *, batched: bool) -> None:
+    def __init__(self, inner: Any, most: int, begun: list[Recorded], *, batched: bool) -> None:
         super().__init__(inner)
         self.most = most
+        self.begun = begun
         self.batched = batched
         self.batches: list[tuple[Any, ...]] = []
         self.whole = False
 
     def __iter__(self) -> Iterator[Any]:
         self.batches, self.whole, drawn = [], False, 0
+        if not any(one is self for one in self.begun):
+            self.begun.append(self)
         for entry in self.inner:
             self.batches.append(tuple(entry) if self.batched else (entry,))
             drawn += len(self.batches[-1])
@@ -190,14 +194,13 @@ class Recorded(Schedule):
 
 
 def recorder(length: int | None) -> tuple[list[Recorded], Callable[[Any, bool], Recorded]]:
-    """A list, and a schedule that adds to it whatever records the sampler of a dataset of this length."""
-    recorded: list[Recorded] = []
+    """A list, and a schedule that records the sampler of a dataset of this length, and adds itself once it is begun."""
+    begun: list[Recorded] = []
 
     def schedule(inner: Any, batched: bool) -> Recorded:
-        recorded.append(Recorded(inner, enough(length), batched=batched))
-        return recorded[-1]
+        return Recorded(inner, enough(length), begun, batched=batched)
 
-    return recorded, schedule
+    return begun, schedule
 
 
 class Dealt(Schedule):

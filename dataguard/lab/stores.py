@@ -66,7 +66,7 @@ def _named(draw: Callable[[Any, str], Any], name: str, image: Any) -> Any:
 def _stores(dataset: Any) -> Iterator[tuple[str, Any]]:
     """What holds as many entries as the dataset has samples."""
     length = len(dataset)
-    for name, held in vars(dataset).items():
+    for name, held in getattr(dataset, "__dict__", {}).items():
         inner = list(held.values()) if type(held) is dict else held if type(held) in (tuple, list) else []
         for store in (held, *(inner if len(inner) <= _FEW else [])):
             if isinstance(store, list | np.ndarray | torch.Tensor) and len(store) == length:
