@@ -20,7 +20,7 @@ from dataguard.lab.collating import Bench, run_bench
 from dataguard.lab.collations import Carried, Collation, Form
 from dataguard.lab.examples import Drawing
 from dataguard.lab.mixtures import Mixtures, run_mixtures
-from dataguard.lab.rows import holds
+from dataguard.lab.rows import columns, holds
 from dataguard.lab.together import Together
 from dataguard.model import NotApplicable, Undecided
 from dataguard.pairing import mispaired, misread, missing
@@ -395,3 +395,10 @@ def test_collate_may_write_into_the_samples_of_a_trial(tmp_path: Path) -> None:
         return pad_sequence([sample.pop("x") for sample in samples])
 
     assert mixtures(tmp_path, lambda number: {"x": torch.zeros(2 + number)}, pop).clash is None
+
+
+def test_channels_of_a_listed_image_are_no_rows_of_the_batch() -> None:
+    images = [torch.full((4, 3, 3), float(number)) for number in range(4)]
+    names = [column.name for column in columns({"image": images, "label": torch.arange(4)}, 4)]
+    assert names == ["['label']", "['image'][*]"]
+    assert "[0]" in [column.name for column in columns((torch.zeros(2, 3), torch.arange(2)), 2)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -28,15 +28,18 @@ def make():
 """
 
 
+Nurseries = Callable[[], list[psutil.Process]]
+
+
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A nursery that the tests of this file have to themselves, and a folder with a module of loaders."""
+def nurseries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nurseries]:
+    """A folder with a module of loaders, and the nurseries that a test has to itself."""
     (tmp_path / "nursed_loaders.py").write_text(LOADERS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(wardens, "_open", [])
     before = descendants()
     with nursery():
-        yield
+        yield lambda: [one for one in descendants() if one not in before and "dataguard.nursery" in one.cmdline()]
     assert descendants() == before
 
 
@@ -48,13 +51,8 @@ def names(monkeypatch: pytest.MonkeyPatch, name: str) -> tuple[str, str, int]:
         return variable, folder, int(pid)
 
 
-def nurseries() -> list[psutil.Process]:
-    return [process for process in descendants() if "dataguard.nursery" in process.cmdline()]
-
-
-@pytest.mark.usefixtures("own")
 def test_each_target_has_the_environment_and_the_folder_of_its_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nurseries: Nurseries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert names(monkeypatch, "first")[:2] == ("first", tmp_path.name)
     (only,) = nurseries()
@@ -71,8 +69,7 @@ def test_each_target_has_the_environment_and_the_folder_of_its_moment(
     assert nurseries() != [only]
 
 
-@pytest.mark.usefixtures("own")
-def test_one_that_has_died_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_has_died_is_started_again(nurseries: Nurseries, monkeypatch: pytest.MonkeyPatch) -> None:
     names(monkeypatch, "first")
     (only,) = nurseries()
     only.kill()

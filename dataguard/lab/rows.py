@@ -70,11 +70,16 @@ def sample_contents(sample: Any) -> dict[str, Content]:
 
 def columns(batch: Any, count: int) -> Iterator[Column]:
     """Every way to cut a batch into rows; along other axes than the first only where that gives `count` of them."""
+    leaves = list(walk(batch, whole=(PackedSequence,)))
     found: dict[str, dict[int, Any]] = defaultdict(dict)
+    for path, leaf in leaves:
+        for name, number in _listed(path):
+            found[name][number] = leaf
+    single = {name for name, items in found.items() if len(items) == count > 1 and _are_alike(items.values())}
     made = 0
-    for path, leaf in walk(batch, whole=(PackedSequence,)):
-        for step in _NUMBERED.finditer(path):
-            found[f"{path[: step.start()]}[*]{path[step.end() :]}"][int(step[1])] = leaf
+    for path, leaf in leaves:
+        if not single.isdisjoint(name for name, _ in _listed(path)):
+            continue  # what belongs to one sample has channels, and no rows
         for column in _cut(path, leaf, count):
             made += 1
             yield column
@@ -83,6 +88,18 @@ def columns(batch: Any, count: int) -> Iterator[Column]:
     for name, items in list(found.items())[:MOST_COLUMNS]:
         if set(items) == set(range(len(items))) and not _is_long(items.values()):
             yield Column(name, tuple(content_of(items[number]) for number in range(len(items))))
+
+
+def _listed(path: str) -> Iterator[tuple[str, int]]:
+    """The lists that a leaf belongs to, `[1][*]['boxes']`, and its number in each."""
+    for step in _NUMBERED.finditer(path):
+        yield f"{path[: step.start()]}[*]{path[step.end() :]}", int(step[1])
+
+
+def _are_alike(items: Iterable[Any]) -> bool:
+    """Whether there is one thing for each sample: arrays of one rank."""
+    ranks = {getattr(item, "ndim", 0) for item in items}
+    return len(ranks) == 1 and 0 not in ranks
 
 
 def _is_long(items: Iterable[Any]) -> bool:
