@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from dataguard.wardens import nursery
 
@@ -14,3 +15,12 @@ def _one_import_of_torch() -> Iterator[None]:
     """Fork the observing processes of all scans in this process from one that has torch imported."""
     with nursery():
         yield
+
+
+@pytest.fixture
+def ordinary_profile() -> Iterator[None]:
+    """The profile that hypothesis has where no CI runs it."""
+    before = settings.get_current_profile_name()
+    settings.load_profile("default")
+    yield
+    settings.load_profile(before)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from dataguard.engine import scan
@@ -47,16 +45,7 @@ def test_the_seed_decides_what_is_drawn() -> None:
     assert tries(Drawing(seed=1)) != tries(Drawing())
 
 
-@pytest.fixture
-def ordinary() -> Iterator[None]:
-    """The profile of hypothesis outside of CI."""
-    before = settings.get_current_profile_name()
-    settings.load_profile("default")
-    yield
-    settings.load_profile(before)
-
-
-@pytest.mark.usefixtures("ordinary")
+@pytest.mark.usefixtures("ordinary_profile")
 def test_a_failing_example_is_kept_for_the_next_run(tmp_path: Path) -> None:
     assert 501 in tries(Drawing(database=str(tmp_path), name="loader"))
     assert tries(Drawing(database=str(tmp_path), name="loader"))[0] == 501

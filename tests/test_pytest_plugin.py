@@ -447,6 +447,7 @@ def test_every_setting_has_an_option() -> None:
     assert {setting for setting, *_ in VALUES} == reachable - {"targets"}
 
 
+@pytest.mark.usefixtures("ordinary_profile")
 def test_the_seed_and_the_database_are_those_of_hypothesis(pytester: pytest.Pytester) -> None:
     def drawn(*arguments: str) -> dict[str, Any]:
         return dict(read_settings(pytester.parseconfig(*LOADED, "--dataguard=a:b", *arguments)).hypothesis)
