@@ -127,7 +127,7 @@ class Painter:
             for name in _TRANSFORMS:
                 original = vars(part).get(name)
                 if callable(original):
-                    vars(part)[name] = _standing_in(original, self._before(original, name))
+                    vars(part)[name] = standing_in(original, self._before(original, name))
 
     def _before(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         def transform(*args: Any, **kwargs: Any) -> Any:
@@ -270,7 +270,7 @@ def _asks_for_rgb(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return bool(flags > 0 and flags & _COLOR_RGB)
 
 
-def _standing_in(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+def standing_in(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     """What is called as the function, and is of the original's own type, where that is a class of the user's side."""
     try:
         stand_in = copy.copy(original)

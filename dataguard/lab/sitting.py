@@ -17,7 +17,7 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.incident import is_library
 from dataguard.lab.containers import exchange, is_picture, planes_of
-from dataguard.lab.decoders import DECODERS, Decoder, Painter, chain
+from dataguard.lab.decoders import DECODERS, Decoder, Painter, chain, standing_in
 from dataguard.lab.easel import Easel, Given
 from dataguard.lab.leaves import walk
 from dataguard.lab.passes import gate
@@ -74,7 +74,7 @@ class Sitting:
         for part in chain(self._loader.dataset):
             for name, held in list(vars(part).items()):
                 if callable(held) and not isinstance(held, type):
-                    vars(part)[name] = Stand(held, self, name)
+                    vars(part)[name] = standing_in(held, Stand(held, self, name))
         if self._place == "memory":
             copy_kept(self._loader.dataset)
 
