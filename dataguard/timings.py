@@ -270,7 +270,7 @@ def need_alike(then: Bench, target: str, machine: Mapping[str, Any]) -> None:
 
 def changes(now: Bench, then: Bench) -> tuple[Change, ...]:
     """Compare two runs, setting by setting. Raises UsageError when they were not made alike."""
-    need_alike(then, now.target, now.machine)
+    need_alike(then, now.target, {**dict.fromkeys(then.machine), **now.machine})
     found = []
     for loader in now.loaders:
         earlier = next((one for one in then.loaders if one.name == loader.name), None)

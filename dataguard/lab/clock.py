@@ -142,17 +142,19 @@ class Clock:
         others = sweep.run(
             _others(first, facts.kind, facts.cuda), facts.batches, sweep.left * (0.5 if has_step else 1.0)
         )
+        notes = [] if facts.cuda or not own.pin else ["pin_memory=True pins nothing here: there is no accelerator"]
         waits: list[Waits] = []
-        ideal = None
+        ideal: float | None = None
         if has_step:
-            waits, ideal = self._fed(sweep, wanted, list(dict.fromkeys([own, first])))
-        notes = () if facts.cuda or not own.pin else ("pin_memory=True pins nothing here: there is no accelerator",)
+            try:
+                waits, ideal = self._fed(sweep, wanted, list(dict.fromkeys([own, first])))
+            except Undecided as why:
+                notes.append(str(why))
         name = wanted.step or (f"{wanted.step_ms:g} ms" if wanted.step_ms is not None else None)
-        return replace(
-            times, others=others, waits=tuple(waits), ideal=ideal, step=name, device=profile.device, notes=notes
-        )
+        fed: dict[str, Any] = {"waits": tuple(waits), "ideal": ideal, "step": name}
+        return replace(times, others=others, device=profile.device, notes=tuple(notes), **fed)
 
-    def _fed(self, sweep: Sweep, wanted: Wanted, settings: list[Setting]) -> tuple[list[Waits], float | None]:
+    def _fed(self, sweep: Sweep, wanted: Wanted, settings: list[Setting]) -> tuple[list[Waits], float]:
         """Training loops under each setting, in turns, and the same loop with batches from memory."""
         feeds: dict[Setting, list[Feed]] = {setting: [] for setting in settings}
         each = max(min(FEED_SECONDS, sweep.left / (_ROUNDS * (len(settings) + 1))), 0.2)

@@ -12,6 +12,7 @@ from dataguard.incident import EmptyEpoch, LoaderFailed
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.drive import shut
 from dataguard.lab.passes import gate
+from dataguard.model import Undecided
 from dataguard.variants import Loader
 
 STRETCHES = 5
@@ -119,7 +120,8 @@ class Feed:
 def run_feed(loader: Loader, box: BlackBox, step: Step, seconds: float) -> Feed:
     """Iterate the loader for about so many seconds with a step after each batch, beyond its first batches.
 
-    A loader that is slow is left after four times as long, with what it gave until then.
+    A loader that is slow is left after four times as long, with what it gave until then. Raises Undecided where epochs
+    are too short for anything to come after the first batches.
     """
     width = width_of(loader)
     waits: list[float] = []
@@ -142,7 +144,7 @@ def run_feed(loader: Loader, box: BlackBox, step: Step, seconds: float) -> Feed:
         if time.perf_counter() - began > seconds:
             break
     if not waits:
-        raise EmptyEpoch(())
+        raise Undecided("an epoch is over before all workers have made a batch: too short to tell what a step waits")
     return _in_stretches(waits, steps)
 
 
