@@ -40,7 +40,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--output",
         str(path.with_suffix(".txt")),
     )
-    options = ("--workers", "0,4", "--budget", "14", "--step", "tests.loaders.timed:step")
+    options = ("--workers", "0,4", "--budget", "10", "--step", "tests.loaders.timed:step")
     assert cli.main(["bench", TARGET, *options, *files]) == 0
     return path
 
@@ -93,7 +93,7 @@ class TestBench:
             timed["per_batch"] = [seconds / 20 for seconds in timed["per_batch"]]
         faster = tmp_path / "faster.json"
         faster.write_text(json.dumps(document), encoding="utf-8")
-        code, out, _ = run(capsys, TARGET, "--workers", "4", "--budget", "10", "--compare", str(faster))
+        code, out, _ = run(capsys, TARGET, "--workers", "4", "--budget", "8", "--compare", str(faster))
         assert code == 1
         assert "since the earlier run" in out
         assert "slower:" in out

@@ -175,6 +175,19 @@ class TestLaps:
         with pytest.raises(Undecided, match="too short"):
             run_feed(loader, BlackBox(tmp_path / "box"), lambda _: None, 0.02)
 
+    def test_the_start_of_workers_that_persist_is_left_out(self, tmp_path: Path) -> None:
+        order = Laps([[number] for number in range(40)], lead=1)
+        loader: DataLoader[int] = DataLoader(
+            Counting(40, Slow(0.001)),
+            batch_sampler=order,
+            num_workers=1,
+            persistent_workers=True,
+            worker_init_fn=lambda _: time.sleep(0.5),
+        )
+        lap = run_lap(loader, BlackBox(tmp_path / "box"), 0.01, led=True)
+        assert lap.start < 0.5
+        assert order.passes == 2
+
     def test_an_epoch_of_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(EmptyEpoch):
             run_lap(DataLoader(Streaming(0)), BlackBox(tmp_path / "box"), 0.01)

@@ -35,8 +35,8 @@ class Laps:
         self.passes = 0
 
     def __iter__(self) -> Iterator[Any]:
-        self.passes += 1
-        return islice(self._endless(), self.lead if self.lead and self.passes == 1 else None)
+        self.passes += 1  # once its first entry is asked for: torch makes iterators that it does not use
+        yield from islice(self._endless(), self.lead if self.lead and self.passes == 1 else None)
 
     def _endless(self) -> Iterator[Any]:
         there = True
