@@ -34,7 +34,8 @@ def test_static_analysis_is_clean(command: tuple[str, ...]) -> None:
 
 def test_files_are_short() -> None:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
-    allowed = {path: CHECK_LINES if path.parent == CHECKS else MODULE_LINES for path in lengths}
+    listing = CHECKS / "__init__.py"
+    allowed = {path: CHECK_LINES if path.parent == CHECKS and path != listing else MODULE_LINES for path in lengths}
     too_long = {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > allowed[path]}
     assert too_long == {}
 

@@ -15,7 +15,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
 
 from dataguard.incident import EmptyEpoch
 from dataguard.lab.blackbox import BlackBox
-from dataguard.lab.laps import Laps, run_feed, run_lap
+from dataguard.lab.laps import Laps, run_lap
+from dataguard.lab.loops import run_feed
 from dataguard.lab.stages import run_profile
 from dataguard.lab.stopwatch import Stopwatch
 from dataguard.model import Undecided, UsageError

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,14 +15,14 @@ import torch
 from dataguard.lab import devices
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.drive import shut
-from dataguard.lab.laps import STRETCHES, Feed, Laps, Step, run_feed
+from dataguard.lab.laps import Laps
+from dataguard.lab.loops import Feed, Step, imported, run_feed, run_ideal, sleeping, step_of
 from dataguard.lab.memory import Memory
 from dataguard.lab.passes import gate
 from dataguard.lab.stages import run_profile
 from dataguard.lab.sweeps import Sweep
 from dataguard.machine import Machine
-from dataguard.model import NotApplicable, Undecided, UsageError
-from dataguard.target import load
+from dataguard.model import NotApplicable, Undecided
 from dataguard.timings import LoaderTimes, Setting, Waits, Wanted
 from dataguard.variants import Loader
 
@@ -73,7 +72,7 @@ class Clock:
         """How long a training loop of the declared step waits for batches."""
         step = self.step
         self._lab.afford(2 * FEED_SECONDS)
-        feed = self._lab.vary("waits", lambda folder: _feed_once(self._lab.build, folder, _sleeping(step)), _whole)
+        feed = self._lab.vary("waits", lambda folder: _feed_once(self._lab.build, folder, sleeping(step)), _whole)
         return _waits(self._own, [feed])
 
     @property
@@ -132,7 +131,7 @@ class Clock:
         sweep.lap(own)  # what it raises is the user's; it also brings files into the system's cache
         profile = sweep.measure(own, lambda loader, box: run_profile(loader, box, 1.0))
         if wanted.step is not None:
-            sweep.measure(own, lambda _, __: _imported(wanted.step or ""))
+            sweep.measure(own, lambda _, __: imported(wanted.step or ""))
         counted = _counts(own, wanted.workers, self._lab.machine, profile.batch_bytes)
         has_step = wanted.step is not None or wanted.step_ms is not None
         share = 0.5 if has_step else 0.7
@@ -164,9 +163,9 @@ class Clock:
                 break
             for setting in settings:
                 feeds[setting].append(
-                    sweep.measure(setting, lambda loader, box: run_feed(loader, box, _step(wanted), each))
+                    sweep.measure(setting, lambda loader, box: run_feed(loader, box, step_of(wanted), each))
                 )
-            ideals.append(sweep.measure(sweep.own, lambda loader, box: _run_ideal(loader, box, _step(wanted), each)))
+            ideals.append(sweep.measure(sweep.own, lambda loader, box: run_ideal(loader, box, step_of(wanted), each)))
         ideal = _waits(sweep.own, ideals)
         return [_waits(setting, made) for setting, made in feeds.items() if made], ideal.each
 
@@ -223,60 +222,9 @@ def _others(first: Setting, kind: str, cuda: bool) -> list[Setting]:
     return others if len(others) > 1 else []
 
 
-def _sleeping(seconds: float) -> Step:
-    return lambda _: time.sleep(seconds)
-
-
-def _step(wanted: Wanted) -> Step:
-    """What stands for a training step: the user's function, to its end on the device, or so much sleep."""
-    if wanted.step is None:
-        return _sleeping((wanted.step_ms or 0.0) / 1e3)
-    function = _imported(wanted.step)
-
-    def step(batch: Any) -> None:
-        with gate("iterate"):
-            function(batch)
-        if torch.cuda.is_initialized():
-            torch.cuda.synchronize()
-
-    return step
-
-
-def _imported(spelling: str) -> Step:
-    source: Any = load(spelling).source
-    if not callable(source):
-        raise UsageError(f"--step {spelling}: that is no function that could be called with a batch")
-    step: Step = source
-    return step
-
-
 def _feed_once(build: Callable[..., Loader], folder: Path, step: Step) -> Feed:
     loader = build(schedule=lambda inner, _: Laps(inner))
     return run_feed(loader, BlackBox(folder / "blackbox"), step, FEED_SECONDS)
-
-
-def _run_ideal(loader: Loader, box: BlackBox, step: Step, seconds: float) -> Feed:
-    """A training loop over a few of the loader's own batches, which are in memory."""
-    batches = []
-    iterator = iter(loader)
-    with gate("iterate"):
-        for batch in islice(iterator, 4):
-            box.mark(None, "iterate")
-            batches.append(batch)
-    shut(iterator)
-    for batch in batches:
-        step(batch)
-    waits = steps = 0.0
-    count = 0
-    while count < STRETCHES or steps < seconds:
-        asked = time.perf_counter()
-        batch = batches[count % len(batches)]
-        came = time.perf_counter()
-        step(batch)
-        waits, steps = waits + came - asked, steps + time.perf_counter() - came
-        box.mark(None, "iterate")
-        count += 1
-    return Feed(count, (waits,), (steps,))
 
 
 def _run_starts(build: Callable[..., Loader], folder: Path) -> Starts:

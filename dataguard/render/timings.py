@@ -124,12 +124,10 @@ def _verdict(loader: LoaderTimes, race: Sequence[Timed]) -> str:
     if ranking.best == base:
         return f"`{base}`{', yours,' if whose == 'yours' else ''} loads the fastest"
     ratio = loader.ratio(race, base, ranking.best)
-    by = (
-        ""
-        if ratio is None
-        else f": {ratio.measured:.2f} times ({ratio.least:.2f} to {ratio.most:.2f}) the speed of {whose}"
-    )
-    return f"`{ranking.best}` is the fastest{by}"
+    if ratio is None:
+        return f"`{ranking.best}` loads the fastest"
+    interval = f"{ratio.least:.2f} to {ratio.most:.2f}"
+    return f"`{ranking.best}` loads the fastest: {ratio.measured:.2f} times ({interval}) the speed of {whose}"
 
 
 def _stages(page: Page, stages: Sequence[Stage]) -> None:
