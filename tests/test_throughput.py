@@ -169,7 +169,7 @@ def test_a_sample_trips_what_its_name_says_once_the_step_is_known(stem: str, mon
     step = importlib.import_module(f"sample_datasets.{stem}").STEP_MS
     monkeypatch.setenv("FACES", " ".join(faces))
     code = stem[:5].upper()
-    settings = Settings(samples=16, select=(code,), contract={"step_ms": step})
+    settings = Settings(samples=16, budget=30, select=(code,), contract={"step_ms": step})
     report = scan(f"tests.loaders.faces:{stem}", settings)
     failed = {result.loader for result in report.results if result.status is Status.FAILED}
     assert failed == {face for face in faces if face.startswith("bad")}, report

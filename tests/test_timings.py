@@ -54,6 +54,7 @@ class TestNouns:
         assert timed(NONE, 0.01).costs(101) == pytest.approx((1.1,))
         assert timed(FOUR, 0.01).costs(3) == (0.1,)
         assert timed(OWN, 0.01).costs(None) == (0.01,)
+        assert Timed(NONE, (0.01, 0.02), (0.9, 0.1)).costs(101) == pytest.approx((1.1, 2.1))
 
     @pytest.mark.parametrize(
         ("waiting", "starved"),

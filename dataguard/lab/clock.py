@@ -36,6 +36,7 @@ FEED_SECONDS = 1.5
 RACE_SECONDS = 12.0
 """Seconds that a check may take to compare worker counts."""
 _COUNTS = (0, 1, 2, 4, 8, 16, 32)
+_MANY = 16
 _ROUNDS = 3
 """How often each training loop is run, in turns."""
 _STARTS = 3
@@ -77,7 +78,7 @@ class Clock:
 
     @property
     def sweep(self) -> LoaderTimes:
-        """A race of the loader's own worker count with one or two that may suit the machine better."""
+        """A race of the loader's own worker count with some that may suit the machine better."""
         seconds = min(self._memory.left / 3, RACE_SECONDS)
         made: LoaderTimes = self._lab.vary("sweep", lambda folder: self._raced(folder, seconds), _whole)
         return made
@@ -196,8 +197,10 @@ def _counts(own: Setting, asked: tuple[int, ...], machine: Machine, batch_bytes:
 
 
 def _likely(own: int, cores: int) -> tuple[int, ...]:
-    """Worker counts that are worth a look beside the user's own: twice as many, and one for each core."""
-    return tuple({min(max(2 * own, 2), 2 * cores), cores} - {own})
+    """Worker counts that are worth a look beside the user's own: twice as many, many, and no more than cores."""
+    most = 2 * cores
+    fewer = {cores} if own > cores else set()
+    return tuple(sorted({min(max(2 * own, 2), most), min(_MANY, most), *fewer} - {own}))
 
 
 def _first(times: LoaderTimes) -> Setting:
