@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from dataguard.output import STDOUT, destinations, progress, put
 from dataguard.settings import Settings, resolve
 from dataguard.supervisor import Session
 from dataguard.timings import Bench, Change, Wanted, changes, from_file, need_alike
+from dataguard.values import EVERY_METHOD
 
 SLOWER = 1
 """The exit code when the user's own setting has become slower."""
+_MOST_WORKERS = 256
 _FORMATS = ("text", "json")
 _FORMAT_HELP = "What to write: text, json. [default: text]"
 _FUNCTION = re.compile(r"[\w.-]+:[^\W\d][\w.]*")
@@ -89,7 +92,8 @@ def measure(spelling: str, settings: Settings, wanted: Wanted, names: Sequence[s
     Raises UsageError for a target or name that makes no sense, and for a loader that does not run.
     """
     started = time.monotonic()
-    with Session(spelling, settings) as session, progress() as listen:
+    method = None if settings.start_method == EVERY_METHOD else settings.start_method
+    with Session(spelling, replace(settings, all=False, start_method=method)) as session, progress() as listen:
         known = session.loaders()
         for name in names:
             if name not in known:
@@ -119,9 +123,12 @@ def _counts(words: str | None) -> tuple[int, ...]:
     if words is None:
         return ()
     numbers = [word.strip() for word in words.split(",")]
-    if not all(re.fullmatch(r"\d{1,4}", number) for number in numbers):
+    if not all(re.fullmatch(r"\d{1,9}", number) for number in numbers):
         raise UsageError(f"--workers {words}: expected whole numbers with commas between them, such as 0,2,4")
-    return tuple(dict.fromkeys(map(int, numbers)))
+    counts = tuple(dict.fromkeys(map(int, numbers)))
+    if max(counts) > _MOST_WORKERS:
+        raise UsageError(f"--workers {words}: at most {_MOST_WORKERS} workers can be tried")
+    return counts
 
 
 def _milliseconds(word: str) -> float:

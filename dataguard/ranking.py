@@ -121,13 +121,15 @@ def race(
     lap: Callable[[str], float | None],
     *,
     goes_on: Callable[[], bool],
+    costs: Callable[[str, Sequence[float]], Sequence[float]] = lambda _, seconds: seconds,
     seed: int = 0,
 ) -> dict[str, list[float]]:
     """Let settings take turns until their ranking is clear, and return the seconds that each took in its rounds.
 
-    `lap` measures a setting once; None takes it out of the race with all its times. A setting that is surely slower
-    than another drops out and keeps its times. Ends when one is left, when those left are surely alike, after
-    `MOST_ROUNDS`, or when `goes_on` says so; a round that was cut short counts for nobody.
+    `lap` measures a setting once; None takes it out of the race with all its times. `costs` turns the times of a
+    setting into what is compared. A setting that is surely slower than another drops out and keeps its times. Ends when
+    one is left, when those left are surely alike, after `MOST_ROUNDS`, or when `goes_on` says so; a round that was cut
+    short counts for nobody.
     """
     times: dict[str, list[float]] = {name: [] for name in names}
     running = list(names)
@@ -149,7 +151,7 @@ def race(
         if not running:
             break
         if number + 1 >= LEAST_ROUNDS:
-            running = _left(running, times)
+            running = _left(running, {name: costs(name, times[name]) for name in running})
             if len(running) == 1:
                 break
     return times

@@ -73,11 +73,14 @@ class Timed:
     failed: str | None = None
 
     def costs(self, batches: int | None) -> tuple[float, ...]:
-        """What ranks it, round by round: an epoch of so many batches, or a batch where their number is unknown."""
-        if batches is None:
+        """What ranks it, round by round: an epoch of so many batches, or a batch where their number is unknown.
+
+        An epoch starts as it did at best: whatever else the machine does makes starting processes slower, by far.
+        """
+        if batches is None or not self.starts:
             return self.per_batch
         rest = max(batches - max(self.setting.workers, 1), 0)
-        return tuple(start + rest * each for start, each in zip(self.starts, self.per_batch, strict=True))
+        return tuple(min(self.starts) + rest * each for each in self.per_batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +273,7 @@ def need_alike(then: Bench, target: str, machine: Mapping[str, Any]) -> None:
 
 def changes(now: Bench, then: Bench) -> tuple[Change, ...]:
     """Compare two runs, setting by setting. Raises UsageError when they were not made alike."""
-    need_alike(then, now.target, now.machine)
+    need_alike(then, now.target, {**dict.fromkeys(then.machine), **now.machine})
     found = []
     for loader in now.loaders:
         earlier = next((one for one in then.loaders if one.name == loader.name), None)

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,14 +15,14 @@ import torch
 from dataguard.lab import devices
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.drive import shut
-from dataguard.lab.laps import STRETCHES, Feed, Laps, Step, run_feed
+from dataguard.lab.laps import Laps
+from dataguard.lab.loops import Feed, Step, imported, run_feed, run_ideal, sleeping, step_of
 from dataguard.lab.memory import Memory
 from dataguard.lab.passes import gate
 from dataguard.lab.stages import run_profile
 from dataguard.lab.sweeps import Sweep
 from dataguard.machine import Machine
-from dataguard.model import NotApplicable, Undecided, UsageError
-from dataguard.target import load
+from dataguard.model import NotApplicable, Undecided
 from dataguard.timings import LoaderTimes, Setting, Waits, Wanted
 from dataguard.variants import Loader
 
@@ -37,6 +36,7 @@ FEED_SECONDS = 1.5
 RACE_SECONDS = 12.0
 """Seconds that a check may take to compare worker counts."""
 _COUNTS = (0, 1, 2, 4, 8, 16, 32)
+_MANY = 16
 _ROUNDS = 3
 """How often each training loop is run, in turns."""
 _STARTS = 3
@@ -73,12 +73,12 @@ class Clock:
         """How long a training loop of the declared step waits for batches."""
         step = self.step
         self._lab.afford(2 * FEED_SECONDS)
-        feed = self._lab.vary("waits", lambda folder: _feed_once(self._lab.build, folder, _sleeping(step)), _whole)
+        feed = self._lab.vary("waits", lambda folder: _feed_once(self._lab.build, folder, sleeping(step)), _whole)
         return _waits(self._own, [feed])
 
     @property
     def sweep(self) -> LoaderTimes:
-        """A race of the loader's own worker count with one or two that may suit the machine better."""
+        """A race of the loader's own worker count with some that may suit the machine better."""
         seconds = min(self._memory.left / 3, RACE_SECONDS)
         made: LoaderTimes = self._lab.vary("sweep", lambda folder: self._raced(folder, seconds), _whole)
         return made
@@ -132,7 +132,7 @@ class Clock:
         sweep.lap(own)  # what it raises is the user's; it also brings files into the system's cache
         profile = sweep.measure(own, lambda loader, box: run_profile(loader, box, 1.0))
         if wanted.step is not None:
-            sweep.measure(own, lambda _, __: _imported(wanted.step or ""))
+            sweep.measure(own, lambda _, __: imported(wanted.step or ""))
         counted = _counts(own, wanted.workers, self._lab.machine, profile.batch_bytes)
         has_step = wanted.step is not None or wanted.step_ms is not None
         share = 0.5 if has_step else 0.7
@@ -142,17 +142,19 @@ class Clock:
         others = sweep.run(
             _others(first, facts.kind, facts.cuda), facts.batches, sweep.left * (0.5 if has_step else 1.0)
         )
+        notes = [] if facts.cuda or not own.pin else ["pin_memory=True pins nothing here: there is no accelerator"]
         waits: list[Waits] = []
-        ideal = None
+        ideal: float | None = None
         if has_step:
-            waits, ideal = self._fed(sweep, wanted, list(dict.fromkeys([own, first])))
-        notes = () if facts.cuda or not own.pin else ("pin_memory=True pins nothing here: there is no accelerator",)
+            try:
+                waits, ideal = self._fed(sweep, wanted, list(dict.fromkeys([own, first])))
+            except Undecided as why:
+                notes.append(str(why))
         name = wanted.step or (f"{wanted.step_ms:g} ms" if wanted.step_ms is not None else None)
-        return replace(
-            times, others=others, waits=tuple(waits), ideal=ideal, step=name, device=profile.device, notes=notes
-        )
+        fed: dict[str, Any] = {"waits": tuple(waits), "ideal": ideal, "step": name}
+        return replace(times, others=others, device=profile.device, notes=tuple(notes), **fed)
 
-    def _fed(self, sweep: Sweep, wanted: Wanted, settings: list[Setting]) -> tuple[list[Waits], float | None]:
+    def _fed(self, sweep: Sweep, wanted: Wanted, settings: list[Setting]) -> tuple[list[Waits], float]:
         """Training loops under each setting, in turns, and the same loop with batches from memory."""
         feeds: dict[Setting, list[Feed]] = {setting: [] for setting in settings}
         each = max(min(FEED_SECONDS, sweep.left / (_ROUNDS * (len(settings) + 1))), 0.2)
@@ -162,9 +164,9 @@ class Clock:
                 break
             for setting in settings:
                 feeds[setting].append(
-                    sweep.measure(setting, lambda loader, box: run_feed(loader, box, _step(wanted), each))
+                    sweep.measure(setting, lambda loader, box: run_feed(loader, box, step_of(wanted), each))
                 )
-            ideals.append(sweep.measure(sweep.own, lambda loader, box: _run_ideal(loader, box, _step(wanted), each)))
+            ideals.append(sweep.measure(sweep.own, lambda loader, box: run_ideal(loader, box, step_of(wanted), each)))
         ideal = _waits(sweep.own, ideals)
         return [_waits(setting, made) for setting, made in feeds.items() if made], ideal.each
 
@@ -195,8 +197,10 @@ def _counts(own: Setting, asked: tuple[int, ...], machine: Machine, batch_bytes:
 
 
 def _likely(own: int, cores: int) -> tuple[int, ...]:
-    """Worker counts that are worth a look beside the user's own: twice as many, and one for each core."""
-    return tuple({min(max(2 * own, 2), 2 * cores), cores} - {own})
+    """Worker counts that are worth a look beside the user's own: twice as many, many, and no more than cores."""
+    most = 2 * cores
+    fewer = {cores} if own > cores else set()
+    return tuple(sorted({min(max(2 * own, 2), most), min(_MANY, most), *fewer} - {own}))
 
 
 def _first(times: LoaderTimes) -> Setting:
@@ -221,60 +225,9 @@ def _others(first: Setting, kind: str, cuda: bool) -> list[Setting]:
     return others if len(others) > 1 else []
 
 
-def _sleeping(seconds: float) -> Step:
-    return lambda _: time.sleep(seconds)
-
-
-def _step(wanted: Wanted) -> Step:
-    """What stands for a training step: the user's function, to its end on the device, or so much sleep."""
-    if wanted.step is None:
-        return _sleeping((wanted.step_ms or 0.0) / 1e3)
-    function = _imported(wanted.step)
-
-    def step(batch: Any) -> None:
-        with gate("iterate"):
-            function(batch)
-        if torch.cuda.is_initialized():
-            torch.cuda.synchronize()
-
-    return step
-
-
-def _imported(spelling: str) -> Step:
-    source: Any = load(spelling).source
-    if not callable(source):
-        raise UsageError(f"--step {spelling}: that is no function that could be called with a batch")
-    step: Step = source
-    return step
-
-
 def _feed_once(build: Callable[..., Loader], folder: Path, step: Step) -> Feed:
     loader = build(schedule=lambda inner, _: Laps(inner))
     return run_feed(loader, BlackBox(folder / "blackbox"), step, FEED_SECONDS)
-
-
-def _run_ideal(loader: Loader, box: BlackBox, step: Step, seconds: float) -> Feed:
-    """A training loop over a few of the loader's own batches, which are in memory."""
-    batches = []
-    iterator = iter(loader)
-    with gate("iterate"):
-        for batch in islice(iterator, 4):
-            box.mark(None, "iterate")
-            batches.append(batch)
-    shut(iterator)
-    for batch in batches:
-        step(batch)
-    waits = steps = 0.0
-    count = 0
-    while count < STRETCHES or steps < seconds:
-        asked = time.perf_counter()
-        batch = batches[count % len(batches)]
-        came = time.perf_counter()
-        step(batch)
-        waits, steps = waits + came - asked, steps + time.perf_counter() - came
-        box.mark(None, "iterate")
-        count += 1
-    return Feed(count, (waits,), (steps,))
 
 
 def _run_starts(build: Callable[..., Loader], folder: Path) -> Starts:

@@ -87,7 +87,7 @@ class Delivered:
 
 def deliver(batch: Any) -> Delivered:
     """Copy a batch to the device as it is."""
-    tensors = list(tensors_of(batch))
+    tensors = _dense(batch)
     count = sum(tensor.nbytes for _, tensor in tensors)
     unpinned = tuple(path for path, tensor in tensors if not tensor.is_pinned())
     return Delivered(count, unpinned, copy([tensor for _, tensor in tensors]) if count >= _LARGE else None)
@@ -103,13 +103,13 @@ def look(batch: Any, *, pinned: bool) -> Moving:
         "cuda": torch.version.cuda,
         "limit_bytes_per_second": limit(),
     }
-    plain = [tensor for _, tensor in tensors_of(batch)]
+    plain = [tensor for _, tensor in _dense(batch)]
     count = sum(tensor.nbytes for tensor in plain)
     if count < _LARGE:
         reason = f"the tensors of a batch hold {count:,} bytes only"
         return Moving((Stage("pinning", skipped=reason), Stage("copy to device", skipped=reason)), known)
     started = time.perf_counter()
-    reached = list(tensors_of(pin_memory(batch)))
+    reached = _dense(pin_memory(batch))
     pinning = time.perf_counter() - started
     known["unpinned"] = [path for path, tensor in reached if not tensor.is_pinned()]
     ways = {"pageable": plain, "pinned": [tensor for _, tensor in reached]}
@@ -126,6 +126,11 @@ def look(batch: Any, *, pinned: bool) -> Moving:
     return Moving((pin, Stage("copy to device", own)), known)
 
 
+def _dense(batch: Any) -> list[tuple[str, Tensor]]:
+    """The tensors of a batch that are one block of memory, with their paths."""
+    return [(path, tensor) for path, tensor in tensors_of(batch) if tensor.layout is torch.strided]
+
+
 def limit() -> float:
     """How many bytes a second the machine copies from pinned memory to the device: one large tensor."""
     return copy([torch.empty(_LIMIT_BYTES, dtype=torch.uint8).pin_memory()]).rate
@@ -133,14 +138,14 @@ def limit() -> float:
 
 def copy(tensors: list[Tensor]) -> Copying:
     """Copy tensors to the device, by themselves and beside a kernel that takes as long; medians of several turns."""
+    there = [torch.empty_like(tensor, device="cuda") for tensor in tensors]  # to take memory may wait for the device
 
     def send() -> None:
-        for tensor in tensors:
-            tensor.to("cuda", non_blocking=True)
+        for place, tensor in zip(there, tensors, strict=True):
+            place.copy_(tensor, non_blocking=True)
 
-    for _ in range(2):  # the first call makes the context and takes memory
-        send()
-        torch.cuda.synchronize()
+    send()
+    torch.cuda.synchronize()
     alone = _median(lambda: _elapsed(send))
     cycles = _cycles(alone)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -14,12 +14,8 @@ from dataguard.lab.drive import shut
 from dataguard.lab.passes import gate
 from dataguard.variants import Loader
 
-STRETCHES = 5
-"""Into how many parts the time of a training loop is cut, to see whether they agree."""
-_MOST_EPOCHS = 20
+MOST_EPOCHS = 20
 """Epochs of a stream that is shorter than the time it is to be read for."""
-
-Step = Callable[[Any], object]
 
 
 class Laps:
@@ -34,8 +30,8 @@ class Laps:
         self.passes = 0
 
     def __iter__(self) -> Iterator[Any]:
-        self.passes += 1
-        return islice(self._endless(), self.lead if self.lead and self.passes == 1 else None)
+        self.passes += 1  # once its first entry is asked for: torch makes iterators that it does not use
+        yield from islice(self._endless(), self.lead if self.lead and self.passes == 1 else None)
 
     def _endless(self) -> Iterator[Any]:
         there = True
@@ -75,13 +71,13 @@ def run_lap(loader: Loader, box: BlackBox, seconds: float, *, led: bool = False)
     """
     width = width_of(loader)
     if led:
-        for _ in _batches(loader, box):
+        for _ in batches_of(loader, box):
             pass
     starts, batches, spent = [], 0, 0.0
-    for _ in range(_MOST_EPOCHS):
+    for _ in range(MOST_EPOCHS):
         arrivals: list[float] = []
         began = time.perf_counter()
-        for _ in _batches(loader, box):
+        for _ in batches_of(loader, box):
             arrivals.append(time.perf_counter() - began)
             steady = len(arrivals) - width
             if steady > 0 and steady % width == 0 and spent + arrivals[-1] - arrivals[width - 1] >= seconds:
@@ -107,58 +103,7 @@ def _steady(arrivals: list[float], width: int) -> tuple[int, float]:
     return (len(arrivals) - 1, arrivals[-1] - arrivals[0]) if len(arrivals) > 1 else (1, arrivals[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """A training loop, in stretches: the seconds that it waited for batches, and those that its steps took."""
-
-    batches: int
-    waiting: tuple[float, ...]
-    stepping: tuple[float, ...]
-
-
-def run_feed(loader: Loader, box: BlackBox, step: Step, seconds: float) -> Feed:
-    """Iterate the loader for about so many seconds with a step after each batch, beyond its first batches.
-
-    A loader that is slow is left after four times as long, with what it gave until then.
-    """
-    width = width_of(loader)
-    waits: list[float] = []
-    steps: list[float] = []
-    began = time.perf_counter()
-    for _ in range(_MOST_EPOCHS):
-        asked = time.perf_counter()
-        for number, batch in enumerate(_batches(loader, box)):
-            came = time.perf_counter()
-            step(batch)
-            done = time.perf_counter()
-            if number >= width:
-                waits.append(came - asked)
-                steps.append(done - came)
-            elif not waits:
-                began = done
-            asked = done
-            if _enough(len(waits), width, done - began, seconds):
-                return _in_stretches(waits, steps)
-        if time.perf_counter() - began > seconds:
-            break
-    if not waits:
-        raise EmptyEpoch(())
-    return _in_stretches(waits, steps)
-
-
-def _enough(count: int, width: int, taken: float, seconds: float) -> bool:
-    return (taken >= seconds and count > 0 and count % (STRETCHES * width) == 0) or taken >= 4 * seconds
-
-
-def _in_stretches(waits: list[float], steps: list[float]) -> Feed:
-    size = -(-len(waits) // STRETCHES)
-    cuts = range(0, len(waits), size)
-    waiting = tuple(sum(waits[cut : cut + size]) for cut in cuts)
-    stepping = tuple(sum(steps[cut : cut + size]) for cut in cuts)
-    return Feed(len(waits), waiting, stepping)
-
-
-def _batches(loader: Loader, box: BlackBox) -> Iterator[Any]:
+def batches_of(loader: Loader, box: BlackBox) -> Iterator[Any]:
     """The batches of an epoch; whoever leaves it early ends its workers, and its end does, unless they persist."""
     iterator: Any = None
     try:

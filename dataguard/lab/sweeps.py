@@ -99,19 +99,20 @@ class Sweep:
                 failed[name] = str(cut)
             if name in failed:
                 return None
-            last = laps[name][-1]
-            return Timed(known[name], (last.per_batch,), (last.start,)).costs(batches)[0]
+            return laps[name][-1].per_batch
 
-        def goes_on() -> bool:
-            return time.monotonic() < until
-
-        times = race(list(known), lap, goes_on=goes_on)
-        made = []
-        for name, setting in known.items():
-            rounds = laps[name][: len(times.get(name, ()))]
+        def timed(name: str, count: int) -> Timed:
+            rounds = laps[name][:count]
             per_batch, starts = tuple(one.per_batch for one in rounds), tuple(one.start for one in rounds)
-            made.append(Timed(setting, per_batch, starts, failed.get(name)))
-        return tuple(made)
+            return Timed(known[name], per_batch, starts, failed.get(name))
+
+        times = race(
+            list(known),
+            lap,
+            goes_on=lambda: time.monotonic() < until,
+            costs=lambda name, seconds: timed(name, len(seconds)).costs(batches),
+        )
+        return tuple(timed(name, len(times.get(name, ()))) for name in known)
 
     @property
     def _stream(self) -> bool:

@@ -11,6 +11,9 @@ from dataguard.ranking import MOST_ROUNDS, Ranking, Ratio
 from dataguard.render.layout import Page
 from dataguard.timings import Bench, Change, LoaderTimes, Setting, Stage, Timed
 
+_ROOMY = 90
+"""Columns from which on a table needs no second lines."""
+
 
 def render(
     bench: Bench, found: Sequence[Change] = (), *, width: int = 100, colour: bool = False, unicode: bool = True
@@ -109,6 +112,8 @@ def _verdict(loader: LoaderTimes, race: Sequence[Timed]) -> str:
     ranking = loader.ranking(race)
     if not ranking.order:
         return "nothing could be measured"
+    if len(ranking.order) == 1:
+        return f"nothing to compare `{ranking.order[0]}` with"
     base = str(_base(loader, race))
     whose = "yours" if base == str(loader.own) else f"`{base}`"
     if ranking.best is None:
@@ -119,12 +124,10 @@ def _verdict(loader: LoaderTimes, race: Sequence[Timed]) -> str:
     if ranking.best == base:
         return f"`{base}`{', yours,' if whose == 'yours' else ''} loads the fastest"
     ratio = loader.ratio(race, base, ranking.best)
-    by = (
-        ""
-        if ratio is None
-        else f": {ratio.measured:.2f} times ({ratio.least:.2f} to {ratio.most:.2f}) the speed of {whose}"
-    )
-    return f"`{ranking.best}` is the fastest{by}"
+    if ratio is None:
+        return f"`{ranking.best}` loads the fastest"
+    interval = f"{ratio.least:.2f} to {ratio.most:.2f}"
+    return f"`{ranking.best}` loads the fastest: {ratio.measured:.2f} times ({interval}) the speed of {whose}"
 
 
 def _stages(page: Page, stages: Sequence[Stage]) -> None:
@@ -187,7 +190,7 @@ def _table(page: Page, rows: Iterable[Sequence[str]]) -> None:
     table = Table.grid(padding=(0, 2))
     first, *rest = rows
     for column in range(len(first)):
-        table.add_column(no_wrap=column < len(first) - 1)
+        table.add_column(no_wrap=column < len(first) - 1 and page.console.width >= _ROOMY, overflow="fold")
     table.add_row(*(page.text(f"  {word}" if not place else word, "dim") for place, word in enumerate(first)))
     for row in rest:
         table.add_row(*(page.text(f"  {word}" if not place else word) for place, word in enumerate(row)))
