@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import types
@@ -43,3 +44,18 @@ def package_of(thing: Any) -> str | None:
     if not _INSTALLED.intersection(Path(file_of(type(thing))).parts):
         return None
     return type(thing).__module__.partition(".")[0]
+
+
+@functools.lru_cache(maxsize=4096)
+def shared_by(cls: type) -> tuple[tuple[str, Any], ...]:
+    """What the library classes among a class and its bases hold for all their objects: no methods, nothing plain.
+
+    MONAI keeps the generator of all its transforms so.
+    """
+    found: dict[str, Any] = {}
+    for base in cls.__mro__:
+        for name, item in () if is_own(base) or base.__module__ == "builtins" else list(vars(base).items()):
+            plain = issubclass(type(item), (str, int, float, bool, tuple, frozenset, type(None), type))
+            if name[:2] != "__" and not plain and not hasattr(type(item), "__get__"):
+                found.setdefault(name, item)
+    return tuple(found.items())

@@ -31,7 +31,7 @@ import torch
 
 from dataguard.incident import is_library
 from dataguard.lab.reductions import parts_of
-from dataguard.lab.sources import file_of, is_own
+from dataguard.lab.sources import file_of, is_own, shared_by
 
 MOST_OBJECTS = 20_000
 MOST_SECONDS = 1.0
@@ -182,6 +182,7 @@ def _held(value: Any, known: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, A
     yield from _few((".<held>", item) for item in gc.get_referents(value) if id(item) not in names)
     if is_own(value):
         yield from ((f".<class {cls.__name__}>", cls) for cls in type(value).__mro__ if is_own(cls))
+    yield from ((f".{name}", item) for name, item in shared_by(type(value)) if name not in state)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
