@@ -21,11 +21,12 @@ COUNT = 12
 
 
 def scan(number: int, largest: int) -> np.ndarray:
-    """A scan, (40, 48) of uint16, from 0 to its largest value."""
+    """A scan, (40, 48) of uint16, from 0 to its largest value, with a dark margin."""
     grey = np.asarray(photograph(number).convert("L"), np.float64)
     noise = np.random.default_rng(number).uniform(0, 1, grey.shape)
     values = grey - grey.min() + noise
     scaled: np.ndarray = (values / values.max() * largest).astype(np.uint16)
+    scaled[:, :6] //= 512
     return scaled
 
 

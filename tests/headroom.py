@@ -24,7 +24,7 @@ def verdicts(shared: SharedMemory, target: str, **settings: Any) -> dict[str, An
     """What a scan says, by code."""
     command = (sys.executable, "-m", "dataguard", "scan", target, "--format", "json", "--timeout", "10")
     outcome = subprocess.run(
-        shared.command(ROOT, *command, *(() if target.startswith("sample") else ("--select", "DG0,DG601"))),
+        shared.command(ROOT, *command, "--select", "DG0,DG6" if target.startswith("sample") else "DG0,DG601"),
         env={**os.environ, "SHM_SETTINGS": json.dumps(settings)},
         capture_output=True,
         text=True,

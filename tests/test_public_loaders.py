@@ -11,8 +11,11 @@ from dataguard.model import Report, Status
 from dataguard.settings import Settings
 
 CLEAN = [f"tests.loaders.public:{name}" for name in ("clean", "clean_streams", "clean_objects")]
-SPAWNED = CLEAN if "DATAGUARD_EVERY_FACE" in os.environ else ["tests.loaders.public:stateful"]
+EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
+SPAWNED = CLEAN if EVERY_FACE else []
 """Spawned workers import every library anew, which takes most of a minute for some: those only when asked for."""
+SLOW = () if EVERY_FACE else ("DG602", "DG603", "DG604", "DG605")
+"""Checks that read thousands of samples."""
 QUIET = (Status.FAILED, Status.INCONCLUSIVE, Status.BROKEN)
 TOO_LONG = [("stateful", "DG605")]
 """What takes longer than the budget, for workers that are spawned again and again."""
@@ -27,7 +30,7 @@ def told(report: Report, *statuses: Status) -> list[tuple[str, str]]:
     ("target", "method"), [*((target, "fork") for target in CLEAN), *((target, "spawn") for target in SPAWNED)]
 )
 def test_clean_loaders_pass(target: str, method: str) -> None:
-    report = scan(target, Settings(start_method=method))
+    report = scan(target, Settings(start_method=method, ignore=SLOW))
     assert [one for one in told(report, *QUIET) if method == "fork" or one not in TOO_LONG] == []
     for result in report.results:
         if result.code == "DG501":
@@ -36,5 +39,5 @@ def test_clean_loaders_pass(target: str, method: str) -> None:
 
 
 def test_a_cloned_generator_is_found_whatever_the_library() -> None:
-    found = told(scan("tests.loaders.public:cloned"), Status.FAILED)
+    found = told(scan("tests.loaders.public:cloned", Settings(ignore=SLOW)), Status.FAILED)
     assert found == [(loader, "DG101") for loader in ("image_folder", "rows", "stateful")]

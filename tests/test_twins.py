@@ -47,7 +47,7 @@ FORKSERVED = "DG101"
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 """Runs every face under every start method, and every check on each: about an hour, and so only when asked for.
 
-By default the checks of its family judge the plain twins of a check, and some other faces are judged by their own check
+By default the checks of its family judge the plain twins of a check, and a few other faces are judged by their own check
 and those of family 0.
 """
 
@@ -107,7 +107,7 @@ SPAWNING = ("DG104", "DG105")
 """Checks whose faces all spawn workers, which takes seconds."""
 
 
-FEW, FEWEST = 4, 2
+FEW, FEWEST = 3, 1
 """How many of the other faces of a check are judged, and of those that spawn workers, unless all are asked for."""
 
 
