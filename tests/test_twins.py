@@ -47,8 +47,8 @@ FORKSERVED = "DG101"
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 """Runs every face under every start method, and every check on each: about an hour, and so only when asked for.
 
-By default the checks of its family judge the plain twins of a check, and a few other faces are judged by their own check
-and those of family 0.
+By default the checks of its family judge the plain twins of a check, and a few other faces are judged by their own
+check and those of family 0.
 """
 
 MOST = 12

@@ -182,7 +182,8 @@ def _held(value: Any, known: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, A
     yield from _few((".<held>", item) for item in gc.get_referents(value) if id(item) not in names)
     if is_own(value):
         yield from ((f".<class {cls.__name__}>", cls) for cls in type(value).__mro__ if is_own(cls))
-    yield from ((f".{name}", item) for name, item in shared_by(type(value)) if name not in state)
+    shared = shared_by(type(value))  # type: ignore[arg-type] # classes can be hashed, whatever mypy says of their objects
+    yield from ((f".{name}", item) for name, item in shared if name not in state)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
