@@ -201,7 +201,7 @@ class Contract(pytest.Item):
         if stale or status is Status.EXPECTED:
             self.add_marker(pytest.mark.xfail(reason=reason, strict=False))
         elif status is Status.PASSED and reason:
-            self.user_properties.append((NOTE, f"passed, but {reason}"))
+            self.user_properties.append((NOTE, f"passed: {reason}"))
         mild = status is Status.FAILED and self.check.severity.rank > self.fail_on.rank
         if mild:
             texts = [f"{self.check.severity.value}: {finding.message}" for finding in self.result.findings]

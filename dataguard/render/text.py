@@ -114,10 +114,10 @@ def _expected(page: Page, report: Report) -> None:
 
 
 def _caveats(page: Page, report: Report) -> None:
-    risky = [result for result in report.results if result.status is Status.PASSED and result.reason]
-    if risky:
-        page.put(page.text(f"passed, but ({len(risky)})", "bold"))
-    _groups(page, risky, report, verbosity=0)
+    noted = [result for result in report.results if result.status is Status.PASSED and result.reason]
+    if noted:
+        page.put(page.text(f"passed, with a note ({len(noted)})", "bold"))
+    _groups(page, noted, report, verbosity=0)
 
 
 def _reasons(page: Page, report: Report, status: Status, verbosity: int) -> None:
