@@ -41,9 +41,6 @@ WHOLE = {"DG513"}
 TWINS = {"bad", "good"}
 """The faces that all checks of their family judge."""
 
-FORKSERVED = "DG101"
-"""The check whose twins run under forkserver as well."""
-
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 """Runs every face under every start method, and every check on each: about an hour, and so only when asked for.
 
@@ -107,7 +104,7 @@ SPAWNING = ("DG104", "DG105")
 """Checks whose faces all spawn workers, which takes seconds."""
 
 
-FEW, FEWEST = 3, 1
+FEW, FEWEST = 2, 1
 """How many of the other faces of a check are judged, and of those that spawn workers, unless all are asked for."""
 
 
@@ -147,7 +144,7 @@ def starts() -> Iterator[Faces]:
         for start in range(0, len(sent), MOST):
             names = tuple(sent[start : start + MOST])
             yield Faces(check, names, "spawn")
-            if check.code == FORKSERVED or EVERY_FACE:
+            if EVERY_FACE:
                 yield Faces(check, names, "forkserver")
 
 

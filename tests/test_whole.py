@@ -233,17 +233,20 @@ def launched(ranks: int, target: str, *options: str) -> tuple[dict[str, Any], su
     return json.loads(done.stdout), done
 
 
+RANKS = (1, 2, 4) if "DATAGUARD_EVERY_FACE" in os.environ else (1, 2)
+
+
 @pytest.mark.xdist_group("ranks")
 def test_any_number_of_ranks_finds_the_same() -> None:
     found = {}
-    for ranks in (1, 2, 4):
+    for ranks in RANKS:
         report, done = launched(ranks, "tests.loaders.whole:several", "--select", "DG0,DG501,DG204,DG513")
         found[ranks] = [
             (result["loader"], result["code"], result["status"], [one["message"] for one in result["findings"]])
             for result in report["results"]
         ]
         assert done.stderr.count("exitcode  : 1") == ranks
-    assert found[1] == found[2] == found[4]
+    assert all(found[ranks] == found[1] for ranks in RANKS)
     assert {(loader, code) for loader, code, status, _ in found[1] if status == "failed"} == {
         ("shuffled", "DG501"),
         ("raising", "DG513"),
