@@ -60,7 +60,9 @@ def write_jpegs(folder: Path, count: int = 1000, size: tuple[int, int] = (500, 3
     rng = np.random.default_rng(0)
     across = np.linspace(0, 200, size[0])[None, :, None] * np.ones((size[1], 1, 3))
     for number in range(count):
-        noise = rng.integers(0, 56, (size[1] // 5, size[0] // 5, 3)).repeat(5, 0).repeat(5, 1)
+        noise = (
+            rng.integers(0, 56, (size[1] // 5 + 1, size[0] // 5 + 1, 3)).repeat(5, 0).repeat(5, 1)[: size[1], : size[0]]
+        )
         path = folder / f"class{number % 2}" / f"{number:05}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray((across + noise).astype(np.uint8)).save(path, quality=90)
