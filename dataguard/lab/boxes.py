@@ -19,6 +19,7 @@ from dataguard.incident import LoaderFailed
 from dataguard.lab.easel import Given, rule_of
 from dataguard.lab.fiducials import CHARTS, Pose, apart, flattened, located, pose_of, sampled
 from dataguard.lab.records import Index
+from dataguard.lab.rooted import Rooted
 from dataguard.lab.sitting import Sitting, View
 from dataguard.lab.study import DRAWS, FEWEST, LOOKS, SECONDS
 from dataguard.lab.tables import Form, Table, fits, forms_of, is_said, tables_of
@@ -57,18 +58,13 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True)
-class Boxed:
+class Boxed(Rooted):
     """Every table that was compared."""
 
     followers: tuple[Follower, ...]
     collated: bool
     draws: int
     reads: int
-
-    @property
-    def root(self) -> str:
-        """What the paths of leaves begin with."""
-        return "batch" if self.collated else "sample"
 
     @property
     def exercised(self) -> dict[str, int]:

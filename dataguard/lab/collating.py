@@ -123,7 +123,7 @@ class Collating:
         be, as for a stream. Workers are drawn where the loader has some and forks them.
         """
         lab, facts, epoch = self._lab, self._lab.facts, self._lab.epoch
-        seen = list(dict.fromkeys(one.index for one in epoch.samples if one.index is not None))
+        seen = epoch.indices
         if facts.kind != "map" or not seen or (facts.default_collate and not facts.num_workers):
             return Arrangements(0, None)
         workers = (0, 1, 2) if facts.num_workers and not facts.spawns else (0,)

@@ -23,6 +23,7 @@ from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.presets import statistics_of
 from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
+from dataguard.lab.rooted import Rooted
 from dataguard.lab.schedules import evenly
 from dataguard.model import NotApplicable, Undecided, known
 from dataguard.normalizations import KNOWN, Statistics, applied, declared, recovered, shown
@@ -43,7 +44,7 @@ READS = TRIES + 2 * DRAWS * len(CHARTS)
 
 
 @dataclass(frozen=True, slots=True)
-class Colours:
+class Colours(Rooted):
     """How image leaves follow the colours of charts.
 
     `source` names where they were painted, and `decoded` tells that it is a decoder, so that the order of channels is
@@ -60,11 +61,6 @@ class Colours:
     charts: int
     collated: bool
     index: Index
-
-    @property
-    def root(self) -> str:
-        """What the paths of leaves begin with."""
-        return "batch" if self.collated else "sample"
 
     def evidence(self, fit: Fit) -> dict[str, object]:
         """What was measured of a leaf, for a finding."""
@@ -129,7 +125,7 @@ class Colour:
         """
         lab = self._lab
         lab.afford(READS * lab.epoch.seconds_per_sample)
-        seen = list(dict.fromkeys(one.index for one in lab.epoch.samples if one.index is not None))
+        seen = lab.epoch.indices
         if lab.facts.kind == "map" and not seen:
             raise NotApplicable("no sample can be asked for by an index")
         indices, batched = tuple(evenly(seen, ITEMS)), lab.facts.batched

@@ -145,7 +145,7 @@ class Direct:
     @property
     def _probes(self) -> tuple[Index, ...]:
         """A few of the indices that the loader was seen to ask for."""
-        known = list(dict.fromkeys(index for index in self._known if index is not None))
+        known = self._lab.epoch.indices
         if not known:
             raise NotApplicable("no sample can be asked for by an index")
         return tuple(evenly(known, PROBES))
@@ -169,7 +169,7 @@ class Direct:
     def folders(self) -> tuple[Filed, ...]:
         """Some samples, with the folders that their own files stand in."""
         self._need("folders", folders.READS)
-        known, build = list(dict.fromkeys(index for index in self._known if index is not None)), self._lab.build
+        known, build = self._lab.epoch.indices, self._lab.build
         filed: tuple[Filed, ...] = self._lab.vary(
             "folders",
             lambda folder: folders.find_folders(build(), folder, evenly(known, folders.READS)),

@@ -81,7 +81,7 @@ class Files:
         lab = self._lab
         if lab.facts.kind != "map":
             return ()
-        known = list(dict.fromkeys(sample.index for sample in lab.epoch.samples if sample.index is not None))
+        known = lab.epoch.indices
         if not known:
             raise NotApplicable("no sample can be asked for by an index")
         return evenly(known, MOST)

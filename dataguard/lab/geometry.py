@@ -19,6 +19,7 @@ from dataguard.lab.containers import SMALLEST, planes_last
 from dataguard.lab.easel import Given, Value, rule_of
 from dataguard.lab.fiducials import CHARTS
 from dataguard.lab.records import Index, Leaf
+from dataguard.lab.rooted import Rooted
 from dataguard.lab.schedules import evenly
 from dataguard.lab.sitting import Sitting, View
 from dataguard.lab.study import DRAWS, FEWEST, LOOKS, Study, Target
@@ -36,7 +37,7 @@ READS = LOOKS + (CHARTS + 2) * FEWEST
 
 
 @dataclass(frozen=True, slots=True)
-class Charted:
+class Charted(Rooted):
     """What became of the charts.
 
     `source` names where maps were drawn over; `labels` are the values of label maps as they come along there, and
@@ -53,11 +54,6 @@ class Charted:
     index: Index
     draws: int
     reads: int
-
-    @property
-    def root(self) -> str:
-        """What the paths of leaves begin with."""
-        return "batch" if self.collated else "sample"
 
     @property
     def exercised(self) -> dict[str, int]:
@@ -89,7 +85,7 @@ class Geometry:
     def _observe(self, key: str, run: Callable[..., T], reads: int) -> T:
         lab = self._lab
         lab.afford(reads * lab.epoch.seconds_per_sample)
-        seen = list(dict.fromkeys(one.index for one in lab.epoch.samples if one.index is not None))
+        seen = lab.epoch.indices
         if lab.facts.kind == "map" and not seen:
             raise NotApplicable("no sample can be asked for by an index")
         indices, batched = tuple(evenly(seen, DRAWS)), lab.facts.batched

@@ -105,7 +105,7 @@ class Transforms:
         """What each step did. Raises NotApplicable where no object is called with a picture."""
         lab = self._lab
         lab.afford(READS * lab.epoch.seconds_per_sample)
-        seen = list(dict.fromkeys(one.index for one in lab.epoch.samples if one.index is not None))
+        seen = lab.epoch.indices
         indices = tuple(evenly(seen, READS))
         found: Pipeline = lab.vary(
             "pipeline", lambda folder: run_pipeline(lab.build, folder, indices), lambda _, same: same

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.leaves import walk
+from dataguard.lab.naming import wrapped_by
 from dataguard.lab.opened import watched
 from dataguard.lab.prints import array_of, is_rich, largest_of
 from dataguard.lab.reader import Reader
@@ -96,8 +97,8 @@ def _looks(loader: Loader, folder: Path, indices: Sequence[Index]) -> dict[Index
         arrays = [largest_of(leaf for _, leaf in walk(sample)) for sample in samples]
         contents[index] = {digest_of(found) for found in arrays if found is not None and is_rich(found)}
     heard: set[bytes] = set()
-    for part in _chain(loader.dataset):
-        for name, value in list(vars(part).items()):
+    for _, part in wrapped_by(loader.dataset):
+        for name, value in list(getattr(part, "__dict__", {}).items()):
             if callable(value) and not isinstance(value, type | Dataset | DataLoader):
                 vars(part)[name] = _Hearing(value, heard)
     for index in indices:
@@ -139,14 +140,3 @@ class _Hearing:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
-
-
-def _chain(dataset: Any, depth: int = 0) -> Iterator[Any]:
-    """A dataset and those that it wraps."""
-    if depth > 4 or not hasattr(dataset, "__dict__"):
-        return
-    yield dataset
-    for value in list(vars(dataset).values()):
-        for one in value if isinstance(value, list | tuple) and len(value) < 64 else (value,):
-            if isinstance(one, Dataset):
-                yield from _chain(one, depth + 1)

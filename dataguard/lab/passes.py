@@ -18,7 +18,7 @@ from dataguard.lab.numbers import Appraisal
 from dataguard.lab.pins import seed_global_generators
 from dataguard.lab.plan import Plan
 from dataguard.lab.prints import Prints
-from dataguard.lab.records import BatchRecord, SampleRecord, Stop, read_spools
+from dataguard.lab.records import BatchRecord, Index, SampleRecord, Stop, read_spools
 from dataguard.lab.schedules import Spread
 from dataguard.model import DataguardError, Undecided
 from dataguard.news import Unreadable
@@ -74,6 +74,11 @@ class EpochTrace:
         batches = self.ride.batches if self.read and self.ride else len(self.batches)
         counts = {"samples": self.read or len(self.samples), "batches": batches, "workers": len(workers)}
         return {unit: count for unit, count in counts.items() if count}
+
+    @property
+    def indices(self) -> list[Index]:
+        """The indices of its samples that can be asked for again, each once, in the order in which they came."""
+        return list(dict.fromkeys(sample.index for sample in self.samples if sample.index is not None))
 
     def members(self) -> dict[tuple[int | None, int], list[SampleRecord]]:
         """The samples of each batch, by its worker and number."""
