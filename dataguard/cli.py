@@ -19,7 +19,7 @@ from dataguard.bench import bench
 from dataguard.model import Severity, UsageError
 from dataguard.output import PAPER, STDOUT, announce, console, deliver, destinations, encodable, progress
 from dataguard.settings import Settings, resolve
-from dataguard.state import holds_something, state_of
+from dataguard.state import forget_all, holds_something, state_of
 from dataguard.team import own_team
 from dataguard.values import ROLES, START_METHODS
 
@@ -141,20 +141,22 @@ def scan(
 
     team = own_team(shared=settings.all)
     try:
-        with progress() as listen:
+        with progress(shown=team is None or team.leads) as listen:
             report = run(settings.targets, settings, listen)
     except KeyboardInterrupt as stop:
         kept = any(holds_something(state_of(target, settings)) for target in settings.targets)
         raise Resumable("; what was read is kept: the same command with --resume goes on" if kept else "") from stop
     code = report.exit_code(settings.fail_on)
-    if team is not None and not team.leads:
-        return team.agree(code)
-    docs = {check.code: check.doc for check in CATALOGUE}
-    for form, output in wanted:
-        deliver(report, docs, form, output, int(verbose) - int(quiet))
-    if not quiet and all(output != STDOUT for _, output in wanted):
-        announce(report, [output for _, output in wanted])
-    return code if team is None else team.agree(code)
+    if team is None or team.leads:
+        docs = {check.code: check.doc for check in CATALOGUE}
+        for form, output in wanted:
+            deliver(report, docs, form, output, int(verbose) - int(quiet))
+        if not quiet and all(output != STDOUT for _, output in wanted):
+            announce(report, [output for _, output in wanted])
+    if team is not None:
+        code = team.agree(code)
+        forget_all(settings.targets, settings)
+    return code
 
 
 @dataguard.command(name="list", short_help="List all checks.")

@@ -15,7 +15,7 @@ from dataguard.model import Check, Finding, Looked, NotApplicable, Report, Resul
 from dataguard.news import News, Tell
 from dataguard.settings import Settings, chosen, expectation
 from dataguard.starts import examine
-from dataguard.state import forget, state_of
+from dataguard.state import forget_all, state_of
 from dataguard.supervisor import Session
 from dataguard.team import own_team
 from dataguard.wardens import nursery
@@ -100,7 +100,7 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     """Examine every loader of the targets (`[name=]pkg.mod:attr`) with every chosen check.
 
     Where torchrun started several ranks to share a scan of all samples, only the first one judges: the reports of the
-    others are empty.
+    others are empty. They forget what they kept once all of them are done; a process alone does so here.
     Raises UsageError for a target or setting that makes no sense; whatever the user's loaders do becomes results.
     """
     spellings = (targets,) if isinstance(targets, str) else tuple(targets)
@@ -127,8 +127,8 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
                         if listen:
                             listen(check.id, shown, results[-1])
                 environment = session.environment
-            if session.state is not None and (team is None or team.leads):
-                forget(session.state)
+    if team is None:
+        forget_all(spellings, settings)
     return Report(
         targets=spellings,
         results=tuple(results),

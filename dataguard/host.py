@@ -20,26 +20,30 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from dataguard import leftovers
-from dataguard import target as targets
-from dataguard.checks import CATALOGUE
-from dataguard.engine import run
+from dataguard.garbage import seldom_collected
 from dataguard.incident import LoaderFailed
-from dataguard.lab import Lab
-from dataguard.lab.errands import Errand
-from dataguard.lab.survey import describe
 from dataguard.machine import Machine
 from dataguard.model import NotApplicable, Undecided, UsageError
 from dataguard.news import NEWS
 from dataguard.processes import adopt_orphans, die_with_parent
 from dataguard.settings import Settings
-from dataguard.state import opened
-from dataguard.target import Target
+from dataguard.state import NOTHING, opened
 from dataguard.team import leave_no_trace, own_team
 from dataguard.timings import Wanted
 from dataguard.warden import CREATIONS, STACKS
+
+with seldom_collected():
+    import torch
+
+    from dataguard import target as targets
+    from dataguard.checks import CATALOGUE
+    from dataguard.engine import run
+    from dataguard.lab import Lab
+    from dataguard.lab.errands import Errand
+    from dataguard.lab.facts import LoaderFacts
+    from dataguard.lab.survey import describe
+    from dataguard.target import Target
 
 IMPORT_PATIENCE = 6
 """Importing the user's module may take this many times the timeout: it gives no sign of progress meanwhile."""
@@ -51,22 +55,29 @@ def main(descriptor: int, parent: int) -> None:
     die_with_parent(parent)
     adopt_orphans()
     torch.set_num_threads(1)
+    # The user's module may ask for a device when it is imported: that must not open it here, or no fork could use it.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     with Connection(descriptor) as pipe:
         os.register_at_fork(after_in_child=pipe.close)
         try:
-            spelling, settings, folder, path, state = pipe.recv()
+            spelling, settings, folder, path, state, follows = pipe.recv()
             team = own_team(shared=settings.all)
             if team is not None:
                 leave_no_trace(os.environ)
             sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             leftovers.log_creations(folder / CREATIONS)
+            importer = _Importer(folder / STACKS, IMPORT_PATIENCE * settings.timeout)
             pipe.send(("importing", None))
-            with _watched(folder / STACKS, IMPORT_PATIENCE * settings.timeout):
+            with importer.watched():
                 target = targets.load(spelling)
-            state = None if state is None else opened(state, team, resume=settings.resume)
-            errand = Errand(team, state, lambda news: pipe.send((NEWS, news)))
-            labs = _labs(target, settings, folder, errand)
+            kept = NOTHING if state is None else opened(state, team, resume=settings.resume)
+            errand = Errand(team, kept, lambda news: pipe.send((NEWS, news)))
+            if follows:
+                pipe.send(("following", None))
+            described = _described(target, settings, folder, importer, follows=follows)
+            pipe.send(("importing", None))
+            labs = _labs(described, settings, folder, errand)
             pipe.send(("ready", (tuple(labs), _environment())))
             checks = {check.code: check for check in CATALOGUE}
             while True:
@@ -83,35 +94,80 @@ def main(descriptor: int, parent: int) -> None:
             pipe.send(("broken", traceback.format_exc()))
 
 
-@contextlib.contextmanager
-def _watched(stacks: Path, seconds: float) -> Iterator[None]:
-    """End this process when what is inside takes too long; leave its stacks then, or when it crashes."""
-    with stacks.open("w", encoding="utf-8") as file:
-        faulthandler.enable(file)
-        faulthandler.dump_traceback_later(seconds, exit=True, file=file)
-        try:
-            yield
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-            faulthandler.disable()
+class _Importer:
+    """Imports modules here, and ends this process when that takes more than so many `seconds`.
 
-
-def _labs(target: Target, settings: Settings, folder: Path, errand: Errand) -> dict[str, Lab]:
-    """A lab for each loader of the target; a factory that fails has one loader of the target's name.
-
-    The ranks of a team read their parts of each loader at once, in the same order everywhere.
+    Its stacks are left in a file then, or when it crashes.
     """
-    machine = Machine.read()
-    labs: dict[str, Lab] = {}
-    for branch in target.branches():
-        facts: dict[str, Any] = {}
+
+    def __init__(self, stacks: Path, seconds: float) -> None:
+        self._stacks = stacks
+        self._seconds = seconds
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """What is inside imports something."""
+        with seldom_collected(), self._stacks.open("w", encoding="utf-8") as file:
+            faulthandler.enable(file)
+            faulthandler.dump_traceback_later(self._seconds, exit=True, file=file)
+            try:
+                yield
+            finally:
+                faulthandler.cancel_dump_traceback_later()
+                faulthandler.disable()
+
+    def once(self, module: str) -> None:
+        """Import a module, unless it is there."""
+        if module not in sys.modules:
+            with self.watched():
+                importlib.import_module(module)
+
+    def along(self, module: str) -> None:
+        """Import what a factory is importing elsewhere; where that fails, end this process: it came half the way."""
         try:
-            known, modules = describe(branch, settings, folder)
+            self.once(module)
+        except BaseException as error:  # noqa: BLE001 - the factory may catch whatever this is
+            if not (isinstance(error, ModuleNotFoundError) and error.name == module):
+                os._exit(1)
+
+    def late(self) -> None:
+        """Import what libraries import when they are first used, which would be in every fork again."""
+        self.once("numpy.ma")  # by numpy's median
+        pillow: Any = sys.modules.get("PIL.Image")
+        if pillow is not None:
+            pillow.preinit()
+
+
+Described = list[tuple[Target, dict[str, LoaderFacts | LoaderFailed]]]
+"""The branches of a target, each with its loaders by name."""
+
+
+def _described(target: Target, settings: Settings, folder: Path, importer: _Importer, *, follows: bool) -> Described:
+    """The loaders of each branch; a factory that fails has one loader of the branch's name.
+
+    What a factory imports is imported here as well, and at the same time if this process `follows` it.
+    """
+    described: Described = []
+    for branch in target.branches():
+        facts: dict[str, LoaderFacts | LoaderFailed] = {}
+        try:
+            known, modules = describe(branch, settings, folder, importer.along if follows else None)
             facts.update(known)
-            with _watched(folder / STACKS, IMPORT_PATIENCE * settings.timeout):
-                _import_once(modules)
+            for module in modules:
+                with contextlib.suppress(Exception, SystemExit):  # it may only exist for the factory's while
+                    importer.once(module)
         except LoaderFailed as failure:
             facts[branch.name] = failure
+        described.append((branch, facts))
+    importer.late()
+    return described
+
+
+def _labs(described: Described, settings: Settings, folder: Path, errand: Errand) -> dict[str, Lab]:
+    """A lab for each loader. The ranks of a team read their parts of each at once, in the same order everywhere."""
+    machine = Machine.read()
+    labs: dict[str, Lab] = {}
+    for branch, facts in described:
         labs |= {name: Lab(branch, known, settings, machine, folder, errand) for name, known in facts.items()}
     for lab in labs.values():
         lab.siblings = labs
@@ -131,15 +187,6 @@ def _timed(lab: Lab, wanted: Wanted) -> tuple[str, Any]:
         return "failed", rest[-1].strip() if rest and "Caught" in first else failure.incident.headline
     except (NotApplicable, Undecided, UsageError) as why:
         return "failed", str(why)
-
-
-def _import_once(modules: list[str]) -> None:
-    """Import here what the factory imports when it runs, in its order: every fork would do so again otherwise."""
-    for module in modules:
-        with contextlib.suppress(
-            Exception, SystemExit
-        ):  # one that only exists for a factory's while is imported by it again
-            importlib.import_module(module)
 
 
 def _environment() -> dict[str, Any]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from dataguard.model import DataguardError, Location, Undecided
+from dataguard.model import DataguardError, Location, NotApplicable, Undecided
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +71,28 @@ class Incident:
 
     @property
     def where(self) -> str:
-        """The index, worker and stage in words: `index 17 in worker 1`."""
-        parts = [f"index {self.index}" if self.index is not None else "", _STAGES.get(self.stage, self.stage)]
+        """The stage, index and worker in words: `reading a sample, index 17, worker 1`."""
+        parts = [_STAGES.get(self.stage, self.stage), f"index {self.index}" if self.index is not None else ""]
         parts.append(f"worker {self.worker}" if self.worker is not None else "")
         return ", ".join(part for part in parts if part)
 
 
+def imported_files() -> dict[str, str]:
+    """The file of each module that is imported and has one, by name.
+
+    It is looked up, and not asked for: a module that imports itself when it is used stays as it is.
+    """
+    spaces = {name: getattr(module, "__dict__", {}) for name, module in list(sys.modules.items())}
+    return {name: file for name, space in spaces.items() if isinstance(file := space.get("__file__"), str)}
+
+
 def is_library(file: str) -> bool:
     """Whether a source file belongs to an installed package, the standard library or dataguard, not to the user."""
-    return file.startswith(_OWN) or _LIBRARY.search(file) is not None
+    return file.startswith(OWN) or _LIBRARY.search(file) is not None
 
 
-_OWN = str(Path(__file__).parent)
+OWN = str(Path(__file__).parent) + os.sep
+"""What the files of dataguard begin with."""
 _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]|^<")
 _STAGES = {
     "import": "importing the module",
@@ -140,3 +156,11 @@ class EmptyEpoch(Undecided):
 
     def __reduce__(self) -> tuple[type[EmptyEpoch], tuple[tuple[Incident, ...]]]:
         return type(self), (self.stops,)
+
+
+def had(get: Callable[[], T]) -> T | None:
+    """An observation, where it can be made: None where the loader fails, has nothing of the kind, or time ran out."""
+    try:
+        return get()
+    except (LoaderFailed, NotApplicable, Undecided):
+        return None

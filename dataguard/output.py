@@ -82,9 +82,9 @@ def announce(report: Report, outputs: list[str]) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[Listener | None]:
-    """Show on a terminal what is running; elsewhere stay silent."""
-    if not sys.stderr.isatty():
+def progress(*, shown: bool = True) -> Iterator[Listener | None]:
+    """Show on a terminal what is running, if it is to be `shown`; elsewhere stay silent."""
+    if not (shown and sys.stderr.isatty()):
         yield None
         return
     from dataguard.terminal import Terminal

@@ -38,6 +38,10 @@ class HostLost(DataguardError):
     """The observing process ended or stopped answering."""
 
 
+class _FollowedTooFar(HostLost):
+    """It ended while it imported the same as the factory, whose own process is to show what comes of that."""
+
+
 class Session:
     """A target under examination in a process of its own; a context manager.
 
@@ -55,6 +59,7 @@ class Session:
         self.state: Path | None = None
         """Where what was read is kept until the scan is finished, if anywhere."""
         self._loaders: tuple[str, ...] | None = None
+        self._follows = True
         self._warden: Warden | None = None
         self._pipe: Connection | None = None
         self._folder: Path | None = None
@@ -133,16 +138,26 @@ class Session:
         return START_PATIENCE + 2 * self.settings.budget + 20 * self.settings.timeout
 
     def _start(self) -> None:
+        try:
+            self._loaders, self.environment = self._begun()
+        except _FollowedTooFar:
+            self._follows = False
+            self._loaders, self.environment = self._begun()
+
+    def _begun(self) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+        """Start the observing process, and learn from it which loaders there are and where it runs."""
         self._folder = Path(tempfile.mkdtemp(prefix="dataguard-"))
         here, there = socket.socketpair()
         with (self._folder / LOG).open("ab") as log, there:
             self._warden = start(self._folder, there.fileno(), log.fileno())
         self._pipe = Connection(here.detach())
-        question = (self.spelling, self.settings, self._folder, [str(Path.cwd()), *sys.path], self.state)
+        again = self.settings.all and self._loaders is not None
+        settings = replace(self.settings, resume=True) if again else self.settings
+        question = (self.spelling, settings, self._folder, [str(Path.cwd()), *sys.path], self.state, self._follows)
         try:
             kind, answer = self._ask(question, START_PATIENCE)
-            if kind == "importing":
-                kind, answer = self._answer_to_import()
+            while kind in ("importing", "following"):
+                kind, answer = self._answer_to_import(following=kind == "following")
             if kind == "usage":
                 raise UsageError(answer)
             if kind == "broken":
@@ -150,7 +165,8 @@ class Session:
         except BaseException:  # Ctrl-C too
             self.close()
             raise
-        self._loaders, self.environment = answer
+        loaders, environment = answer
+        return loaders, environment
 
     def _ask(self, question: tuple[Any, ...], patience: float | None) -> tuple[str, Any]:
         assert self._pipe is not None
@@ -158,11 +174,16 @@ class Session:
             self._pipe.send(question)
         return self._answer(patience)
 
-    def _answer_to_import(self) -> tuple[str, Any]:
-        """Wait until the user's module is there. Raises UsageError when importing it takes the process down."""
+    def _answer_to_import(self, *, following: bool) -> tuple[str, Any]:
+        """Wait until the user's module is there. Raises UsageError when importing it takes the process down.
+
+        While it is `following` the imports of a factory, _FollowedTooFar.
+        """
         try:
             return self._answer(self._patience)
         except HostLost as lost:
+            if following:
+                raise _FollowedTooFar(str(lost)) from lost
             stacks = self._read(STACKS).strip()
             what = (
                 "importing its module takes too long" if stacks.startswith("Timeout") else f"{lost} during its import"

@@ -7,12 +7,15 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataguard.incident import imported_files
 from dataguard.lab.hashing import TurnedFrozenset, TurnedSet, ordered_sets
 from dataguard.lab.reimports import Places
+from dataguard.lab.walk import _reduced
 
 TEXTS = st.sets(st.text(max_size=3), max_size=6)
 
@@ -92,3 +95,17 @@ def test_a_turned_set_gives_its_items_away_until_it_is_empty() -> None:
     assert {items.pop() for _ in range(3)} == {"a", "b", "c"}
     with pytest.raises(KeyError):
         items.pop()
+
+
+def test_modules_that_import_themselves_when_they_are_used_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lazy(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise ImportError(f"asked for {name}")
+
+    monkeypatch.setitem(sys.modules, "lazy_module_of_a_test", Lazy("lazy_module_of_a_test"))
+    assert imported_files()["pytest"].endswith(".py")
+    assert "lazy_module_of_a_test" not in imported_files()
+
+
+def test_dates_are_memory_that_is_not_copied() -> None:
+    assert _reduced(np.array(["2024-01-01"], "datetime64[D]")) == []

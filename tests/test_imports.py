@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
+import math
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from torch.utils.data import DataLoader
+
+from dataguard.engine import scan
+from dataguard.garbage import seldom_collected
+from dataguard.lab.survey import describe
+from dataguard.model import Status
+from dataguard.settings import Settings
+from dataguard.target import load
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("torch", "numpy", "hypothesis")
@@ -53,3 +64,48 @@ def test_reading_about_checks_loads_nothing_heavy(arguments: list[str]) -> None:
 def test_a_public_name_is_loaded_when_it_is_asked_for() -> None:
     assert loaded("import dataguard", "dataguard.model", "dataguard.settings", "dataguard.engine") == set()
     assert loaded("from dataguard import Report", "dataguard.model", "dataguard.engine") == {"dataguard.model"}
+
+
+LATE, OWN = "wave", "tests.namespace"
+"""A module of the standard library that nothing else imports, and one that is none of a library's."""
+
+
+def make_late() -> DataLoader[int]:
+    """A factory that imports a library, and a module of its own."""
+    importlib.import_module(LATE)
+    importlib.import_module(OWN)
+    return DataLoader(range(4))  # type: ignore[arg-type] # it can be indexed and has a length
+
+
+def test_what_a_factory_imports_is_told_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (LATE, OWN):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    told: list[str] = []
+    _, modules = describe(load("tests.test_imports:make_late"), Settings(), tmp_path, told.append)
+    assert LATE in told
+    assert OWN not in told
+    assert {LATE, OWN} <= set(modules)
+    assert LATE not in sys.modules
+
+
+def make_if_there() -> DataLoader[float]:
+    """Samples are NaN unless what the factory imports is there before it runs."""
+    there = LATE in sys.modules
+    importlib.import_module(LATE)
+    return DataLoader([float(number) if there else math.nan for number in range(8)])  # type: ignore[arg-type]
+
+
+def test_what_a_factory_imports_is_there_for_all_observations() -> None:
+    (result,) = scan("tests.test_imports:make_if_there", Settings(select=("DG501",))).results
+    assert result.status is Status.PASSED, result
+
+
+def test_garbage_is_looked_for_seldom_and_then_as_before() -> None:
+    usual = gc.get_threshold()
+    with seldom_collected():
+        assert gc.get_threshold() > usual
+    assert gc.get_threshold() == usual
+    with seldom_collected():
+        gc.set_threshold(1_234)  # as the user's module may
+    assert gc.get_threshold()[0] == 1_234
+    gc.set_threshold(*usual)

@@ -24,8 +24,10 @@ from dataguard.incident import LoaderDied, LoaderHung, LoaderRaised
 from dataguard.lab import isolation, stacks
 from dataguard.lab.blackbox import SEATS, BlackBox
 from dataguard.lab.isolation import Broke, OutOfTime, isolated
+from dataguard.lab.memory import Memory
 from dataguard.model import Undecided
 from dataguard.processes import adopt_orphans, descendants, end_descendants, how_it_ended
+from dataguard.settings import Settings
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
@@ -333,3 +335,15 @@ class TestLogOfCreations:
         assert not {mine, f"{mine}-memory"} & leftovers.names()
         assert theirs in leftovers.names()
         (leftovers.SHARED_MEMORY / theirs).unlink()
+
+
+def test_what_is_cut_short_and_leaves_nothing_is_open(tmp_path: Path) -> None:
+    def read(folder: Path) -> None:
+        box = BlackBox(folder / "blackbox")
+        for index in range(1000):
+            box.mark(None, "sample", index)
+            time.sleep(0.05)
+
+    memory = Memory(Settings(budget=1), tmp_path)
+    with pytest.raises(Undecided, match="the budget of 1 s ran out"):
+        memory.observe("nothing", read, lambda _, same: same)

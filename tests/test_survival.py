@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import psutil
@@ -148,25 +149,25 @@ class TestDeaths:
     @pytest.mark.parametrize(
         ("loader", "how", "where"),
         [
-            ("segfault_main", "the main process was killed by SIGSEGV", "index 5, reading a sample"),
-            ("segfault_worker", "worker 1 was killed by SIGSEGV", "index 5, reading a sample"),
+            ("segfault_main", "the main process was killed by SIGSEGV", "reading a sample, index 5"),
+            ("segfault_worker", "worker 1 was killed by SIGSEGV", "reading a sample, index 5"),
             ("segfault_collate", "was killed by SIGSEGV", "collating a batch"),
             ("segfault_init", "was killed by SIGSEGV", "starting the worker"),
             ("segfault_sampler", "the main process was killed by SIGSEGV", "iterating the loader"),
             ("segfault_stream", "was killed by SIGSEGV", "reading a sample"),
-            ("leave_main", "the main process exited with status 7", "index 5, reading a sample"),
-            ("leave_worker", "worker 1 exited with status 7", "index 5, reading a sample"),
+            ("leave_main", "the main process exited with status 7", "reading a sample, index 5"),
+            ("leave_worker", "worker 1 exited with status 7", "reading a sample, index 5"),
             ("leave_collate", "exited with status 7", "collating a batch"),
             ("leave_init", "exited with status 7", "starting the worker"),
             ("leave_sampler", "the main process exited with status 7", "iterating the loader"),
             ("leave_stream", "exited with status 7", "reading a sample"),
-            ("leave_pleased_main", "the main process exited with status 0", "index 5, reading a sample"),
-            ("kill_main", "the main process was killed by SIGKILL", "index 5, reading a sample"),
-            ("kill_worker", "worker 1 was killed by SIGKILL", "index 5, reading a sample"),
-            ("bus_error_main", "the main process was killed by SIGBUS", "index 5, reading a sample"),
-            ("bus_error_worker", "worker 1 was killed by SIGBUS", "index 5, reading a sample"),
-            ("abort_main", "the main process was killed by SIGABRT", "index 5, reading a sample"),
-            ("abort_worker", "worker 1 was killed by SIGABRT", "index 5, reading a sample"),
+            ("leave_pleased_main", "the main process exited with status 0", "reading a sample, index 5"),
+            ("kill_main", "the main process was killed by SIGKILL", "reading a sample, index 5"),
+            ("kill_worker", "worker 1 was killed by SIGKILL", "reading a sample, index 5"),
+            ("bus_error_main", "the main process was killed by SIGBUS", "reading a sample, index 5"),
+            ("bus_error_worker", "worker 1 was killed by SIGBUS", "reading a sample, index 5"),
+            ("abort_main", "the main process was killed by SIGABRT", "reading a sample, index 5"),
+            ("abort_worker", "worker 1 was killed by SIGABRT", "reading a sample, index 5"),
         ],
     )
     def test_dg002_says_how_and_where(self, deaths: Outcome, loader: str, how: str, where: str) -> None:
@@ -233,13 +234,13 @@ class TestHangs:
     @pytest.mark.parametrize(
         ("loader", "where", "function"),
         [
-            ("sleep_main", "index 5, reading a sample", "sleep"),
-            ("sleep_worker", "index 5, reading a sample, worker 1", "sleep"),
+            ("sleep_main", "reading a sample, index 5", "sleep"),
+            ("sleep_worker", "reading a sample, index 5, worker 1", "sleep"),
             ("sleep_collate", "collating a batch, worker", "sleep"),
             ("sleep_init", "starting the worker, worker", "sleep"),
             ("sleep_sampler", "iterating the loader", "sleep"),
             ("sleep_stream", "reading a sample, worker", "sleep"),
-            ("wait_for_lock_worker", "index 5, reading a sample, worker 1", "wait_for_lock"),
+            ("wait_for_lock_worker", "reading a sample, index 5, worker 1", "wait_for_lock"),
         ],
     )
     def test_dg003_shows_who_waits_and_on_which_line(
@@ -336,6 +337,51 @@ class TestImports:
         assert "importing its module takes too long" in outcome.err
         assert "nasty_loaders.py" in outcome.err
         assert "in sleep" in outcome.err
+
+    @pytest.mark.parametrize(
+        ("body", "code", "words"),
+        [
+            ("import os; os.kill(os.getpid(), 11)", "DG002", "was killed by SIGSEGV while calling the factory"),
+            ("import time; time.sleep(1000)", "DG003", " s while calling the factory"),
+        ],
+        ids=["segfault", "hang"],
+    )
+    def test_a_library_that_the_factory_imports_takes_only_the_factory_down(
+        self, project: Project, body: str, code: str, words: str
+    ) -> None:
+        outcome = self._with_library(project, body, "def make():\n    import unsound\n", "--timeout", "0.5")
+        result = outcome.results["make"][code]
+        assert result["status"] == "failed"
+        assert words in result["findings"][0]["message"]
+
+    def test_a_library_that_fails_half_the_way_is_left_to_the_factory(self, project: Project) -> None:
+        body = """
+            import builtins
+            if hasattr(builtins, "half"):
+                raise RuntimeError("a second time in one process")
+            builtins.half = True
+            raise ImportError("something else is missing")
+        """
+        factory = """
+            from nasty_loaders import healthy
+            def make():
+                try:
+                    import unsound
+                except ImportError:
+                    return healthy()
+        """
+        outcome = self._with_library(project, dedent(body), dedent(factory))
+        assert statuses(outcome.results["make"]) == {"passed"}
+
+    @staticmethod
+    def _with_library(project: Project, body: str, factory: str, *options: str) -> Outcome:
+        """The outcome for a factory `make`, where a library `unsound` is installed."""
+        packages = project.folder / "site-packages"
+        packages.mkdir(exist_ok=True)
+        (packages / "unsound.py").write_text(body)
+        (project.folder / "importing.py").write_text(factory)
+        found = os.pathsep.join(filter(None, (str(packages), os.environ.get("PYTHONPATH"))))
+        return project.scan("healthy", "importing:make", "--select", "DG0", *options, PYTHONPATH=found)
 
     def test_everything_else_it_may_do_is_survived(self, project: Project) -> None:
         wishes = "thread,daemon,child,service,babble,close_output,shared,tensors,change"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.passing import Notes
 from dataguard.news import News, Tell
+from dataguard.state import NOTHING, Kept
 from dataguard.team import Team
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ _EVERY = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """`team` shares the work, `state` is a folder that outlasts an interruption, and `tell` hears how it goes."""
+    """`team` shares the work, `kept` is what outlasts an interruption, and `tell` hears how it goes."""
 
     team: Team | None = None
-    state: Path | None = None
+    kept: Kept = NOTHING
     tell: Tell | None = None
 
     def bulletin(self, facts: LoaderFacts, before: int) -> Callable[[Path], Callable[[], None]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dataguard import leftovers
-from dataguard.incident import Incident, LoaderDied, LoaderHung, LoaderRaised, is_library
+from dataguard.incident import OWN, Incident, LoaderDied, LoaderHung, LoaderRaised, is_library
 from dataguard.lab import stacks
 from dataguard.lab.blackbox import BlackBox
 from dataguard.lab.incidents import incident_of
@@ -131,35 +131,35 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
 def _is_theirs(error: BaseException) -> bool:
     """Whether the user's code raised, called from ours: a frame of theirs is below the last of ours."""
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    ours = max(depth for depth, file in enumerate(files) if file.startswith(_PACKAGE))
+    ours = max(depth for depth, file in enumerate(files) if file.startswith(OWN))
     return not all(map(is_library, files[ours + 1 :]))
-
-
-_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 def _await(pid: int, box: BlackBox, folder: Path, timeout: float, allowed: float, meanwhile: Callable[[], None]) -> int:
     """Wait for the fork and return its exit status; raises when nothing moves or the time is up."""
     started = moved = busy_since = time.monotonic()
-    progress, spent = box.progress(), effort(pid)
+    progress = box.progress()
+    spent: float | None = None  # to find out takes a while, and matters only where there is no progress
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
         now = time.monotonic()
         if (current := box.progress()) != progress:
-            progress, moved, busy_since = current, now, now
-            spent = effort(pid)
+            progress, moved, busy_since, spent = current, now, now, None
         if now - started > allowed and progress > 2:
             raise OutOfTime(f"cut short after {allowed:.0f} s")
-        if now - moved > (timeout if _all_alive(box) else max(timeout, _TORCH_NOTICES)):
+        idle = now - moved
+        if spent is None and idle > _PAUSE * timeout:
+            spent = effort(pid)
+        if spent is not None and idle > timeout and (idle > _TORCH_NOTICES or _all_alive(box)):
             before, spent = spent, effort(pid)
             if spent - before < 0.2 * timeout or now - busy_since > PATIENCE * timeout:
                 raise LoaderHung(_hang(pid, box, folder, now - busy_since))
             moved = now
         _keep_short(folder / _OUTPUT)
         meanwhile()
-        time.sleep(_GLANCE)
+        time.sleep(min(max(_PRECISION * (now - started), 0.001), _GLANCE))
 
 
 def _all_alive(box: BlackBox) -> bool:
@@ -169,6 +169,11 @@ def _all_alive(box: BlackBox) -> bool:
 
 
 _GLANCE = 0.02
+"""Seconds between two looks at a fork, at most."""
+_PRECISION = 0.05
+"""How much of an observation's time may pass before its end is noticed."""
+_PAUSE = 0.2
+"""The share of the timeout without progress after which it matters whether the processes are busy."""
 _TORCH_NOTICES = 6.0
 """Seconds after which torch's main process has noticed a worker that left without an error; it looks every 5 s."""
 _OUTPUT = "output"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 import numbers
 import sys
@@ -18,6 +17,7 @@ from uuid import UUID
 
 import numpy as np
 import torch
+from xxhash import xxh3_64
 
 from dataguard.lab.records import FEWEST, Leaf
 
@@ -211,11 +211,12 @@ def _non_finite(tensor: torch.Tensor, path: str) -> tuple[int, int, bool]:
     nan = int(torch.isnan(tensor).sum())
     inf = int(torch.isinf(tensor).sum())
     only_minus = not tensor.is_complex() and nan == 0 and bool((tensor[~finite] < 0).all())
-    return nan, inf, only_minus and (not bool(tensor[finite].any()) or "mask" in path.lower())
+    only_zero = bool(finite.any()) and not bool(tensor[finite].any())  # the logarithm of silence holds no 0
+    return nan, inf, only_minus and (only_zero or "mask" in path.lower())
 
 
 def _digest(dtype: str, shape: tuple[int, ...], content: Any) -> bytes:
-    digest = hashlib.blake2b(f"{dtype}{shape}".encode(), digest_size=8)
+    digest = xxh3_64(f"{dtype}{shape}".encode())
     digest.update(content)
     return digest.digest()
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dataguard.lab.holdings import Gauging
 from dataguard.lab.ledgers import Depth
 from dataguard.lab.stillness import Free
 
@@ -55,7 +56,7 @@ class Plan:
     seats: tuple[int, int] | None = None
     ledger: Depth | None = None
     appraise: int = 0
-    gauge: Sequence[int] | None = None
+    gauge: Gauging | None = None
     threads: int | None = None
     pass_over: bool = False
     prints: bool = False

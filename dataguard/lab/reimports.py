@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
 
-from dataguard.incident import is_library
+from dataguard.incident import imported_files, is_library
 from dataguard.lab.passes import gated_build
 from dataguard.lab.reader import Answer, Reader
 from dataguard.lab.records import Index
@@ -63,8 +63,7 @@ def read_made(
 
 def own_modules() -> dict[str, ModuleType]:
     """The modules that are the user's own."""
-    files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
-    own = [name for name, file in files.items() if file and is_own_source(name, file)]
+    own = [name for name, file in imported_files().items() if is_own_source(name, file)]
     return {name: sys.modules[name] for name in own}
 
 

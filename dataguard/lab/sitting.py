@@ -17,13 +17,16 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.incident import is_library
 from dataguard.lab.containers import exchange, is_picture, planes_of
-from dataguard.lab.decoders import DECODERS, Decoder, Painter, chain, standing_in
+from dataguard.lab.conventions import DECODERS, Decoder
+from dataguard.lab.decoders import Painter
 from dataguard.lab.easel import Easel, Given
 from dataguard.lab.leaves import walk
 from dataguard.lab.passes import gate
 from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
+from dataguard.lab.rooted import collated_alone
+from dataguard.lab.standins import chain, standing_in
 from dataguard.lab.stores import copy_kept, kept_for
 from dataguard.variants import Loader
 
@@ -139,14 +142,10 @@ class Sitting:
         else:
             with gate("sample"), pinned(PIN + draw):
                 sample = next(islice(iter(self._loader.dataset), number % 4, None))
-        if not self.collated:
-            return sample
-        with pinned(PIN + draw):
-            try:
-                return self._loader.collate_fn([sample])
-            except Exception:  # noqa: BLE001 - it may want whole batches; the sample itself tells enough then
-                self.collated = self.collated and self.bypass
-                return sample
+        if self.collated:
+            sample, made = collated_alone(self._loader, sample, PIN + draw)
+            self.collated = made or self.bypass
+        return sample
 
     def _sample(self, number: int, draw: int) -> Any:
         index = self._index(number)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import linecache
+import re
 import sys
 import types
 from pathlib import Path
@@ -18,11 +20,38 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 def made_at(thing: Any) -> tuple[str, int] | None:
     """File and line where a class, a function, or the class of an object is defined."""
-    source = thing if issubclass(type(thing), type | types.FunctionType | types.MethodType) else type(thing)
+    source: Any = thing if issubclass(type(thing), type | types.FunctionType | types.MethodType) else type(thing)
     try:
+        if issubclass(type(source), type):
+            return _class_at(source)
         return inspect.getsourcefile(source) or "", inspect.getsourcelines(source)[1]
     except (OSError, TypeError):
         return None
+
+
+@functools.lru_cache(maxsize=4096)
+def _class_at(cls: type) -> tuple[str, int] | None:
+    """File and line of a class, its decorators included.
+
+    `inspect` parses the whole file before Python 3.13, which takes as long as reading a batch for a large library.
+    """
+    file = inspect.getsourcefile(cls) or ""
+    line = cls.__dict__.get("__firstlineno__")
+    if line is not None:
+        return file, line
+    lines = linecache.getlines(file)
+    header = re.compile(rf"\s*class\s+{re.escape(cls.__name__)}\b")
+    every = [number for number, text in enumerate(lines) if header.match(text)]
+    outermost = [number for number in every if not lines[number][0].isspace()]
+    found = outermost if outermost and "." not in cls.__qualname__ else every
+    if not found:
+        return None
+    methods = (one.__code__ for one in vars(cls).values() if isinstance(one, types.FunctionType))
+    below = min((code.co_firstlineno for code in methods if code.co_filename == file), default=len(lines))
+    number = max((one for one in found if one < below), default=found[0])
+    while number and lines[number - 1].lstrip().startswith("@"):
+        number -= 1
+    return file, number + 1
 
 
 def file_of(cls: type) -> str:

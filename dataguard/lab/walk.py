@@ -291,4 +291,6 @@ def _reduced(value: Any) -> list[tuple[str, Any]]:
         except Exception:  # noqa: BLE001 - a library may refuse with anything
             return []
         return _few(parts)
+    except (ValueError, BufferError):  # memory that no view shows, as of dates
+        pass
     return []

@@ -89,12 +89,13 @@ def _matches(mine: Source, theirs: Source, form: Form) -> tuple[int, int]:
         held = _area(boxes) >= _SHOWN * _area(mine[3])
     close = _CLOSE + 1.5 / min(*mine[1], *theirs[1])
     count = found = 0
-    for box in boxes[held]:
+    for box, whole in zip(boxes[held], mine[3][held], strict=True):
         count += 1
         same = (np.abs(others - box) <= close).all(axis=1)
+        uncut = (np.abs(theirs[3] - whole) <= close).all(axis=1)  # boxes that reach beyond their crop are still theirs
         inner = _area(_clipped(others, box))
         overlap = inner / np.maximum(_area(others) + _area(box[None]) - inner, 1e-12)
-        found += bool((same | (overlap >= _OVERLAP)).any())
+        found += bool((same | uncut | (overlap >= _OVERLAP)).any())
     return count, found
 
 

@@ -1,0 +1,67 @@
+"""Where classes and functions are said to be defined: the same place as `inspect` names, and sooner."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from dataguard.lab import colour, hangings, records, sources, workers
+from dataguard.lab.sources import made_at
+from sample_datasets import dg101_cloned_worker_rng
+
+
+@dataclass(frozen=True)
+class Decorated:
+    """A class behind a decorator."""
+
+    number: int
+
+
+class Plain:
+    """No method of its own."""
+
+
+def made_here() -> type:
+    class Plain:
+        """Has the name of another one."""
+
+        def method(self) -> None: ...
+
+    return Plain
+
+
+@functools.total_ordering
+@dataclass
+class Twice:
+    number: int
+
+    def __lt__(self, other: Twice) -> bool:
+        return self.number < other.number
+
+
+CLASSES = [
+    cls
+    for module in (colour, hangings, records, sources, workers, dg101_cloned_worker_rng)
+    for cls in vars(module).values()
+    if isinstance(cls, type) and cls.__module__ == module.__name__
+]
+
+
+@pytest.mark.parametrize("cls", [Decorated, Plain, made_here(), Twice, *CLASSES], ids=lambda cls: cls.__qualname__)
+def test_a_class_is_where_inspect_finds_it(cls: type) -> None:
+    assert made_at(cls) == (inspect.getsourcefile(cls), inspect.getsourcelines(cls)[1])
+    assert made_at(object.__new__(cls)) == made_at(cls)
+
+
+def test_a_function_is_where_it_begins() -> None:
+    assert made_at(made_here) == (__file__, inspect.getsourcelines(made_here)[1])
+
+
+def test_what_is_not_written_in_python_is_nowhere() -> None:
+    assert made_at(len) is None
+    assert made_at(torch.Generator()) is None
+    assert made_at(type("Made", (), {})) is None
