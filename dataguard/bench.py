@@ -17,7 +17,7 @@ from dataguard.model import UsageError
 from dataguard.output import STDOUT, destinations, progress, put
 from dataguard.settings import Settings, resolve
 from dataguard.supervisor import Session
-from dataguard.timings import Bench, Change, Wanted, changes, from_file, need_alike
+from dataguard.timings import HOST, Bench, Change, Wanted, changes, from_file, need_alike
 from dataguard.values import EVERY_METHOD
 
 SLOWER = 1
@@ -75,7 +75,13 @@ def bench(
     places = destinations(formats, outputs)
     earlier = from_file(Path(compare)) if compare is not None else None
     if earlier is not None:
-        need_alike(earlier, settings.targets[0], identity())  # before anything is measured
+        here = identity()
+        need_alike(earlier, settings.targets[0], here)  # before anything is measured
+        if earlier.machine.get(HOST) != here[HOST]:
+            host = earlier.machine.get(HOST)
+            click.echo(
+                f"dataguard: the earlier run was made on {host}, a machine like this one, {here[HOST]}", err=True
+            )
     wanted = _wanted(workers, step_ms, step, settings)
     made = measure(settings.targets[0], settings, wanted, names)
     found = changes(made, earlier) if earlier is not None else ()

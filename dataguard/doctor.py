@@ -24,6 +24,8 @@ ENOUGH_FILES = 1024
 """Open files that a process is allowed nearly everywhere."""
 PATIENCE = 120
 """Seconds that importing the libraries may take, from a slow network drive."""
+_APART = ("version", "numpy_works", "start_method")
+"""What libraries say that is told elsewhere: in front, as a remark, or of the machine."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -182,8 +184,9 @@ def _library_rows(seen: Checkup) -> dict[str, str]:
     rows = {}
     for name, facts in seen.libraries.items():
         said = [
-            f"{key.replace('_', ' ')} {_plain(value)}" for key, value in facts.items() if key != "version" and value
+            f"{key.replace('_', ' ')} {_plain(value)}" for key, value in facts.items() if key not in _APART and value
         ]
+        said += ["no accelerator"] if "accelerator" in facts and not facts["accelerator"] else []
         rows[name] = ", ".join([str(facts.get("version", "")), *said]).strip(", ") or "not installed"
     return rows
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataguard.incident import LoaderFailed
-from dataguard.model import NotApplicable, Undecided
+from dataguard.incident import had
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -86,10 +85,7 @@ def _largest(facts: LoaderFacts, epoch: EpochTrace) -> tuple[Index, ...]:
 
 
 def _bytes_of(lab: Lab, indices: Sequence[Index]) -> int | None:
-    try:
-        return lab.resources.batch_of(indices) if indices else None
-    except (LoaderFailed, NotApplicable, Undecided):
-        return None
+    return had(lambda: lab.resources.batch_of(indices)) if indices else None
 
 
 def _bytes(sample: SampleRecord) -> int:

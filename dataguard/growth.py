@@ -16,6 +16,8 @@ FEWEST = 4
 """Readings without which no trend is told."""
 CLEAR = 4.0
 """How many times the scatter around a straight line a growth is at least."""
+HINT = 0.5
+"""The share of all that a growth has to be, from which on it is worth a longer look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,11 @@ class Trend:
     samples: int
 
 
-def trend(points: Points, least: float) -> Trend | None:
-    """The trend of one process; None for too few readings. A third that grows by less than `least` is noise."""
+def trend(points: Points, least: float, share: float = 1.0) -> Trend | None:
+    """The trend of one process; None for too few readings. A third that grows by less than `least` is noise.
+
+    It is steady already where it reaches that `share` of each bound.
+    """
     if len(points) < FEWEST or points[-1][0] <= points[0][0]:
         return None
     start, end = points[0][0], points[-1][0]
@@ -43,7 +48,8 @@ def trend(points: Points, least: float) -> Trend | None:
         return None
     slope, intercept = statistics.linear_regression([x for x, _ in late], [y for _, y in late])
     scatter = math.sqrt(statistics.fmean((y - slope * x - intercept) ** 2 for x, y in late))
-    steady = min(middle, last) >= least and last >= STEADY * middle and middle + last >= CLEAR * scatter
+    is_enough = min(middle, last) >= share * least and middle + last >= share * CLEAR * scatter
+    steady = is_enough and last >= share * STEADY * middle
     return Trend(slope, steady, middle + last, round(end - start))
 
 

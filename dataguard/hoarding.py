@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataguard.growth import Trend, common, trend
-from dataguard.incident import LoaderFailed
-from dataguard.model import NotApplicable, Undecided
+from dataguard.growth import HINT, Trend, common, trend
+from dataguard.incident import had
+from dataguard.model import Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
     from dataguard.lab.hoards import Hoard, Hoards
     from dataguard.lab.holdings import Reading
-    from dataguard.lab.resources import Strain
+    from dataguard.lab.looks import Strain
 
 
 _FILES = 2
@@ -72,11 +72,11 @@ class Growth:
 def growth_of(lab: Lab, measure: Callable[[Reading], float], least: float) -> Growth | None:
     """What a measure of every process grows by; None where it levels off or does not grow.
 
-    A third of the samples has to make `least` of a difference. Where a first look finds growth, a longer one has to
-    find it again.
+    A third of the samples has to make `least` of a difference. A first look is short, and is content with half of that:
+    a longer one has to find all of it.
     """
     strain = lab.resources.strain
-    if not any(one is not None and one.steady for one in _trends(strain, measure, least)):
+    if not any(one is not None and one.steady for one in _trends(strain, measure, least, HINT)):
         return None
     strain = lab.resources.longer
     new, again = _trends(strain, measure, least)
@@ -92,19 +92,19 @@ def open_files(lab: Lab) -> Growth | None:
     return growth_of(lab, lambda reading: reading.descriptors, _FILES)
 
 
-def _trends(strain: Strain, measure: Callable[[Reading], float], least: float) -> tuple[Trend | None, Trend | None]:
+def _trends(
+    strain: Strain, measure: Callable[[Reading], float], least: float, share: float = 1.0
+) -> tuple[Trend | None, Trend | None]:
     """How it went while samples were new, and while they came again."""
     new, again = (
-        common(trend(points, least) for points in strain.points(measure, again=coming)) for coming in (False, True)
+        common(trend(points, least, share) for points in strain.points(measure, again=coming))
+        for coming in (False, True)
     )
     return new, again
 
 
 def _hoards(lab: Lab) -> Hoards | None:
-    try:
-        return lab.resources.hoards
-    except (LoaderFailed, NotApplicable, Undecided):
-        return None
+    return had(lambda: lab.resources.hoards)
 
 
 def memory_of(lab: Lab) -> int | None:

@@ -93,13 +93,17 @@ def _limit(number: int) -> int | None:
 
 
 def identity() -> dict[str, object]:
-    """What makes this machine itself, as far as the times of a loader are concerned: its name, processor and memory."""
+    """What makes this machine itself, as far as the times of a loader are concerned, and its name.
+
+    Memory is in GiB: what a kernel keeps for itself is not the same after each start.
+    """
+    machine = Machine.read()
     return {
         "name": platform.node(),
         "system": platform.system(),
         "processor": _processor(),
-        "cores": Machine.read().cores,
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "cores": machine.usable_cores,
+        "memory_gib": round((machine.memory or 0) / 2**30),
     }
 
 

@@ -16,6 +16,8 @@ from dataguard.model import UsageError
 from dataguard.ranking import Ranking, Ratio, paired, rank, unpaired
 
 SCHEMA = "urn:dataguard:bench:1"
+HOST = "name"
+"""What is told of a machine and does not make it another one: a container has a new name with each start."""
 STARVED = 0.1
 """The share of the time spent waiting from which on a step is starved."""
 _STRETCHES = 3
@@ -262,8 +264,11 @@ MARGIN_BETWEEN = 1.1
 
 
 def need_alike(then: Bench, target: str, machine: Mapping[str, Any]) -> None:
-    """Raise UsageError unless earlier measurements are of this target, on a machine of which all that is true."""
-    other = [name for name in sorted(machine) if machine[name] != then.machine.get(name)]
+    """Raise UsageError unless earlier measurements are of this target, on a machine of which all that is true.
+
+    It may have another name.
+    """
+    other = [name for name in sorted(machine) if name != HOST and machine[name] != then.machine.get(name)]
     if other:
         told = ", ".join(f"{name} {then.machine.get(name)!r} there, {machine[name]!r} here" for name in other)
         raise UsageError(f"--compare: those numbers come from another machine: {told}")

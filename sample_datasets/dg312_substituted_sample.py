@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,22 @@ def good_dropped() -> DataLoader[Any]:
     return DataLoader(OrNone(), batch_size=4, shuffle=True, collate_fn=readable)
 
 
+class Logged(Photographs):
+    """Goes on to the next one, and says so in the log."""
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            return super().__getitem__(index)
+        except OSError as error:
+            logging.getLogger(__name__).warning("sample %d skipped: %s", index, error)
+            return self[(index + 1) % len(self)]
+
+
+def good_logged() -> DataLoader[Any]:
+    """The next photograph stands in, and a warning is logged."""
+    return DataLoader(Logged(), batch_size=4, shuffle=True)
+
+
 class Flagged(Photographs):
     """Zeros, and a label that the loss ignores."""
 
@@ -166,3 +183,17 @@ def good_copy() -> DataLoader[Any]:
 def good_memory() -> DataLoader[Any]:
     """Pictures in memory are made of no file."""
     return DataLoader(Pictures(), batch_size=4)
+
+
+class Bytes(Photographs):
+    """Some bytes from the middle of each file, as they are."""
+
+    def __getitem__(self, index: int) -> Any:
+        with PHOTOGRAPHS[index].open("rb") as file:
+            file.seek(200)
+            return torch.frombuffer(bytearray(file.read(256)), dtype=torch.uint8), index % 3
+
+
+def good_bytes() -> DataLoader[Any]:
+    """Whatever a file holds is a sample: nothing in it can be wrong."""
+    return DataLoader(Bytes(), batch_size=1)

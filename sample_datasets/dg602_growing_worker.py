@@ -24,7 +24,7 @@ SIDE = 128
 def picture(index: int) -> Tensor:
     """What decoding a file would give."""
     image = torch.full((1, SIDE, SIDE), index * 0.618034 % 1)
-    image[0, 0, 0], image[0, 0, 1] = index // 4096, index % 4096
+    image[0, 0, :3] = torch.tensor([index // 4096, index % 4096, 0.5])
     return image
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dataguard.drifts import Cause, drifts, is_input, mutations, repeatable, shifts, shown
+from dataguard.drifts import Cause, drifts, is_heedless, is_input, mutations, repeatable, shifts, shown
 from dataguard.lab.reader import Answer
 from dataguard.lab.readings import DRAWS, ITEMS, TURNED, Readings, Run
 from dataguard.lab.records import Leaf
@@ -90,6 +90,13 @@ def test_other_labels_do_not(label: Give) -> None:
 def test_a_label_that_changes_with_its_input_does_not_shift() -> None:
     turned: Give = lambda item, own, total, draw: (item, total % 4)  # noqa: E731
     assert shifts(lab(image=turned, label=lambda item, own, total, draw: total % 4)) == {}
+
+
+def test_samples_of_a_queue_do_not_shift() -> None:
+    queue = lab(image=lambda item, own, total, draw: total, label=lambda item, own, total, draw: total % 4)
+    assert shifts(queue) == {}
+    assert is_heedless(queue)
+    assert not is_heedless(lab(image=picture, label=lambda item, own, total, draw: total % 4))
 
 
 def test_a_label_by_itself_is_no_label() -> None:

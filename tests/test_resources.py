@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import math
+import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,8 +22,9 @@ from dataguard.lab.facts import facts_of
 from dataguard.lab.gauges import Gauges, memory_taken
 from dataguard.lab.heavies import find_heavies
 from dataguard.lab.hoards import Hoards, run_hoards
-from dataguard.lab.holdings import Reading
+from dataguard.lab.holdings import Gauging, Reading
 from dataguard.lab.isolation import isolated
+from dataguard.lab.looks import Look
 from dataguard.lab.records import Spool, read_spools
 from dataguard.model import Status
 from dataguard.settings import Settings
@@ -112,6 +115,26 @@ def test_a_container_that_grows_is_found_and_stuffed(
         assert least <= first.bound <= most
 
 
+class Complaints(growing.Pictures):
+    """Keeps what it has to say of every third picture."""
+
+    def __init__(self) -> None:
+        super().__init__(1000)
+        self.complaints: list[str] = []
+
+    def decode(self, number: int) -> torch.Tensor:
+        if number % 3 == 0:
+            self.complaints.append(f"picture {number}")
+        return super().decode(number)
+
+
+def test_a_container_that_gets_nothing_of_most_samples_is_not_full(tmp_path: Path) -> None:
+    (first,) = hoards(lambda: DataLoader(Complaints(), 8), tmp_path).found
+    assert first.path == "dataset.complaints"
+    assert first.rate == pytest.approx(1 / 3, abs=0.1)
+    assert first.bound is None
+
+
 def test_nothing_is_found_where_nothing_grows(tmp_path: Path) -> None:
     assert hoards(lambda: DataLoader(growing.Pictures(1000), 8), tmp_path).found == ()
 
@@ -123,15 +146,46 @@ def test_files_are_counted_after_a_collection(
     assert hoards(lambda: DataLoader(dataset(), 4), tmp_path).opened == pytest.approx(open_files, abs=0.2)
 
 
-def test_readings_are_made_when_they_are_due(tmp_path: Path) -> None:
-    gauges = Gauges(Spool(tmp_path, None), None, [4, 8, 12, 16, 20])
+def readings(folder: Path, gauging: Gauging, fetches: int, pause_after: int) -> list[Reading]:
+    gauges = Gauges(Spool(folder, None), None, gauging)
     gauges.begin(0)
-    for _ in range(12):
+    for number in range(fetches):
         gauges.count(0, 2)
-    found = [record for record in read_spools(tmp_path) if isinstance(record, Reading)]
-    assert {found[0].samples, 16} <= {one.samples for one in found}
-    assert found[0].pages is not None
-    assert found[-1].samples == 20
+        time.sleep(0.2 if number == pause_after else 0)
+    return [record for record in read_spools(folder) if isinstance(record, Reading)]
+
+
+def test_readings_are_made_when_they_are_due_and_wished_ones_seldom(tmp_path: Path) -> None:
+    found = readings(tmp_path, Gauging(needed=(7, 20), wished=tuple(range(2000))), 1000, pause_after=5)
+    assert (found[0].samples, found[0].pages, found[0].spent) == (0, None, 0)
+    assert {8, 14, 20} <= {one.samples for one in found}
+    pairs = [(one, after) for one, after in pairwise(found) if after.samples not in (8, 20)]
+    assert all(after.at - one.at >= 100 * (after.spent - one.spent) for one, after in pairs)
+
+
+def test_pages_are_counted_where_that_is_asked_for(tmp_path: Path) -> None:
+    first, *found = readings(tmp_path, Gauging(needed=(4, 10), pages=True), 8, pause_after=8)
+    assert first.pages is None
+    assert [one.samples for one in found] == [4, 10]
+    assert all(one.pages is not None for one in found)
+
+
+def test_nothing_is_read_without_a_moment(tmp_path: Path) -> None:
+    gauges = Gauges(Spool(tmp_path, None), None, Gauging())
+    gauges.begin(0)
+    gauges.count(0, 5)
+    assert list(read_spools(tmp_path)) == []
+
+
+@pytest.mark.parametrize("size", [1, 4, 7])
+def test_as_far_as_a_stream_came_a_trend_can_be_told(size: int) -> None:
+    needed = Look(1, 1500, 1500, size, crowd=False).gauging(1500, stream=True).needed
+    for end in range(7 * size, 1500, size):
+        taken = [0] + [-(-moment // size) * size for moment in needed if moment <= end]
+        assert trend([(x, x) for x in taken], 0) is not None, end
+
+
+def test_memory_is_measured() -> None:
     held = memory_taken()
     grown = bytearray(b"x" * (64 * MB))
     assert memory_taken() - held == pytest.approx(len(grown), rel=0.1)

@@ -94,7 +94,7 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("other", "message"),
         [
-            (replace(bench(timed(OWN, 0.1)), machine={"name": "there", "cores": 2}), "another machine: name 'there'"),
+            (replace(bench(timed(OWN, 0.1)), machine={"name": "here", "cores": 4}), "another machine: cores 4 there"),
             (replace(bench(timed(OWN, 0.1)), machine={"name": "here", "cores": 2, "gpu": "x"}), "another machine"),
             (replace(bench(timed(OWN, 0.1)), target="pkg:other"), "those numbers are of pkg:other"),
             (bench(timed(FOUR, 0.1)), "no loader was measured with the same setting"),
@@ -103,6 +103,10 @@ class TestFiles:
     def test_what_was_not_made_alike_is_refused(self, other: Bench, message: str) -> None:
         with pytest.raises(UsageError, match=message):
             changes(bench(timed(OWN, 0.1)), other)
+
+    def test_a_machine_may_have_another_name(self) -> None:
+        then = replace(bench(timed(OWN, 0.1)), machine={"name": "another start of a container", "cores": 2})
+        assert len(changes(bench(timed(OWN, 0.1)), then)) == 1
 
 
 class TestText:

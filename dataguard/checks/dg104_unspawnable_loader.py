@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dataguard.incident import Incident, LoaderFailed, LoaderHung, LoaderUnspawnable
+from dataguard.incident import Incident, LoaderHung, LoaderUnspawnable, had
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, check, known
 
 if TYPE_CHECKING:
@@ -54,10 +54,7 @@ def _latent(lab: Lab) -> str:
 
 
 def _pickling(lab: Lab) -> Pickling | None:
-    try:
-        return lab.pickling
-    except (LoaderFailed, NotApplicable, Undecided):  # the user's code ended the attempt; it says nothing of an object
-        return None
+    return had(lambda: lab.pickling)  # where the user's code ended the attempt, it says nothing of an object
 
 
 def _finding(lab: Lab, incident: Incident) -> Finding:

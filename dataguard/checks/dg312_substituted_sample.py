@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,21 +29,26 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
         those they stand for.
     Cause: `__getitem__` catches the error and goes on with the next index, a random one or zeros.
     Fix: let it raise, or return None and leave it out in collate_fn; count what is left out. To go on in spite of it,
-        say so in the sample, by a flag or an ignored label.
+        say so: by a logged warning, or in the sample, by a flag or an ignored label.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
     source = lab.dataset.source
     replaced = any(_is_replaced(source, substitute) for substitute in lab.dataset.substitutes)
     if replaced and set(_unlike(source, lab.dataset.substitutes[0].answer)) & unsteady(lab):
         raise Undecided("the sample that has a file of its own varies from read to read")
+    note: str | None = None
     for substitute in lab.dataset.substitutes:
         if not _is_replaced(source, substitute) or _is_told(source, substitute.answer, lab.epoch.samples):
             continue
         name = Path(source.path).name
         twin = _twin(source, substitute.answer, lab.epoch.samples)
         what = f"dataset[{twin}]" if twin is not None else "one constant" if substitute.constant else "something else"
+        fact = f"dataset[{source.whole.index}] without its {name} is {what}"
+        if substitute.warning:
+            note = note or f"{fact}, and a warning tells it: {textwrap.shorten(substitute.warning, 100)}"
+            continue
         yield Finding(
-            message=f"dataset[{source.whole.index}] without its {name} is {what}, and nothing is raised",
+            message=f"{fact}, and nothing is raised",
             evidence=known(
                 {
                     "file": source.path,
@@ -53,7 +59,7 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
             at=lab.dataset.place,
         )
         break
-    return Looked({"files": 1, "ways to fail": len(lab.dataset.substitutes)})
+    return Looked({"files": 1, "ways to fail": len(lab.dataset.substitutes)}, note=note)
 
 
 def _unlike(source: Source, answer: Answer) -> list[str]:

@@ -11,6 +11,7 @@ from dataguard.sizes import size
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
+    from dataguard.lab.heavies import Heavy
 
 SHARE = 0.1
 """The share of memory from which on copies are worth a warning."""
@@ -36,19 +37,21 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
         raise NotApplicable(f"workers start by {facts.start_method}: nothing is shared that could be copied later")
     if not lab.machine.platform.startswith("Linux"):
         raise NotApplicable("only Linux tells which memory is shared")
-    strain = lab.resources.strain
+    heavies, memory = lab.resources.heavies, memory_of(lab)
+    if not heavies or memory is None:
+        return Looked({"large containers": len(heavies)})
+    held = sum(heavy.bytes for heavy in heavies if not _is_inside(heavy.path, [one.path for one in heavies]))
+    if held * facts.num_workers < SHARE * memory:
+        return Looked({"large containers": len(heavies)}, _little(heavies[0], f"at most {size(held)}"))
+    strain = lab.resources.copying
     copied = strain.copied()
     if not copied or min(total for _, total in copied) < LEAST:
         return Looked(strain.exercised)
-    heavies, memory = lab.resources.heavies, memory_of(lab)
-    if not heavies or memory is None:
-        return Looked(strain.exercised)
     rate = statistics.fmean(rate for rate, _ in copied)
-    held = sum(heavy.bytes for heavy in heavies if not _is_inside(heavy.path, [one.path for one in heavies]))
     read = float("inf") if facts.persistent or not facts.length else facts.length / facts.num_workers
     copies = min(held, rate * read)
     if copies * facts.num_workers < SHARE * memory:
-        return Looked(strain.exercised, f"workers copy {heavies[0].path}, {size(copies)} each: little here")
+        return Looked(strain.exercised, _little(heavies[0], size(copies)))
     largest = heavies[0]
     file, line = largest.at or (None, None)
     total = size(copies * facts.num_workers)
@@ -62,6 +65,10 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
         at=Location(file, line, largest.path),
     )
     return Looked(strain.exercised)
+
+
+def _little(heavy: Heavy, copies: str) -> str:
+    return f"workers copy {heavy.path}, {copies} each: little here"
 
 
 def _is_inside(path: str, others: list[str]) -> bool:

@@ -63,13 +63,18 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
 
 
 def _rest(lab: Lab, epoch: EpochTrace) -> float | None:
-    """About how many seconds an epoch takes beyond its first batch, rather too many than too few."""
+    """About how many seconds an epoch takes beyond its first batch, rather too many than too few.
+
+    The first batch of each worker is left out where there are more: a connection that is opened there is a start.
+    """
     ride = epoch.ride
     assert ride is not None
     batches = ride.batches if epoch.whole else lab.facts.batches
     if batches is None or not epoch.batches:
         return None
-    made = statistics.fmean(batch.fetch_seconds + batch.collate_seconds for batch in epoch.batches)
+    firsts = {batch.worker: batch.batch for batch in sorted(epoch.batches, key=lambda batch: -batch.batch)}
+    later = [batch for batch in epoch.batches if batch.batch > firsts[batch.worker]] or epoch.batches
+    made = statistics.fmean(batch.fetch_seconds + batch.collate_seconds for batch in later)
     pace = max(
         made / min(lab.facts.num_workers, lab.machine.cores),
         (ride.seconds - ride.start_seconds) / max(ride.batches - 1, 1),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ T = TypeVar("T")
 
 FEED_SECONDS = 1.5
 """Seconds of a training loop that is watched for waiting."""
-RACE_SECONDS = 12.0
+RACE_SECONDS = 20.0
 """Seconds that a check may take to compare worker counts."""
 _COUNTS = (0, 1, 2, 4, 8, 16, 32)
 _MANY = 16
@@ -112,9 +111,8 @@ class Clock:
         return Setting(facts.num_workers, facts.prefetch, facts.persistent, facts.pin_memory)
 
     def _sweep(self, folder: Path, seconds: float) -> Sweep:
-        # Stretches run in forks of this process: to ask whether there is a device must not open it here.
-        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         loader, box = self._lab.build(), BlackBox(folder / "blackbox")
+        # Stretches run in forks of this process.
         if torch.cuda.is_initialized():
             raise Undecided("the code that makes the loader uses the CUDA device, which no fork of it can do then")
         return Sweep(loader, folder, box, self._lab.settings.timeout, time.monotonic() + seconds)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.lab.drive import drive
-from dataguard.lab.holdings import Pools
+from dataguard.lab.holdings import Gauging, Pools
 from dataguard.lab.plan import Plan
 from dataguard.lab.records import read_spools
 from dataguard.lab.schedules import Dealt, existing, unique
@@ -60,7 +60,7 @@ def run_crowding(
 
     def speed(threads: int) -> float:
         loader.worker_init_fn = user_init
-        (ride,) = drive(loader, Plan(folder, gauge=(), threads=threads), batches=(None,), seconds=SECONDS)
+        (ride,) = drive(loader, Plan(folder, gauge=Gauging(), threads=threads), batches=(None,), seconds=SECONDS)
         return size * (ride.batches - 1) / max(ride.seconds - ride.start_seconds, 1e-9)
 
     speed(1)

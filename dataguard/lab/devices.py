@@ -73,6 +73,12 @@ def why_not() -> str | None:
     return "no CUDA device"
 
 
+def open_for_pinning() -> None:
+    """Open the device, which takes seconds, before the first batch is pinned for it: training has done so by then."""
+    if why_not() is None:
+        torch.empty(1).pin_memory()
+
+
 @dataclass(frozen=True, slots=True)
 class Delivered:
     """Copying a batch as the loader hands it out: `unpinned` are the paths of its tensors in pageable memory.
@@ -108,6 +114,7 @@ def look(batch: Any, *, pinned: bool) -> Moving:
     if count < _LARGE:
         reason = f"the tensors of a batch hold {count:,} bytes only"
         return Moving((Stage("pinning", skipped=reason), Stage("copy to device", skipped=reason)), known)
+    pin_memory(batch)  # makes room, which torch uses again and again
     started = time.perf_counter()
     reached = _dense(pin_memory(batch))
     pinning = time.perf_counter() - started

@@ -5,43 +5,42 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
-from dataguard.lab.holdings import Pages, Pools, Reading
+from dataguard.lab.holdings import Gauging, Pages, Pools, Reading
 from dataguard.lab.records import Spool
 from dataguard.lab.threads import limit_threads, pools
 
 _STATUS, _MAPS = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")
 _DESCRIPTORS = Path("/proc/self/fd")
-SPARING = 50
-"""Pages, which take milliseconds to count, are counted again after this many times as long."""
-SETTLED = 4
-"""The number of the reading by which a process has settled: there they are counted in any case."""
+SPARING = 100
+"""A reading that is only wished for is left out until so many times as long has passed as the one before it took."""
 
 
 class Gauges:
-    """Reads what this process holds once so many samples were read, for each number in `moments`, in rising order.
+    """Reads what this process holds after so many samples, once before the first of them, or never without moments.
 
     Libraries are told to use so many `threads`, if it is said, before the first fetch and, as some are loaded by it,
     after it. With 0 they are left alone, and it is noted what they use.
     """
 
-    def __init__(self, spool: Spool, worker: int | None, moments: Sequence[int], threads: int | None = None) -> None:
+    def __init__(self, spool: Spool, worker: int | None, gauging: Gauging, threads: int | None = None) -> None:
         self._threads = threads
         self._spool = spool
         self._worker = worker
-        self._moments = deque(enumerate(moments, start=1))
+        self._pages = gauging.pages
+        self._needed, self._wished = deque(gauging.needed), deque(gauging.wished)
         self._samples = 0
-        self._counted = 0.0
-        self._cost = 0.0
+        self._spent = 0.0
+        self._earliest = 0.0
 
     def begin(self, epoch: int) -> None:
         """Take the first reading, before any sample."""
         if not self._samples:
-            self._take(epoch, counted=True)
+            if self._needed:
+                self._take(epoch)
             self._limit(epoch)
 
     def count(self, epoch: int, samples: int) -> None:
@@ -49,13 +48,17 @@ class Gauges:
         if not self._samples:
             self._limit(epoch)
         self._samples += samples
-        due = counted = False
-        while self._moments and self._moments[0][1] <= self._samples:
-            number, _ = self._moments.popleft()
-            due, counted = True, counted or number == SETTLED or not self._moments
-        if due:
-            early = time.perf_counter() - self._counted < SPARING * self._cost
-            self._take(epoch, counted=counted or not early)
+        needed, wished = self._comes(self._needed), self._comes(self._wished)
+        if needed or (wished and time.perf_counter() >= self._earliest):
+            self._take(epoch)
+
+    def _comes(self, moments: deque[int]) -> bool:
+        """Whether one of the moments has come, or several."""
+        came = False
+        while moments and moments[0] <= self._samples:
+            moments.popleft()
+            came = True
+        return came
 
     def _limit(self, epoch: int) -> None:
         if self._threads:
@@ -63,16 +66,15 @@ class Gauges:
         elif self._threads == 0:
             self._spool.write(Pools(self._worker, epoch, pools()))
 
-    def _take(self, epoch: int, *, counted: bool) -> None:
-        started = time.perf_counter()
+    def _take(self, epoch: int) -> None:
+        # What the CPU did in this thread is what a reading costs, whatever else the machine does meanwhile.
+        at, before = time.perf_counter(), time.thread_time()
         taken, files = memory_taken(), descriptors_open()
-        pages = pages_held() if counted else None
-        cost = time.perf_counter() - started
-        if counted:
-            self._cost = cost
-        self._spool.write(Reading(self._worker, epoch, self._samples, taken, pages, files, started, cost))
-        if counted:
-            self._counted = time.perf_counter()
+        pages = pages_held() if self._pages and self._samples else None
+        self._spool.write(Reading(self._worker, epoch, self._samples, taken, pages, files, at, self._spent))
+        cost = time.thread_time() - before
+        self._spent += cost
+        self._earliest = time.perf_counter() + SPARING * cost
 
 
 def memory_taken() -> int:

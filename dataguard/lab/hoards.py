@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from dataguard.variants import Loader
 
 FIRST, THEN, EACH = 8, 16, 3
 """Samples that are read before containers are looked at, between two looks, and after each stuffing."""
+PATIENCE = 12
+"""Entries that a container should get at its rate before it is taken for full, as few samples may bring none."""
 MOST_STUFFED = 1 << 17
 """References that a container is stuffed with at most."""
 DOUBLINGS = 14
@@ -171,7 +174,7 @@ def _numbers(holder: Any) -> dict[str, float]:
 def _hoard(node: Node, rate: float, reads: _Reads, counted: Mapping[tuple[int, str], float]) -> Hoard:
     holder = node.holder.value if node.holder is not None else None
     rising = [name for name, one in _numbers(holder).items() if one > counted.get((id(holder), name), one)]
-    bound, tried = _bound(node.value, reads, lambda: _double(holder, rising))
+    bound, tried = _bound(node.value, rate, reads, lambda: _double(holder, rising))
     objects = [one.value for one in node.line[1:] if not isinstance(one.value, _CONTAINERS)]
     passing = any("<local" in one.step for one in node.line)
     return Hoard(node.path, _kind(node.value), rate, bound, tried, passing, made_at(objects[0]) if objects else None)
@@ -187,7 +190,7 @@ def _kind(value: Any) -> str:
     return "lru_cache" if isinstance(value, _CACHED) else type(value).__name__
 
 
-def _bound(value: Any, reads: _Reads, double: Callable[[], None]) -> tuple[int | None, int]:
+def _bound(value: Any, rate: float, reads: _Reads, double: Callable[[], None]) -> tuple[int | None, int]:
     """The length at which the container is known to stop growing, if it does, and the length up to which it did not."""
     if isinstance(value, _CACHED):
         return value.cache_parameters()["maxsize"], _length(value)
@@ -203,9 +206,13 @@ def _bound(value: Any, reads: _Reads, double: Callable[[], None]) -> tuple[int |
             full = _length(value)
             if full > MOST_STUFFED or not (count := reads.more(EACH)):
                 break
+            if _length(value) - full < count:
+                count += reads.more(math.ceil(PATIENCE / rate))
+                if rate * count < 1:
+                    break
         except Exception:  # noqa: BLE001 - the user's code may refuse what it finds there; then nothing more is known
             break
-        if _length(value) - full < count:
+        if _length(value) - full < rate * count / 4:
             return full, tried
         tried = full
     return None, tried

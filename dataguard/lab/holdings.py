@@ -6,6 +6,19 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Gauging:
+    """After how many samples a process is asked what it holds, in rising order.
+
+    It is asked in any case where that is `needed`, and where it is `wished` unless it was too soon before. With
+    `pages`, they are counted each time that a sample was read before.
+    """
+
+    needed: tuple[int, ...] = ()
+    wished: tuple[int, ...] = ()
+    pages: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Pages:
     """Bytes of a process by pages: anonymous ones, and those written to, either `private` or `shared` with others."""
 
@@ -18,7 +31,7 @@ class Pages:
 class Reading:
     """What a process held after so many samples: bytes that it took, its `pages` where they were counted, open files.
 
-    `at` is a time and `cost` what the reading took, in seconds.
+    `at` is a time, and `spent` the time of the CPU that all readings before this one took, in seconds.
     """
 
     worker: int | None
@@ -28,7 +41,7 @@ class Reading:
     pages: Pages | None
     descriptors: int
     at: float
-    cost: float
+    spent: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from dataguard.incident import EmptyEpoch, LoaderFailed
 from dataguard.lab.blackbox import BlackBox
+from dataguard.lab.devices import open_for_pinning
 from dataguard.lab.drive import shut
 from dataguard.lab.passes import gate
 from dataguard.variants import Loader
@@ -70,6 +71,9 @@ def run_lap(loader: Loader, box: BlackBox, seconds: float, *, led: bool = False)
     raises, and EmptyEpoch where no batch comes out.
     """
     width = width_of(loader)
+    if loader.pin_memory:
+        open_for_pinning()
+        box.mark(None, "iterate")
     if led:
         for _ in batches_of(loader, box):
             pass

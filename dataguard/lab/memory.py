@@ -77,20 +77,24 @@ class Memory:
     ) -> Any:
         started = time.monotonic()
         try:
-            answer = self._run(run, folder, meanwhile, cuttable=read is not None)
-            return read(folder, answer) if read else answer
+            answer, cut = self._run(run, folder, meanwhile)
+            made = read(folder, answer) if read else answer
+            if cut and (read is None or made is None):
+                raise Undecided(f"the budget of {self.settings.budget:g} s ran out") from cut
+            return made
         except (LoaderFailed, NotApplicable, Undecided) as outcome:
             return outcome
         finally:
             self.left -= time.monotonic() - started
 
-    def _run(self, run: Callable[[Path], Any], folder: Path, meanwhile: Callable[[], None], *, cuttable: bool) -> Any:
+    def _run(
+        self, run: Callable[[Path], Any], folder: Path, meanwhile: Callable[[], None]
+    ) -> tuple[Any, isolation.OutOfTime | None]:
+        """What it answers, and what cut it short, if anything did."""
         allowed, timeout = max(self.left, 1.0), self.settings.timeout
         try:
             return isolation.isolated(
                 lambda: run(folder), folder, timeout=timeout, allowed=allowed, meanwhile=meanwhile
-            )
+            ), None
         except isolation.OutOfTime as cut:
-            if not cuttable:
-                raise Undecided(f"the budget of {self.settings.budget:g} s ran out") from cut
-            return None
+            return None, cut

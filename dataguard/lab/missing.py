@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import math
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +24,9 @@ from dataguard.variants import Loader
 
 READS = 12
 GARBAGE = (bytes(64), bytes(range(64)))
-"""What a file holds that cannot be decoded. A dataset whose samples follow it reads it as data."""
+"""What a file holds over and over that cannot be decoded. A dataset whose samples follow it reads it as data."""
+MOST_BYTES = 1 << 26
+"""How long such a file is at most; else as long as the one whose place it takes, to be read at any offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +40,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Substitute:
-    """What came out without that file: whether its largest leaf is one constant, and which files were read instead."""
+    """What came out without that file.
+
+    Whether its largest leaf is one constant, which files were read instead, and the first warning meanwhile, if any.
+    """
 
     answer: Answer
-    constant: bool
-    instead: tuple[str, ...]
+    constant: bool = False
+    instead: tuple[str, ...] = ()
+    warning: str = ""
 
 
 def find_source(loader: Loader, folder: Path, first: Index, index: Index, other: Index) -> Source:
@@ -71,7 +81,8 @@ def read_without(
     garbage = None
     if content is not None:
         garbage = folder / "garbage"
-        garbage.write_bytes(content)
+        length = min(Path(path).stat().st_size, MOST_BYTES)
+        garbage.write_bytes(content * max(-(-length // len(content)), 1))
     instead: dict[str, None] = {}
 
     def fails(opened: str) -> bool:
@@ -79,12 +90,36 @@ def read_without(
             instead.setdefault(opened)
         return opened == path
 
-    with watched(fails, garbage):
+    with watched(fails, garbage), heard() as said:
         try:
             sample = reader.read(index)
         except LoaderRaised as failure:  # which is right
-            return Substitute(Answer(index, incident=failure.incident), constant=False, instead=())
-    return Substitute(Answer(index, leaves_of(sample)), _is_constant(sample), tuple(instead))
+            return Substitute(Answer(index, incident=failure.incident))
+    return Substitute(Answer(index, leaves_of(sample)), _is_constant(sample), tuple(instead), next(iter(said), ""))
+
+
+@contextlib.contextmanager
+def heard() -> Iterator[list[str]]:
+    """Collect the warnings that are logged, by whatever logger that is not turned off, or issued by `warnings`."""
+    said: list[str] = []
+    handle, show = logging.Logger.handle, warnings.showwarning
+
+    def handled(logger: logging.Logger, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING and not logger.disabled:
+            said.append(record.getMessage())
+        handle(logger, record)
+
+    def shown(message: Warning | str, *rest: Any, **named: Any) -> None:
+        said.append(str(message))
+        show(message, *rest, **named)
+
+    logging.Logger.handle = handled  # type: ignore[assignment, method-assign]
+    warnings.showwarning = shown
+    try:
+        yield said
+    finally:
+        logging.Logger.handle = handle  # type: ignore[method-assign]
+        warnings.showwarning = show
 
 
 def _is_constant(sample: Any) -> bool:

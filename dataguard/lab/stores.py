@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from dataguard.lab.containers import exchange, is_picture
-from dataguard.lab.decoders import chain
 from dataguard.lab.leaves import walk
+from dataguard.lab.standins import chain
 
 _MOST_BYTES = 1 << 27
 """What is larger is left alone."""

@@ -19,7 +19,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from dataguard.growth import common, trend
 from dataguard.lab.isolation import isolated
-from dataguard.lab.resources import FEWEST, MOST, SHARE, Look, Strain, read_look, run_look
+from dataguard.lab.looks import Look, Strain, read_look, run_look
+from dataguard.lab.resources import FEWEST, MOST, SHARE
 from dataguard.variants import Loader
 
 PLANTED = (8_192, 16_384, 65_536, 262_144)
@@ -77,8 +78,7 @@ def slope(strain: Strain) -> float:
 def share(strain: Strain) -> float:
     """The part of their time that workers spend on readings, those at the beginning and the end left out."""
     return statistics.mean(
-        sum(reading.cost for reading in readings[1:-1]) / (readings[-1].at - readings[0].at)
-        for readings in strain.readings.values()
+        readings[-1].spent / (readings[-1].at - readings[0].at) for readings in strain.readings.values()
     )
 
 
@@ -90,8 +90,8 @@ def main() -> None:
         seen = slope(watched(kept, 0.0, MOST))
         sys.stdout.write(f"| {kept:,} | {seen:,.0f} | {seen / kept - 1:+.1%} | 10% |\n")
     sys.stdout.write("\n| a sample takes | samples of a worker | time spent on readings | bar |\n|---|---|---|---|\n")
-    for seconds in (0.001, 0.005, 0.02):
-        count = max(FEWEST, round(SHARE * 60 / seconds))
+    for seconds in (0.0, 0.001, 0.005, 0.02):
+        count = round(min(max(FEWEST, SHARE * 60 / max(seconds, 1e-9)), MOST))
         shares = [share(watched(0, seconds, count)) for _ in range(TURNS)]
         spread = f"{min(shares):.1%} to {max(shares):.1%}"
         row = f"| {1000 * seconds:g} ms | {count} | {statistics.median(shares):.1%} ({spread}) | 2% |"
