@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any
 
 from dataguard.model import Undecided
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 FEWEST = 16
 """Samples of a stream without end that have to be passed by every worker, before one of them counts as missing."""
+
+MOST_KNOWN = 0.6
+"""The part of the samples of several processes that has to be recognised, where the others are new ones by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +83,18 @@ def find_loss(several: Callable[..., StreamTrace], one: Callable[..., StreamTrac
     epochs = list(_epochs(several, one))
     if not all(first.ended and second.ended for first, second in epochs):
         raise Undecided("two epochs differ in whether they come to an end")
-    lost = [_missing(first, second) for first, second in epochs]
-    if all(recognised(first, second) for first, second in epochs):
-        return _named(lost, epochs[0][1])
-    return Loss(max(0, min(two.total - one.total for one, two in epochs)), alone.total, counted=True)
+    loss = _loss_of(epochs)
+    if loss.samples and (_varies(one(pin=False, twice=True)) or any(starmap(_drawn, epochs))):
+        raise Undecided("which samples an epoch has is drawn, and with them how many: no two runs need to agree")
+    return loss
+
+
+def _loss_of(epochs: list[tuple[StreamTrace, StreamTrace]]) -> Loss:
+    """What is lost in the better of the epochs, each of which was seen from several processes, and from one."""
+    if all(starmap(recognised, epochs)):
+        return _named([_missing(shared, alone) for shared, alone in epochs], epochs[0][1])
+    fewer = min(alone.total - shared.total for shared, alone in epochs)
+    return Loss(max(0, fewer), epochs[0][1].total, counted=True)
 
 
 def _epochs(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Iterator[Any]:
@@ -98,6 +109,19 @@ def _epochs(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]
 def recognised(shared: StreamTrace, alone: StreamTrace) -> bool:
     """Whether all that several processes yield are samples that one process yields."""
     return shared.counts.keys() <= alone.counts.keys()
+
+
+def _varies(alone: StreamTrace) -> bool:
+    return alone.counts.total() != alone.second.counts.total()
+
+
+def _drawn(shared: StreamTrace, alone: StreamTrace) -> bool:
+    """Whether most samples are recognised, yet several processes also yield some that one process does not.
+
+    So it is where streams are mixed by chance, until the first of them has no more.
+    """
+    common = (shared.counts & alone.counts).total()
+    return not recognised(shared, alone) and common >= MOST_KNOWN * shared.counts.total()
 
 
 def _missing(shared: StreamTrace, alone: StreamTrace) -> Counter[Identity]:

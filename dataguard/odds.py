@@ -1,8 +1,10 @@
-"""How likely it is that two independent sources of random numbers agree in every draw. Standard library only."""
+"""How likely it is that independent draws agree by chance. Standard library only."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Collection, Hashable
 from enum import Enum
 from itertools import combinations
 
@@ -52,3 +54,19 @@ def log_odds(groups: Groups) -> float:
         equal = sum(first == second for first, second in pairs)
         total += len(group) * math.log10((equal + 1) / (len(pairs) + 1))
     return total
+
+
+def is_shared(one: Collection[Hashable], other: Collection[Hashable]) -> bool:
+    """Whether two collections have more contents in common than what repeats within each of them makes likely.
+
+    How often two are equal by chance is rounded up, by one pair more than was seen; that as many are is then at most as
+    likely as a Poisson law has it.
+    """
+    counts = [Counter(each) for each in (one, other)]
+    common = len(counts[0].keys() & counts[1].keys())
+    equal = sum(math.comb(times, 2) for count in counts for times in count.values())
+    pairs = math.comb(len(one), 2) + math.comb(len(other), 2)
+    expected = len(one) * len(other) * (equal + 1) / (pairs + 1)
+    if common <= expected:
+        return False
+    return common * math.log10(expected) - math.lgamma(common + 1) / math.log(10) < CERTAIN

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dataguard.incident import LoaderFailed
+from dataguard.incident import LoaderFailed, had
 from dataguard.labels import Kind, candidates, records_of, samples_of
-from dataguard.model import NotApplicable, Undecided
 from dataguard.normalizations import recovered, shown
 
 if TYPE_CHECKING:
@@ -70,17 +69,9 @@ def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
     return [one for one in found if one is not None]
 
 
-def _had(get: Callable[[], T]) -> T | None:
-    """An observation, where it can be made."""
-    try:
-        return get()
-    except (LoaderFailed, NotApplicable, Undecided):
-        return None
-
-
 def _colours(lab: Lab, other: Lab) -> Mismatch | None:
     """In what images differ that are made of the same colours."""
-    own, theirs = _had(lambda: lab.colour.charts), _had(lambda: other.colour.charts)
+    own, theirs = had(lambda: lab.colour.charts), had(lambda: other.colour.charts)
     if own is None or theirs is None:
         return None
     known = {f"{theirs.root}{fit.path}": fit for fit in theirs.fits}
@@ -118,7 +109,7 @@ def _measured(fit: Fit) -> str:
 def _numbering(lab: Lab, other: Lab) -> Mismatch | None:
     """A name of a class that has another number: as the datasets tell it, or as their samples show it."""
     for numbers in (_told, _filed, _beside):
-        own, theirs = _had(lambda: numbers(lab)), _had(lambda: numbers(other))  # noqa: B023 - called at once
+        own, theirs = had(lambda: numbers(lab)), had(lambda: numbers(other))  # noqa: B023 - called at once
         if own and theirs:
             unlike = {name: (own[name], theirs[name]) for name in own if name in theirs and own[name] != theirs[name]}
             if unlike:

@@ -8,7 +8,15 @@ from itertools import count, islice
 from typing import Any
 
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, IterableDataset, Sampler, get_worker_info
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    Sampler,
+    WeightedRandomSampler,
+    get_worker_info,
+)
 
 from sample_datasets._parts import Pictures, brighten, picture, share
 
@@ -151,6 +159,14 @@ def bad_stopping_at_last() -> DataLoader[Any]:
     return DataLoader(Stopping(31), batch_size=4, num_workers=2)
 
 
+CLASS_WEIGHTS = (1.0, 2.0, 1.0, 4.0)
+
+
+def bad_weights_of_classes() -> DataLoader[Any]:
+    """A weight for each class, where the sampler takes one for each sample: it draws the first few over and over."""
+    return DataLoader(Pictures(32), sampler=WeightedRandomSampler(CLASS_WEIGHTS, 32), batch_size=4)
+
+
 def good() -> DataLoader[Any]:
     """Samples are shared out once."""
     return loader(Stream())
@@ -227,3 +243,10 @@ class Subset(Sampler[int]):
 def good_subset() -> DataLoader[Any]:
     """A sampler that is meant to leave samples out."""
     return DataLoader(Pictures(32), sampler=Subset(range(0, 32, 2)), batch_size=4, num_workers=2)
+
+
+def good_weights_of_samples() -> DataLoader[Any]:
+    """The weight of its class for each sample."""
+    pictures = Pictures(32)
+    weights = [CLASS_WEIGHTS[label] for label in pictures.labels]
+    return DataLoader(pictures, sampler=WeightedRandomSampler(weights, 32), batch_size=4)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,22 +13,14 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from sample_datasets._parts import PHOTOGRAPHS, Pictures
+from sample_datasets._parts import PHOTOGRAPHS, Pictures, scratch
 
 COUNT = 300
 """More samples than a scan looks at by default."""
 DAMAGED = (77, 150, 231)
 
 
-@functools.cache
-def folder() -> Path:
-    """A folder for the files of a scan, removed when the process ends that imports this module."""
-    made = Path(tempfile.mkdtemp(prefix="dg513-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
-
-
-ROOT = folder()
+ROOT = scratch("dg513-")
 
 
 def pngs(name: str, damage: Callable[[Path], None] | None) -> list[Path]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset, SubsetRandomSampler, TensorDataset, random_split
 from torchvision import datasets, transforms
 
-from sample_datasets._parts import PHOTOGRAPHS
+from sample_datasets._parts import PHOTOGRAPHS, scratch
 
 Loaders = dict[str, DataLoader[Any]]
 AUGMENT = transforms.Compose(
@@ -26,15 +23,7 @@ AUGMENT = transforms.Compose(
 PLAIN = transforms.Compose([transforms.Resize((24, 24)), transforms.ToTensor()])
 
 
-@functools.cache
-def folder() -> Path:
-    """A folder for the files of a scan, removed when the process ends that imports this module."""
-    made = Path(tempfile.mkdtemp(prefix="dg514-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
-
-
-ROOT = folder()
+ROOT = scratch("dg514-")
 
 
 def copied(name: str, train: Sequence[Path], val: Sequence[Path], names: str = "{split}-{number:03}") -> Path:
@@ -65,6 +54,17 @@ def bad() -> Loaders:
     return folders("copies", PHOTOGRAPHS[::2], PHOTOGRAPHS[1::2] + PHOTOGRAPHS[:4:2])
 
 
+def good_saved_anew() -> Loaders:
+    """Validation holds photographs of the training data that were scaled and compressed: a note tells how many."""
+    kept = ROOT / "anew"
+    kept.mkdir(exist_ok=True)
+    for path in PHOTOGRAPHS[:3]:
+        with Image.open(path) as image:
+            image.convert("RGB").resize((64, 64)).save(kept / f"{path.stem}.jpg", quality=60)
+    anew = sorted(kept.glob("*.jpg"))
+    return pair(Photographs(PHOTOGRAPHS[:14], AUGMENT), Photographs([*PHOTOGRAPHS[14:], *anew], PLAIN))
+
+
 def bad_split_twice() -> Loaders:
     """The split is drawn twice, and with no common seed, so that each loader has one of its own."""
     train = datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), AUGMENT)
@@ -79,6 +79,15 @@ def bad_overlap() -> Loaders:
     images = torch.rand(120, 3, 12, 12, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(120) % 4
     return pair(TensorDataset(images[:90], labels[:90]), TensorDataset(images[80:], labels[80:]))
+
+
+def bad_rows() -> Loaders:
+    """Rows of eight numbers, shuffled for training and not for validation."""
+    rows = torch.randn(90, 8, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(90) % 3
+    order = torch.randperm(90, generator=torch.Generator().manual_seed(1)).tolist()
+    data = TensorDataset(rows, labels)
+    return pair(Subset(data, order[20:]), Subset(data, range(20)))
 
 
 class Photographs(Dataset):
@@ -142,6 +151,34 @@ class Records(Dataset):
 def bad_records() -> Loaders:
     """Ten records are read by both."""
     return pair(Records(range(70)), Records(range(60, 100)))
+
+
+def bad_balanced() -> Loaders:
+    """Rows of the rarer class were repeated until both were as many, and split then."""
+    rng = np.random.default_rng(8)
+    rows, kinds = rng.normal(size=(60, 48)).astype(np.float32), np.arange(60) % 6 == 0
+    order = rng.permutation(np.concatenate([np.flatnonzero(~kinds), np.repeat(np.flatnonzero(kinds), 5)]))
+    data = TensorDataset(torch.from_numpy(rows[order]), torch.from_numpy(kinds[order]).long())
+    return pair(Subset(data, range(75)), Subset(data, range(75, 100)))
+
+
+class Reviews(Dataset):
+    """Reviews as texts, which a collate_fn may turn into tokens."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        letters = [chr(ord("a") + number) for number in range(26)] + [" "] * 6
+        self.texts = ["".join(np.random.default_rng(number).choice(letters, 280)) for number in numbers]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"text": self.texts[index], "label": index % 2}
+
+
+def bad_reviews() -> Loaders:
+    """Two reviews were posted twice."""
+    return pair(Reviews(range(30)), Reviews([30, 31, 4, 32, 33, 17, 34, 35]))
 
 
 def good() -> Loaders:
@@ -248,6 +285,16 @@ def good_tables() -> Loaders:
     """Rows of a few numbers, of which some are equal, as people of one age and income are."""
     rows = torch.randint(0, 4, (200, 3), generator=torch.Generator().manual_seed(2)).float()
     return pair(TensorDataset(rows[:150], rows[:150, 0]), TensorDataset(rows[150:], rows[150:, 0]))
+
+
+def good_openings() -> Loaders:
+    """Positions of a game, of which the first are those of other games, with other ends."""
+    rng = np.random.default_rng(9)
+    boards = rng.integers(0, 3, (90, 12, 12)).astype(np.float32)
+    boards[::3] = boards[rng.integers(0, 5, 30)]
+    ends = torch.from_numpy(rng.normal(size=90).astype(np.float32))
+    data = TensorDataset(torch.from_numpy(boards), ends)
+    return pair(Subset(data, range(60)), Subset(data, range(60, 90)))
 
 
 class Scenes(Dataset):

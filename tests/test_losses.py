@@ -64,6 +64,18 @@ def test_random_samples_are_counted() -> None:
     assert find_loss(shared, runs(trace([range(5)], salt="b"))) == Loss(2, 5, counted=True)
 
 
+@pytest.mark.parametrize("salt", ["", "b"])
+def test_an_epoch_of_which_chance_decides_the_length_is_left_open(salt: str) -> None:
+    alone = runs(trace([range(9)], again=[range(7)], salt=salt))
+    with pytest.raises(Undecided, match="drawn"):
+        find_loss(runs(trace([[0, 2, 4], [1]])), alone)
+
+
+def test_samples_that_chance_chooses_are_left_open() -> None:
+    with pytest.raises(Undecided, match="drawn"):
+        find_loss(runs(trace([[0, 1, 2], [10, 11, 20]])), runs(trace([[0, 1, 2, 3, 10, 11, 12]])))
+
+
 def test_other_samples_in_every_epoch_are_no_certain_loss() -> None:
     shared = runs(trace([[0, 1], [2]], again=[[3, 1], [2]]))
     assert find_loss(shared, runs(trace([range(4)]))) == Loss(1, 4, same=False)

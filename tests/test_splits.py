@@ -12,13 +12,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from PIL import Image
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
 from dataguard.lab.held import CONTENT, held_by
 from dataguard.lab.leaves import leaves_of
+from dataguard.lab.likenesses import Likeness, album_of, likeness
 from dataguard.lab.passing import UNREAD, Notes, Passing, PassingBatches, without_unread
 from dataguard.lab.prints import PrintFile, is_rich, print_of, read_prints
 from dataguard.lab.splits import _alike, _rest
+from dataguard.odds import is_shared
 
 
 class Files(Dataset[Any]):
@@ -51,7 +54,7 @@ def paths(tmp_path: Path) -> list[Path]:
 
 
 def columns(dataset: Any, files: int = 100) -> dict[str, list[int]]:
-    return {name: list(column) for name, column in held_by(dataset, range(len(dataset)), files).items()}
+    return {name: list(column) for name, column in held_by(dataset, range(len(dataset)), files)[0].items()}
 
 
 def test_paths_are_told_by_their_names_and_by_what_the_files_hold(paths: list[Path], tmp_path: Path) -> None:
@@ -66,6 +69,39 @@ def test_paths_are_told_by_their_names_and_by_what_the_files_hold(paths: list[Pa
     assert set(columns(Files(paths), files=5)) == {names}
     relative = Files([Path(path.name) for path in paths], tmp_path)
     assert columns(relative)[content] == one[content]
+
+
+def grey(path: Path, pixels: np.ndarray, scale: float = 1.0, **options: Any) -> str:
+    """Save an image, scaled, and return its path."""
+    image = Image.fromarray(pixels.astype(np.uint8))
+    image.resize((round(image.width * scale), round(image.height * scale))).save(path, **options)
+    return str(path)
+
+
+def test_a_photograph_that_is_saved_anew_looks_like_itself_alone(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    fields = [np.kron(rng.integers(0, 256, (9, 9)), np.ones((12, 12))) for _ in range(30)]
+    train = [grey(tmp_path / f"{number}.png", field) for number, field in enumerate(fields[:20])]
+    anew = [grey(tmp_path / f"{number}.jpg", fields[number], 0.5, quality=50) for number in (3, 7)]
+    val = [grey(tmp_path / f"{number}.png", field) for number, field in enumerate(fields[20:], start=20)]
+    earlier, own = album_of(train, 20), album_of([*val, *anew], 20)
+    assert likeness(earlier, own) == Likeness(2, 12, train[3], anew[0])
+    assert likeness(earlier, album_of(val, 20)) is None
+    assert likeness(earlier, earlier) is None  # one file is no copy of itself
+
+
+def test_images_that_are_alike_by_nature_are_not_told(tmp_path: Path) -> None:
+    field = np.kron(np.random.default_rng(1).integers(0, 256, (9, 9)), np.ones((12, 12)))
+    frames = [grey(tmp_path / f"{number}.png", field.clip(number, 255)) for number in range(12)]
+    assert likeness(album_of(frames[:6], 20), album_of(frames[6:], 20)) is None
+    plain = [grey(tmp_path / f"plain{number}.png", np.full((40, 40), number)) for number in range(4)]
+    assert not album_of([*plain, str(tmp_path / "none.png")], 20).names
+
+
+def test_a_long_text_is_no_file() -> None:
+    texts = Wrapped(TensorDataset(torch.zeros(2)), 2)
+    vars(texts)["texts"] = ["never " * 900, "again\0" * 900]
+    assert set(columns(texts)) == {"the names in texts"}
 
 
 def test_a_subset_has_what_its_dataset_has(paths: list[Path]) -> None:
@@ -127,10 +163,31 @@ def test_an_empty_picture_a_row_and_a_short_text_are_no_content() -> None:
     assert is_rich(rng.integers(0, 2, 28 * 28, dtype=np.uint8))
 
 
+@pytest.mark.parametrize(
+    ("train", "val", "beyond"),
+    [
+        (range(90), range(75, 95), True),  # 15 of 20
+        (range(90), range(88, 108), False),  # 2 of 20
+        ([*range(45), *range(45)], range(25, 45), False),  # whatever is read is read twice within a split
+        (range(4), range(4), False),  # a table of all that there is
+        (range(90), [], False),
+    ],
+)
+def test_rows_that_two_splits_share_are_no_chance_where_hardly_any_repeats(train: Any, val: Any, beyond: bool) -> None:
+    assert is_shared(train, val) is beyond
+
+
 def test_numbers_that_repeat_within_a_split_tell_nothing() -> None:
     assert _alike({0: 5, 1: 6}, {7: 6, 8: 9}) == [(1, 7)]
     assert _alike(dict.fromkeys(range(10), 1), {0: 1, 1: 2}) == []
     assert _alike({}, {0: 1}) == []
+
+
+def test_numbers_that_repeat_are_compared_where_many_do() -> None:
+    oversampled = {place: place % 5 for place in range(15)}
+    assert _alike(oversampled, {0: 4, 1: 9}, repeated=True) == [(14, 0)]
+    assert _alike({**oversampled, **dict.fromkeys(range(15, 20), 0)}, {0: 0, 1: 9}, repeated=True) == []
+    assert _alike({0: 5, 1: 6}, {7: 6, 8: 9}, repeated=True) == []
 
 
 @pytest.mark.parametrize(
@@ -209,4 +266,4 @@ def test_leaves_without_digests_count_the_same(dtype: torch.dtype) -> None:
 
 
 def test_an_array_of_indices_may_be_empty() -> None:
-    assert held_by(TensorDataset(torch.rand(3, 20)), array("q"), 10) == {}
+    assert held_by(TensorDataset(torch.rand(3, 20)), array("q"), 10) == ({}, [])

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,10 +18,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader
 
 from dataguard.engine import scan
 from dataguard.lab import ledgers
-from dataguard.lab.interrupted import Checkpoint
+from dataguard.lab.facts import facts_of
+from dataguard.lab.interrupted import Checkpoint, Runs
 from dataguard.lab.ledgers import Ledger, depth_of, read_ledgers
 from dataguard.lab.records import Leaf, SampleRecord
 from dataguard.lab.sieve import MOST_STRUCTURES, Sieve
@@ -25,8 +31,8 @@ from dataguard.lab.whole import Everything, Turns
 from dataguard.model import Report, Status, UsageError
 from dataguard.news import News
 from dataguard.settings import Settings
-from dataguard.state import _lock, forget, opened, state_of
-from dataguard.team import leave_no_trace, team_of
+from dataguard.state import Kept, _lock, forget, opened, state_of
+from dataguard.team import Team, leave_no_trace, team_of
 from tests.loaders import whole
 
 LAUNCHED = {
@@ -53,7 +59,9 @@ def failing(report: Report) -> list[tuple[str, str, str]]:
     return [(result.loader, result.code, finding.message) for result in report.results for finding in result.findings]
 
 
-@pytest.mark.parametrize(("name", "code"), [("shuffled", "DG501"), ("raising", "DG513"), ("losing", "DG204")])
+@pytest.mark.parametrize(
+    ("name", "code"), [("shuffled", "DG501"), ("labelled", "DG502"), ("raising", "DG513"), ("losing", "DG204")]
+)
 def test_what_comes_late_is_found_among_all_samples_only(name: str, code: str) -> None:
     assert not failing(judged(name, select=(code,), seed=1))
     assert [found for _, found, _ in failing(judged(name, select=(code,), seed=1, all=True))] == [code]
@@ -120,6 +128,13 @@ def test_a_ledger_takes_some_bytes_of_each_sample_and_keeps_the_same_ones_everyw
     assert Counter(some.columns["[0]"]) == Counter(others.columns["[0]"])
 
 
+def test_a_ledger_counts_each_epoch_by_itself(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, None, ledgers.CLOSE)
+    for epoch, samples in enumerate((5, 3)):
+        ledger.enter(epoch, map(record, range(samples)))
+    assert [read_ledgers(tmp_path, epoch)[-1].samples for epoch in (0, 1)] == [5, 3]
+
+
 def test_an_interrupted_scan_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three loaders one was read to its end, one was interrupted, and one was not begun."""
     monkeypatch.chdir(tmp_path)
@@ -141,7 +156,10 @@ def test_an_interrupted_scan_goes_on_where_it_was(tmp_path: Path, monkeypatch: p
         assert {one["index"] for one in finding.evidence["samples"]} == {"30", "200"}
         assert finding.evidence["unreadable"] == "2 of 240 samples"
         assert results[loader, "DG501"].exercised["samples"] == 238
-        assert bool(results[loader, "DG513"].reason) == (loader == "unbatched")
+    notes = {loader: results[loader, "DG513"].reason or "" for loader in ("plain", "unbatched", "last")}
+    assert notes["plain"] == "all samples were read before the interruption"
+    assert notes["unbatched"].endswith(" of 240 samples were read before the interruption")
+    assert notes["last"] == ""
     assert not list(tmp_path.iterdir()), "what was kept is removed once the scan is finished"
 
 
@@ -155,16 +173,22 @@ def test_what_was_kept_is_used_on_request_only_and_by_the_same_code(
     assert state_of("a:x", Settings()) is None
     assert state_of("a:x", Settings(all=True, seed=1)) != state != state_of("a:y", Settings(all=True))
 
-    def kept(*, resume: bool) -> bool:
-        folder = opened(state, None, resume=resume)
-        assert folder is not None
-        found = (folder / "kept").exists()
-        (folder / "kept").touch()
-        return found
+    def kept(team: Team | None = None, *, resume: bool = True) -> str | None:
+        found = opened(state, team, resume=resume)
+        assert found.folder is not None
+        again = (found.folder / "kept").exists()
+        (found.folder / "kept").touch()
+        return "gone on with" if again else found.afresh
 
-    assert [kept(resume=resume) for resume in (True, True, False, True)] == [False, True, False, True]
+    assert kept() == "nothing was kept of a scan with these settings"
+    assert kept() == "gone on with"
+    assert kept(resume=False) is None
+    assert kept() == "gone on with"
+    assert kept(team_of(LAUNCHED)) == "what was kept is that of one process"
     monkeypatch.setattr("dataguard.state._own_sources", lambda: {"mypkg/data.py": 1})
-    assert not kept(resume=True)
+    assert str(kept()).endswith(".py is not what it was")
+    (state / "alone" / "sources.json").write_text("{")
+    assert kept() == "what was kept is damaged"
     forget(state)
     assert not list(tmp_path.iterdir())
 
@@ -176,12 +200,37 @@ def test_what_another_process_is_at_work_on_is_left_alone(tmp_path: Path, monkey
     state.mkdir(parents=True)
     theirs = _lock(state / "alone.lock")
     assert theirs is not None
-    assert opened(state, None, resume=False) is None
+    monkeypatch.setattr("dataguard.state._PATIENCE", 0.1)
+    assert opened(state, None, resume=False) == Kept(None)
+    assert opened(state, None, resume=True) == Kept(None, "another scan of it is under way")
     forget(state)
     assert state.exists()
     os.close(theirs)
     forget(state)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_was_kept_of_another_loader_or_is_damaged_is_left_out(tmp_path: Path) -> None:
+    def runs(samples: int = 240, workers: int = 2) -> Runs:
+        loader: DataLoader[int] = DataLoader(range(samples), batch_size=4, num_workers=workers)  # type: ignore[arg-type]
+        return Runs(tmp_path, facts_of("a/b", loader, {}, "make"))
+
+    def interrupted(samples: int = 240, workers: int = 2) -> None:
+        folder = runs(samples, workers).begin()
+        (folder / "checkpoint.json").write_text(json.dumps(asdict(Checkpoint(0, 3, 9, "x"))))
+
+    assert runs().afresh is None
+    interrupted()
+    assert [run.checkpoint.done for run in runs().earlier] == [3]
+    assert runs(samples=241).afresh == "its length was 240, and is 241"
+    interrupted(samples=241)
+    assert runs(samples=241, workers=1).afresh == "its number of workers was 2, and is 1"
+    for damaged in ("checkpoint.json", "answer", "../loader.json"):
+        interrupted()
+        (tmp_path / "a%2Fb" / "0" / damaged).write_text("{")
+        seen = runs()
+        assert (seen.afresh, seen.earlier, seen.finished) == ("what was kept is damaged", (), None)
+    assert runs().afresh is None
 
 
 @given(BATCHES, st.integers(1, 3), st.integers(1, 3), st.integers(0, 9), st.integers(0, 9))
@@ -218,19 +267,29 @@ def test_ranks_of_another_launcher_are_told_how_to_start() -> None:
         team_of({"WORLD_SIZE": "4", "RANK": "0"})
 
 
-def launched(ranks: int, target: str, *options: str) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
-    """A scan that torchrun starts: the one report that comes of it, and how it ended."""
+def launch(ranks: int, target: str, *options: str, cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Let torchrun start a scan of all samples."""
     command = ["-m", "torch.distributed.run", f"--nproc-per-node={ranks}", "-m", "dataguard", "scan", target, "--all"]
-    done = subprocess.run(
+    return subprocess.Popen(
         [sys.executable, *command, "--format", "json", *options],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[1],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        check=False,
-        timeout=120,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(HERE), **environ},
     )
-    return json.loads(done.stdout), done
+
+
+HERE = Path(__file__).parents[1]
+
+
+def launched(
+    ranks: int, target: str, *options: str, cwd: Path = HERE, environ: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
+    """A scan that torchrun starts: the one report that comes of it, and how it ended."""
+    process = launch(ranks, target, *options, cwd=cwd, environ=environ or {})
+    output, errors = process.communicate(timeout=120)
+    return json.loads(output), subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 RANKS = (1, 2, 4) if "DATAGUARD_EVERY_FACE" in os.environ else (1, 2)
@@ -259,3 +318,27 @@ def test_ranks_leave_in_peace_when_nothing_is_found() -> None:
     report, done = launched(2, "tests.loaders.whole:alone", "--select", "DG0,DG501")
     assert done.returncode == 0
     assert {result["status"] for result in report["results"]} == {Status.PASSED.value}
+
+
+@pytest.mark.xdist_group("ranks")
+def test_ranks_that_are_interrupted_go_on_each_where_it_was(tmp_path: Path) -> None:
+    reads = tmp_path / "reads"
+    environ = {"READ": str(reads)}
+    target = ("tests.loaders.whole:noted", "--select", "DG513")
+    stopped = launch(2, *target, cwd=tmp_path, environ=environ)
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.rglob("checkpoint.json"))) < 2 and stopped.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    stopped.send_signal(signal.SIGINT)
+    output, errors = stopped.communicate(timeout=60)
+    assert (output, errors.count("the same command with --resume goes on")) == ("", 2)
+    ranks = {path.relative_to(tmp_path).parts[2] for path in tmp_path.rglob("checkpoint.json")}
+    assert ranks == {"0 of 2", "1 of 2"}
+    reads.unlink()
+    report, _ = launched(2, *target, "--resume", cwd=tmp_path, environ=environ)
+    first, last = report["results"]
+    assert (first["status"], first["exercised"]["samples"]) == ("passed", 240)
+    before = int(first["reason"].removesuffix(" of 240 samples were read before the interruption"))
+    assert len(reads.read_text().split()) == 240 - before < 240, "what had arrived is not read again"
+    assert (last["status"], last["reason"], last["exercised"]["samples"]) == ("passed", None, whole.MANY)
+    assert [path.name for path in tmp_path.iterdir()] == ["reads"], "every rank removes what it kept"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.drifts import is_heedless
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
         contents = lab.contents
     except Undecided as why:
         raise Undecided(f"the sampler does not shuffle; whether the dataset does was not seen: {why}") from why
-    if contents.alike:
+    if contents.alike or is_heedless(lab):
         raise NotApplicable("the dataset does not heed the index: it draws its samples itself")
     if contents.moving:
         raise NotApplicable("the dataset gives an index another sample in every epoch: it shuffles itself")

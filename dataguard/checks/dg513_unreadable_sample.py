@@ -9,6 +9,7 @@ from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable,
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
+    from dataguard.lab.passes import EpochTrace
     from dataguard.news import Unreadable
 
 
@@ -34,8 +35,15 @@ def dg513_unreadable_sample(lab: Lab) -> Judgement:
     asked_for = (epoch.read or 0) + len(epoch.unreadable)
     for group in alike.values():
         yield _finding(lab, group, asked_for)
-    note = f"{epoch.before} samples were read before the interruption" if epoch.before else None
-    return Looked({**epoch.exercised, "samples": asked_for}, note=note)
+    return Looked({**epoch.exercised, "samples": asked_for}, note=_resumed(epoch, asked_for))
+
+
+def _resumed(epoch: EpochTrace, asked_for: int) -> str | None:
+    """Where the scan went on after an interruption."""
+    count = "all" if epoch.before == asked_for else f"{epoch.before} of {asked_for}"
+    before = f"{count} samples were read before the interruption" if epoch.before else None
+    afresh = f"read from the beginning: {epoch.afresh}" if epoch.afresh else None
+    return "; ".join(filter(None, (before, afresh))) or None
 
 
 def _finding(lab: Lab, group: Sequence[Unreadable], asked_for: int) -> Finding:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
+    from dataguard.lab.likenesses import Likeness
     from dataguard.lab.splits import Comparison
 
 ALIAS = 0.95
@@ -40,10 +42,11 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
         elif shared:
             yield _finding(lab, other, seen, shared, proven=proven)
         else:
-            open_ends += _open(seen, other.facts.name)
+            open_ends += _open(lab, seen, other.facts.name)
             notes += [f"compared with {other.facts.name} by {seen.complete}"] if seen.complete else []
+            notes += [_said(seen.likeness, other.facts.name)] if seen.likeness else []
     if open_ends:
-        raise Undecided("; ".join(open_ends))
+        raise Undecided("; ".join([*open_ends, *notes]))
     notes += [f"{repeated} of its samples repeat another one of it"] if repeated else []
     return Looked({"samples": compared, "splits": 1 + len(beside)}, note="; ".join(notes) or None)
 
@@ -75,7 +78,13 @@ def _finding(lab: Lab, other: Lab, seen: Comparison, shared: int, *, proven: boo
     )
 
 
-def _open(seen: Comparison, other: str) -> list[str]:
+def _said(likeness: Likeness, other: str) -> str:
+    names = " like ".join("/".join(Path(name).parts[-2:]) for name in (likeness.own, likeness.earlier))
+    verb = "looks" if likeness.count == 1 else "look"
+    return f"{likeness.count} of its {likeness.of} images {verb} like one of {other}, as if saved anew: {names}"
+
+
+def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
     """Why it is not settled whether two splits share samples, if it is not."""
     files = [pair for way in seen.ways for pair in way.looked if pair.file]
     if files:
@@ -83,5 +92,6 @@ def _open(seen: Comparison, other: str) -> list[str]:
         one_file = f"index {pair.index} and index {pair.earlier} of {other} are made of one file, {pair.file}"
         return [f"{one_file}, perhaps of different parts"]
     if not seen.complete:
-        return [f"{seen.samples} samples were compared with {seen.others} of {other}, and not all (--all reads them)"]
+        rest = "nothing tells the others apart" if lab.settings.all else "not all (--all reads them)"
+        return [f"{seen.samples} samples were compared with {seen.others} of {other}, and {rest}"]
     return []

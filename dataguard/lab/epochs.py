@@ -81,22 +81,22 @@ class Epochs:
 
     def _portion(self, limit: int | None) -> whole.Portion:
         lab, errand, key = self._lab, self._errand, ("portion", limit)
-        samples = lab.settings.samples
-        runs = Runs(errand.state, lab.facts.name) if errand.state and whole.passes_unreadable_over(lab.facts) else None
+        samples, kept = lab.settings.samples, errand.kept
+        runs = Runs(kept.folder, lab.facts) if kept.folder and whole.passes_unreadable_over(lab.facts) else None
         earlier = runs.earlier if runs else ()
-        done = runs.finished() if runs else None
-        if done:
-            folder, driven = done
+        afresh = kept.afresh or (runs.afresh if runs else None)
+        if runs and runs.finished:
+            folder, driven = runs.finished
             before = tuple(run for run in earlier if run.folder != folder)
             return self._memory.observe_all(
-                key, lambda _: driven, lambda _, same: whole.read_portion(folder, same, before)
+                key, lambda _: driven, lambda _, same: whole.known_portion(folder, same, before)
             )
         start = earlier[-1].checkpoint if earlier else None
         past = start.done * max(lab.facts.num_workers, 1) * (lab.facts.batch_size or 1) if start else 0
         return self._memory.observe_all(
             key,
             lambda folder: whole.run_portion(lab, folder, limit, samples, errand.team, start),
-            lambda folder, driven: whole.read_portion(folder, driven, earlier),
+            lambda folder, driven: whole.read_portion(folder, driven, earlier, afresh),
             runs.begin() if runs else None,
             errand.bulletin(lab.facts, past),
         )

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.decoders import DECODERS, Decoder, rebind
+from dataguard.lab.conventions import DECODERS, Decoder, Known, meet
 from dataguard.lab.headers import Header, read_header
+from dataguard.lab.standins import rebind
 
-OPENERS = (Decoder("PIL.Image", "open"), *DECODERS)
-"""The functions that take a file and give an image."""
+OPENERS = (Decoder("PIL.Image", "open"), *(decoder for decoder in DECODERS if not decoder.lossy))
+"""The functions that take a file and give an image, of any kind that may be handed over instead of another."""
 _NAMES = ("fp", "filename", "buf", "input", "path", "uri", "fname", "files")
 """What they call the file."""
 
@@ -62,7 +63,7 @@ class Handing:
         self._paths: dict[str, Path] = {}
         self._inside = threading.local()
         self._modules = 0
-        self._known: dict[int, tuple[Any, Any]] = {}
+        self._known: Known = {}
 
     def install(self) -> None:
         """Stand in for `open` and for every decoder of a module that is imported by now."""
@@ -72,9 +73,7 @@ class Handing:
         if first:
             builtins.open = io.open = self._opening(builtins.open)
         for decoder in OPENERS:
-            original = getattr(sys.modules.get(decoder.module), decoder.name, None)
-            if callable(original) and not hasattr(original, "_dataguard"):
-                self._known.setdefault(id(original), (original, self._around(original, decoder)))
+            meet(decoder, self._known, self._around)
         rebind(self._known)
 
     def put(self, name: str, content: bytes, other: bytes) -> None:
@@ -110,7 +109,6 @@ class Handing:
             finally:
                 self._inside.busy = False
 
-        decode._dataguard = True  # type: ignore[attr-defined]
         return decode
 
     def _hand(self, given: Any, decoder: str) -> Any:

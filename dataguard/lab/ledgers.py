@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,13 +78,13 @@ class Ledger:
         self._stem = folder / ("main" if worker is None else str(worker))
         self._depth = depth
         self._columns: dict[str, int] = {}
-        self._samples = 0
+        self._samples: Counter[int] = Counter()
 
     def enter(self, epoch: int, records: Iterable[SampleRecord]) -> None:
         """Write down samples of an epoch."""
         rows = []
         for record in records:
-            self._samples += 1
+            self._samples[epoch] += 1
             rows.append((_WHOLE, identity_of(record)))
             rows += [(leaf.path, int.from_bytes(leaf.digest, "little")) for leaf in record.leaves[: self._depth.leaves]]
         kept = [(path, number) for path, number in rows if not number >> (_SPAN - self._depth.level)]
@@ -94,7 +95,7 @@ class Ledger:
             file.writelines(json.dumps(path) + "\n" for path in list(self._columns)[known:])
         with self._file(f"{epoch}.ledger").open("ab", buffering=0) as file:
             file.write(numbered.tobytes())
-        self._file(f"{epoch}.count").write_text(str(self._samples))
+        self._file(f"{epoch}.count").write_text(str(self._samples[epoch]))
 
     def _column(self, path: str) -> int:
         return self._columns.setdefault(path, len(self._columns))

@@ -19,8 +19,8 @@ from dataguard.lab.pins import seed_global_generators
 from dataguard.lab.plan import Plan
 from dataguard.lab.prints import Prints
 from dataguard.lab.records import BatchRecord, Index, SampleRecord, Stop, read_spools
-from dataguard.lab.schedules import Spread
-from dataguard.model import DataguardError, Undecided
+from dataguard.lab.schedules import Spread, evenly
+from dataguard.model import DataguardError, NotApplicable, Undecided
 from dataguard.news import Unreadable
 from dataguard.target import Target
 from dataguard.variants import Loader
@@ -42,7 +42,8 @@ class EpochTrace:
     indices of `limit` and above were left out because they do not exist. `stops` are those at which a StopIteration
     ended the epoch before its time. Where more samples were `read` than `samples` holds, that is how many, and how many
     of them `before` an interruption; `unreadable` ones were passed over. `appraisals` tell the numbers in samples and
-    batches. `prints` are those of all samples, if asked for.
+    batches. `prints` are those of all samples, if asked for. `afresh` says why it was read from its beginning, where it
+    was to go on after an interruption.
     """
 
     samples: tuple[SampleRecord, ...]
@@ -57,6 +58,7 @@ class EpochTrace:
     unreadable: tuple[Unreadable, ...] = ()
     before: int = 0
     prints: Prints | None = None
+    afresh: str | None = None
 
     @property
     def seconds_per_sample(self) -> float:
@@ -79,6 +81,12 @@ class EpochTrace:
     def indices(self) -> list[Index]:
         """The indices of its samples that can be asked for again, each once, in the order in which they came."""
         return list(dict.fromkeys(sample.index for sample in self.samples if sample.index is not None))
+
+    def asked(self, most: int) -> tuple[Index, ...]:
+        """At most so many of these indices, evenly spaced. Raises NotApplicable where there are none."""
+        if not self.indices:
+            raise NotApplicable("no sample can be asked for by an index")
+        return tuple(evenly(self.indices, most))
 
     def members(self) -> dict[tuple[int | None, int], list[SampleRecord]]:
         """The samples of each batch, by its worker and number."""
@@ -104,7 +112,7 @@ def run_epoch(
     spreads: list[Spread] = []
 
     def schedule(inner: Any, batched: bool) -> Spread:
-        spreads.append(Spread(inner, samples, limit, batched=batched))
+        spreads.append(Spread(inner, samples, limit, SECOND_EPOCH, batched=batched))
         return spreads[-1]
 
     loader = build(schedule=schedule)

@@ -55,7 +55,7 @@ def largest_of(leaves: Iterable[Any]) -> np.ndarray | None:
 
 
 def array_of(leaf: Any) -> np.ndarray | None:
-    """A plain tensor of the CPU or an array of numbers, as numpy has it; None for anything else."""
+    """A plain tensor of the CPU, an array of numbers or a text, as numpy has its bytes; None for anything else."""
     if isinstance(leaf, torch.Tensor):
         if leaf.layout is not torch.strided or leaf.device.type != "cpu" or leaf.is_nested or leaf.is_quantized:
             return None
@@ -63,6 +63,8 @@ def array_of(leaf: Any) -> np.ndarray | None:
         return plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else None
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc" and leaf.size:
         return np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
+    if isinstance(leaf, str):
+        return np.frombuffer(leaf.encode("utf-8", "surrogatepass"), np.uint8)
     if type(leaf).__module__.startswith("PIL.") and hasattr(leaf, "tobytes"):
         return np.frombuffer(leaf.tobytes(), np.uint8)
     return None

@@ -41,20 +41,26 @@ class Spread(Schedule):
     """The user's own batches, cut down to about `samples` samples: the first, the last and some evenly between.
 
     `sizes` holds the number of samples of every batch of the epoch after iterating, None without automatic batching.
-    Integer indices of `limit` and above are left out of them.
+    Integer indices of `limit` and above are left out of them. Epochs after the first one have `later` batches, so that
+    workers fetch no more of them ahead.
     """
 
-    def __init__(self, inner: Any, samples: int, limit: int | None, *, batched: bool) -> None:
+    def __init__(self, inner: Any, samples: int, limit: int | None, later: int, *, batched: bool) -> None:
         super().__init__(inner)
+        self.later = later
         self.batched = batched
         self.samples = samples
         self.limit = limit
         self.sizes: list[int] | None = None
         self.whole = False
         self._plan: list[Any] | None = None
+        self._epochs = 0
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._chosen())
+        chosen = self._chosen()
+        most = self.later if self._epochs else None
+        self._epochs += 1  # here, because torch makes an iterator more than it uses
+        yield from chosen[:most]
 
     def __len__(self) -> int:
         return len(self._chosen())

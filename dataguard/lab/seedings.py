@@ -8,7 +8,7 @@ drawn again: there, whole runs are compared, place by place.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -66,7 +66,8 @@ def observe(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary) -> See
     build_one = partial(build, **FORKED) if facts.num_workers else build
     if facts.kind == "stream":
         return _observe_stream(partial(build_one, batch_size=1) if facts.batched else build_one, vary)
-    return vary("seedings", lambda folder: run_seedings(build_one, folder, batch_size(facts)), read_seedings)
+    size = batch_size(facts)
+    return vary("seedings", lambda folder: run_seedings(build_one, folder, size), partial(read_seedings, size=size))
 
 
 def run_seedings(build: Callable[..., Loader], folder: Path, size: int) -> list[Ride]:
@@ -85,8 +86,8 @@ def run_seedings(build: Callable[..., Loader], folder: Path, size: int) -> list[
     return drive(build(schedule=schedule), plan, batches=(DRAWS,) * EPOCHS)
 
 
-def read_seedings(folder: Path, rides: list[Ride] | None) -> SeedTrace:
-    """Compare the draws leaf by leaf. Raises Undecided when the budget cut them short."""
+def read_seedings(folder: Path, rides: list[Ride] | None, size: int) -> SeedTrace:
+    """Compare the draws, of fetches of so many items, leaf by leaf. Raises Undecided when the budget cut them short."""
     records = list(read_spools(folder))
     as_is: dict[str, Draws] = defaultdict(lambda: defaultdict(list))
     skipped: dict[str, Draws] = defaultdict(lambda: defaultdict(list))
@@ -107,7 +108,7 @@ def read_seedings(folder: Path, rides: list[Ride] | None) -> SeedTrace:
     seedings = [record for record in records if isinstance(record, Seedings)]
     steered = tuple(path for path in frozen if _differ(as_is[path], skipped[path]))
     return SeedTrace(
-        constant=_constant(seedings),
+        constant=_constant(seedings, size),
         steered=steered,
         derived=_derived(seedings),
         changed={path: _changed(as_is[path], skipped[path]) for path in steered},
@@ -179,23 +180,32 @@ def _derived(fetches: Sequence[Seedings]) -> bool:
     )
 
 
-def _constant(fetches: Sequence[Seedings]) -> tuple[Seeding, ...]:
+def _constant(fetches: Sequence[Seedings], size: int = 0) -> tuple[Seeding, ...]:
     """The seedings that most fetches of both epochs make, always with the same seed.
 
-    Of those on one line the outermost: `default_rng(0)`, and not the `PCG64(0)` that it makes.
+    Of those on one line the outermost: `default_rng(0)`, and not the `PCG64(0)` that it makes. Fetches hold `size` of
+    the items in turns, or what a stream gives.
     """
-    return tuple({(seeding.file, seeding.line, seeding.seed): seeding for seeding in _repeated(fetches)}.values())
+    found = _repeated(fetches, size)
+    return tuple({(seeding.file, seeding.line, seeding.seed): seeding for seeding in found}.values())
 
 
-def _repeated(fetches: Sequence[Seedings]) -> Iterable[Seeding]:
-    by_place: dict[tuple[object, ...], list[tuple[int, Seeding]]] = defaultdict(list)
+def _repeated(fetches: Sequence[Seedings], size: int) -> Iterable[Seeding]:
+    by_place: dict[tuple[object, ...], list[tuple[Seedings, Seeding]]] = defaultdict(list)
     for fetch in fetches:
         for seeding in fetch.seeds:
-            by_place[seeding.place].append((fetch.epoch, seeding))
+            by_place[seeding.place].append((fetch, seeding))
     for made in by_place.values():
-        seeds, epochs = {seeding.seed for _, seeding in made}, {epoch for epoch, _ in made}
-        if len(seeds) == 1 and len(epochs) == EPOCHS and len(made) > len(fetches) / 2:
+        seeds, epochs = {seeding.seed for _, seeding in made}, {fetch.epoch for fetch, _ in made}
+        times = len({(fetch.epoch, fetch.batch) for fetch, _ in made})  # a fetch may make one for each of its samples
+        own = _comes_of_one({fetch.batch % ITEMS for fetch, _ in made}, size)
+        if len(seeds) == 1 and len(epochs) == EPOCHS and times > len(fetches) / 2 and not own:
             yield made[0][1]
+
+
+def _comes_of_one(places: Set[int], size: int) -> bool:
+    """Whether one item is in all fetches at these places of a round: if it alone seeds, its index may be the seed."""
+    return any(places <= {(item - before) % ITEMS for before in range(size)} for item in range(ITEMS))
 
 
 def _changed(one: Draws, two: Draws) -> frozenset[bytes]:

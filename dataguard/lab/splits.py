@@ -10,7 +10,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,14 @@ import numpy as np
 from dataguard.incident import LoaderFailed
 from dataguard.lab.drive import announce_epoch
 from dataguard.lab.facts import spelled_role
-from dataguard.lab.held import CONTENT, DISTINCT, SUBSET, Held, held_by
+from dataguard.lab.held import CONTENT, DISTINCT, NAMES, SUBSET, Held, held_by
+from dataguard.lab.likenesses import Likeness, album_of, likeness
 from dataguard.lab.pairs import DRAWS, Pair, run_pairs
 from dataguard.lab.passes import EpochTrace, gate
 from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index, SampleRecord, plain_index
 from dataguard.lab.schedules import evenly, recorder
+from dataguard.odds import is_shared
 from dataguard.variants import Loader
 
 if TYPE_CHECKING:
@@ -32,10 +34,14 @@ if TYPE_CHECKING:
 
 FEW_FILES = 2000
 """How many files are looked into unless every sample is asked for."""
+LOOKING = 0.02
+"""The share of the budget for which images of each split are looked at."""
 LOOKED = 4
 """How many pairs are read again, of those that one way finds."""
 OFTEN = 3
 """What occurs more often within one split tells no sample."""
+SPREAD = 0.25
+"""The share of different samples in a split that repeats itself, as where classes were balanced before the split."""
 READS = (LOOKED + 1) * (len(DRAWS) + 1)
 
 
@@ -53,7 +59,8 @@ class Comparison:
     """What two splits have in common.
 
     `samples` of this one were compared with `others`; `complete` says by what all of them were, None where only some
-    were. `repeated` is how many samples this split holds more than once.
+    were. `repeated` is how many samples this split holds more than once, and `likeness` tells which of its images look
+    like others of the earlier split.
     """
 
     ways: tuple[Way, ...]
@@ -61,6 +68,11 @@ class Comparison:
     others: int
     complete: str | None
     repeated: int
+    likeness: Likeness | None
+
+
+READ = f"{CONTENT} what was read"
+REPEATED = f"{CONTENT} whole samples, of which some repeat"
 
 
 class Splits:
@@ -99,8 +111,9 @@ class Splits:
         most = 10**9 if lab.settings.all else FEW_FILES
         index = next((one.index for one in lab.epoch.samples if one.index is not None), None)
         build, length = lab.build, lab.facts.length
+        seconds = lab.settings.budget * (1 if lab.settings.all else LOOKING)
         found: Held = lab.vary(
-            "held", lambda folder: run_held(build, folder, length, most, index), lambda _, same: same
+            "held", lambda folder: run_held(build, folder, length, most, index, seconds), lambda _, same: same
         )
         return found
 
@@ -108,8 +121,9 @@ class Splits:
         """This split compared with an earlier one."""
         lab = self._lab
         lab.afford(READS * (lab.epoch.seconds_per_sample + other.epoch.seconds_per_sample))
-        ways = [(name, found) for name, found in self._candidates(other) if found]
-        looked = {name: tuple(evenly(found, LOOKED)) for name, found in ways}
+        earlier, numbers = _prints(other.epoch), _prints(lab.epoch)
+        ways = [(name, found) for name, found in self._candidates(other, earlier, numbers) if found]
+        looked = {name: tuple(evenly(_apart(found), LOOKED)) for name, found in ways}
         wanted = tuple(dict.fromkeys(pair for pairs in looked.values() for pair in pairs))
         pairs: Mapping[tuple[Index, Index], Pair] = {}
         if wanted:
@@ -120,25 +134,29 @@ class Splits:
                 lambda folder: run_pairs(builds, folder, wanted, controls),
                 lambda _, found: found,
             )
+        read = {name: [pairs[one] for one in chosen if one in pairs] for name, chosen in looked.items()}
+        telling = is_shared(earlier.values(), numbers.values())
         judged = tuple(
-            Way(name, len({two for _, two in found}), tuple(pairs[one] for one in looked[name] if one in pairs))
-            for name, found in ways
+            Way(name, len({two for _, two in found}), _agreed(name, read[name], telling)) for name, found in ways
         )
         complete = self._complete(other)
-        numbers = _prints(lab.epoch)
-        own, theirs = len(numbers), len(_prints(other.epoch))
+        own, theirs = len(numbers), len(earlier)
         if complete:
             own, theirs = len(self.held.indices), len(other.splits.held.indices)
-        return Comparison(judged, own, theirs, complete, len(numbers) - len(set(numbers.values())))
+        alike = likeness(other.splits.held.album, self.held.album)
+        return Comparison(judged, own, theirs, complete, len(numbers) - len(set(numbers.values())), alike)
 
-    def _candidates(self, other: Lab) -> Iterator[tuple[str, list[tuple[Index, Index]]]]:
+    def _candidates(
+        self, other: Lab, earlier: Mapping[Index, int], numbers: Mapping[Index, int]
+    ) -> Iterator[tuple[str, list[tuple[Index, Index]]]]:
         """The ways to tell samples apart, with the pairs of indices that are alike by each."""
         one, two = other.splits.held, self.held
         for first in one.columns:
             for second in two.columns:
                 if first == second or not (first.startswith(SUBSET) or second.startswith(SUBSET)):
                     yield second, _alike(one.by_index(first), two.by_index(second))
-        yield f"{CONTENT} what was read", _alike(_prints(other.epoch), _prints(self._lab.epoch))
+        yield READ, _alike(earlier, numbers)
+        yield REPEATED, _alike(earlier, numbers, repeated=True)
 
     def _complete(self, other: Lab) -> str | None:
         """By what all samples of both splits are told apart, if by anything."""
@@ -152,7 +170,7 @@ class Splits:
         return next(iter(names), None)
 
 
-_KINDS = tuple(kind[:8] for kind in (CONTENT, "the names in", SUBSET))
+_KINDS = tuple(kind[:8] for kind in (CONTENT, NAMES, SUBSET))
 """What tells samples apart, the most telling first."""
 
 
@@ -180,21 +198,43 @@ def _prints(epoch: EpochTrace) -> Mapping[Index, int]:
 
 
 def _largest(sample: SampleRecord) -> int | None:
-    """The digest of the largest leaf of a sample that can be asked for by an index."""
+    """The digest of the largest leaf of a sample that can be asked for by an index; of a text where it has no array."""
     leaves = [leaf for leaf in sample.leaves if leaf.shape]
+    leaves = leaves or [leaf for leaf in sample.leaves if leaf.kind == "str"][:1]
     if sample.index is None or not leaves:
         return None
     return int.from_bytes(max(leaves, key=lambda leaf: np.prod(leaf.shape or ())).digest, "little")
 
 
-def _alike(one: Mapping[Any, int], two: Mapping[Any, int]) -> list[tuple[Any, Any]]:
-    """Pairs of indices with one number, unless numbers repeat within a split as well."""
-    if not one or not two or any(len(set(each.values())) < DISTINCT * len(each) for each in (one, two)):
+def _alike(one: Mapping[Any, int], two: Mapping[Any, int], *, repeated: bool = False) -> list[tuple[Any, Any]]:
+    """Pairs of indices with one number: of splits in which numbers hardly repeat, or of those where they do."""
+    if not one or not two:
+        return []
+    spread = min(len(set(each.values())) / len(each) for each in (one, two))
+    if not (SPREAD <= spread < DISTINCT if repeated else spread >= DISTINCT):
         return []
     shared = set(one.values()) & set(two.values())
     often = Counter(number for each in (one, two) for number in each.values() if number in shared)
-    places = {number: index for index, number in one.items() if number in shared and often[number] <= 2 * OFTEN}
+    most = OFTEN * (max(2, len(shared)) if repeated else 2)  # many that repeat alike were repeated on purpose
+    places = {number: index for index, number in one.items() if number in shared and often[number] <= most}
     return [(places[number], index) for index, number in two.items() if number in places]
+
+
+def _apart(pairs: Sequence[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
+    """One pair for each sample of the earlier split."""
+    return list({earlier: (earlier, index) for earlier, index in pairs}.values())
+
+
+def _agreed(way: str, pairs: Sequence[Pair], telling: bool) -> tuple[Pair, ...]:
+    """Pairs that were read again; where samples repeat anyway, only those count that agree in all they hold.
+
+    So do small samples, where as many of these as there are is `telling`.
+    """
+    if way == REPEATED:
+        return tuple(replace(pair, same=pair.same and pair.wholly) for pair in pairs)
+    if way == READ and telling:
+        return tuple(replace(pair, same=pair.same or pair.wholly) for pair in pairs)
+    return tuple(pairs)
 
 
 def _another(lab: Lab, wanted: Sequence[Index]) -> Index:
@@ -203,8 +243,13 @@ def _another(lab: Lab, wanted: Sequence[Index]) -> Index:
     return next((index for index in known if index not in wanted), None)
 
 
-def run_held(build: Callable[..., Loader], folder: Path, length: int | None, most_files: int, index: Index) -> Held:
-    """Draw the indices of an epoch, look at the dataset, and read one sample twice with generators in two states."""
+def run_held(
+    build: Callable[..., Loader], folder: Path, length: int | None, most_files: int, index: Index, seconds: float
+) -> Held:
+    """Draw the indices of an epoch, look at the dataset, and read one sample twice with generators in two states.
+
+    Images in files are looked at for so many seconds.
+    """
     recorded, schedule = recorder(length)
     loader = build(num_workers=0, schedule=schedule)
     announce_epoch(loader, 0)
@@ -214,9 +259,10 @@ def run_held(build: Callable[..., Loader], folder: Path, length: int | None, mos
     drawn = {one: None for record in recorded for batch in record.batches for one in map(plain_index, batch)}
     indices = array("q", sorted(one for one in drawn if isinstance(one, int) and one >= 0))
     whole = bool(recorded) and all(record.whole for record in recorded if record.batches) and len(indices) == len(drawn)
-    columns = held_by(loader.dataset, indices, most_files)
+    columns, files = held_by(loader.dataset, indices, most_files)
+    album = album_of(files, seconds)
     if index is None:
-        return Held(indices, columns, whole, steady=False)
+        return Held(indices, columns, whole, False, album)
     reader = Reader(loader, folder)
     read = {tuple(sorted(reader.ask(index, draw).digests.items())) for draw in (*DRAWS, DRAWS[0])}
-    return Held(indices, columns, whole, steady=len(read) == 1)
+    return Held(indices, columns, whole, len(read) == 1, album)

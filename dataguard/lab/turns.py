@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from dataguard.lab.exchanges import Exchange
+import numpy as np
+
+from dataguard.lab.exchanges import Exchange, Picture, View
 from dataguard.lab.headers import with_orientation
 from dataguard.lab.sightings import Known, Place, Sightings
+from dataguard.lab.twins import as_rgb, png
 from dataguard.model import NotApplicable, Undecided
 
 MOST = 2
 """How many files are tried, each of another orientation."""
+SAME, OTHER = 0.9, 0.5
+"""How far two images go together at least to show the same, and at most to show something else, as a correlation."""
+SHOWN: Mapping[int, Callable[[np.ndarray], np.ndarray]] = {
+    2: lambda stored: stored[:, ::-1],
+    3: lambda stored: stored[::-1, ::-1],
+    4: lambda stored: stored[::-1],
+    5: lambda stored: stored.swapaxes(0, 1),
+    6: lambda stored: np.rot90(stored, -1),
+    7: lambda stored: np.rot90(stored, 2).swapaxes(0, 1),
+    8: np.rot90,
+}
+"""How pixels are shown that are stored in each orientation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +37,8 @@ class Turn:
 
     `ignored` are its image leaves that stay as they are; `followed` tells that any leaf changed. `apart` tells that the
     sample makes something else than another one of the same file: it may know the orientation from elsewhere.
-    `beside` tells that another of its files has the size of the image as stored, and is meant for it.
+    `beside` tells that another of its files has the size of the image as stored, and is meant for it. `astray` are the
+    image leaves that were turned the wrong way, and stand on their head.
     """
 
     place: Place
@@ -30,6 +48,7 @@ class Turn:
     followed: bool
     apart: bool
     beside: bool
+    astray: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +97,7 @@ def _try(exchange: Exchange, sightings: Sightings, known: Known) -> Turn:
     beside = any(header.size == known.header.size and not header.rotated for header in sightings.beside(known))
     turn = Turn(known.place, known.name, known.header.orientation, (), bool(seen.unlike(turned)), False, beside)
     if turn.followed:
-        return turn
+        return replace(turn, astray=_astray(exchange, known, content, seen))
     other = _another(sightings, known)
     there = exchange.view(other.place)
     given = _with(there.content(other.name), 1)
@@ -90,6 +109,29 @@ def _try(exchange: Exchange, sightings: Sightings, known: Known) -> Turn:
         raise NotApplicable("no image leaf of a sample follows its file")
     apart = not exchange.is_stream and bool(follows & swapped.unlike(there))
     return replace(turn, ignored=tuple(f"{seen.root}{path}" for path in sorted(follows)), apart=apart)
+
+
+def _astray(exchange: Exchange, known: Known, content: bytes, seen: View) -> tuple[str, ...]:
+    """The image leaves that look as if the upright image were upside down, and not as if it were upright."""
+    stored = as_rgb(_with(content, 1)) if known.header.rotated else None
+    if stored is None:
+        return ()
+    upright = np.ascontiguousarray(SHOWN[known.header.orientation](stored))
+    with suppress(Undecided):  # its decoder takes no PNG files
+        right = exchange.exchanged(known, content, png(upright)).pictures
+        wrong = exchange.exchanged(known, content, png(np.ascontiguousarray(upright[::-1, ::-1]))).pictures
+        both = [path for path in seen.pictures if path in right and path in wrong]
+        shown = [(path, seen.pictures[path]) for path in both]
+        found = [path for path, one in shown if _alike(one, wrong[path]) > SAME and _alike(one, right[path]) < OTHER]
+        return tuple(f"{seen.root}{path}" for path in found)
+    return ()
+
+
+def _alike(one: Picture, other: Picture) -> float:
+    """How far two images go together, as a correlation; 0 for images of one colour or of two sizes."""
+    if one.shape != other.shape or one.low == one.high or other.low == other.high:
+        return 0
+    return float(np.corrcoef(one.pixels, other.pixels)[0, 1])
 
 
 def _with(content: bytes, orientation: int) -> bytes:

@@ -135,7 +135,8 @@ class Driven:
 class Portion:
     """What one process read of a whole epoch: the records that were kept, and how many samples there were.
 
-    `before` of them were read before an interruption.
+    `before` of them, or of those that cannot be read, were asked for before an interruption; `afresh` says why none
+    were, though there was one.
     """
 
     driven: Driven
@@ -147,6 +148,7 @@ class Portion:
     unreadable: tuple[Unreadable, ...] = ()
     before: int = 0
     prints: Prints = field(default_factory=Prints)
+    afresh: str | None = None
 
 
 def run_portion(
@@ -188,7 +190,15 @@ def passes_unreadable_over(facts: LoaderFacts) -> bool:
     return facts.kind == "map" and not facts.own_iter
 
 
-def read_portion(folder: Path, driven: Driven | None, earlier: tuple[Run, ...] = ()) -> Portion:
+def known_portion(folder: Path, driven: Driven, earlier: tuple[Run, ...]) -> Portion:
+    """Put together a portion that was read to its end before an interruption."""
+    portion = read_portion(folder, driven, earlier)
+    return replace(portion, before=portion.read + len(portion.unreadable))
+
+
+def read_portion(
+    folder: Path, driven: Driven | None, earlier: tuple[Run, ...] = (), afresh: str | None = None
+) -> Portion:
     """Put together what the processes of one portion left behind, and those of earlier runs that it goes on from."""
     assert driven is not None  # nothing cuts a whole epoch short
     records = list(read_spools(folder))
@@ -198,8 +208,10 @@ def read_portion(folder: Path, driven: Driven | None, earlier: tuple[Run, ...] =
     past = list(stretches(earlier, begun)) if begun else []
     found = [one for run, until in past for one in run.unreadable(until)]
     kept += [record for run, until in past for record in run.records(until)]
-    before = driven.before - len(found)
-    read = before + BlackBox(folder / "blackbox").counted()
+    before = driven.before
+    if not begun and earlier and earlier[-1].checkpoint.done:
+        afresh = "its sampler draws another order"
+    read = before - len(found) + BlackBox(folder / "blackbox").counted()
     stops = tuple(record.incident for record in records if isinstance(record, Stop))
     if not read and amiss and amiss[0].incident:
         raise LoaderRaised(amiss[0].incident)
@@ -211,7 +223,7 @@ def read_portion(folder: Path, driven: Driven | None, earlier: tuple[Run, ...] =
     batches = tuple(record for record in kept if isinstance(record, BatchRecord))
     appraisals = tuple(record for record in kept if isinstance(record, Appraisal))
     prints = read_prints([*(run.folder for run, _ in past), folder])
-    return Portion(driven, samples, batches, stops, read, appraisals, (*found, *amiss), before, prints)
+    return Portion(driven, samples, batches, stops, read, appraisals, (*found, *amiss), before, prints, afresh)
 
 
 _KEPT = (SampleRecord, BatchRecord, Appraisal)
@@ -255,6 +267,7 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
         tuple(_in_order(read, lambda one: one.unreadable)),
         sum(portion.before for portion in read),
         Prints.together([portion.prints for portion in read]),
+        next((portion.afresh for portion in read if portion.afresh), None),
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -36,6 +38,18 @@ class Raising(Numbers):
         return torch.tensor([float(index)])
 
 
+class Labelled(Dataset[tuple[Tensor, int]]):
+    """Two classes, and a label that is none of them."""
+
+    classes = ("cat", "dog")
+
+    def __len__(self) -> int:
+        return MANY
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return torch.arange(8.0) + index, 2 if index == LATE else index % 2
+
+
 class Slow(Raising):
     """It takes seconds to read them all, and some cannot be read."""
 
@@ -47,6 +61,19 @@ class Slow(Raising):
         if index in (30, 200):
             raise ValueError("a corrupt file")
         return torch.tensor([float(index)])
+
+
+class Noted(Numbers):
+    """It takes seconds to read them all, and it writes down what is read."""
+
+    def __len__(self) -> int:
+        return 240
+
+    def __getitem__(self, index: int) -> Tensor:
+        with Path(os.environ["READ"]).open("a") as file:
+            file.write(f"{index}\n")
+        time.sleep(0.04)
+        return super().__getitem__(index)
 
 
 class Stream(IterableDataset[Tensor]):
@@ -64,6 +91,10 @@ def shuffled() -> DataLoader[Any]:
     return DataLoader(Numbers(), batch_size=8, shuffle=True, num_workers=2)
 
 
+def labelled() -> DataLoader[Any]:
+    return DataLoader(Labelled(), batch_size=10, shuffle=True)
+
+
 def raising() -> DataLoader[Any]:
     return DataLoader(Raising(), batch_size=8, shuffle=True, num_workers=2)
 
@@ -78,6 +109,10 @@ def healthy() -> DataLoader[Any]:
 
 several = {"shuffled": shuffled, "raising": raising, "losing": losing}
 alone = {"healthy": healthy}
+noted = {
+    "first": lambda: DataLoader(Noted(), batch_size=4, shuffle=True, num_workers=2),
+    "last": lambda: DataLoader(Numbers(), batch_size=8),
+}
 slow = {
     "plain": lambda: DataLoader(Slow(), batch_size=4, num_workers=2),
     "unbatched": lambda: DataLoader(Slow(), batch_size=None, num_workers=2),

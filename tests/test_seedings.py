@@ -1,0 +1,34 @@
+"""Which seeds are constants, and which belong to the one sample that seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from dataguard.lab.records import Seeding, Seedings
+from dataguard.lab.seedings import BURNS, EPOCHS, ITEMS, _constant
+
+SEED = Seeding("numpy.random.Generator", "7", "data.py", 12, "__getitem__")
+
+
+def fetches(seeding_at: set[int]) -> list[Seedings]:
+    """Two epochs of rounds over the items, in which the fetches at these places of a round seed."""
+    return [
+        Seedings(None, epoch, batch, (SEED,) if batch % ITEMS in seeding_at else ())
+        for epoch in range(EPOCHS)
+        for batch in range(ITEMS * len(BURNS))
+    ]
+
+
+@pytest.mark.parametrize("item", range(ITEMS))
+@pytest.mark.parametrize("size", [1, 4])
+def test_one_sample_that_seeds_by_its_index_is_no_constant(item: int, size: int) -> None:
+    assert _constant(fetches({(item - before) % ITEMS for before in range(size)}), size) == ()
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_seed_of_every_fetch_is_a_constant(size: int) -> None:
+    assert _constant(fetches(set(range(ITEMS))), size) == (SEED,)
+
+
+def test_a_seed_that_several_samples_share_is_a_constant() -> None:
+    assert _constant(fetches({0, 1, 3, 4}), 1) == (SEED,)
