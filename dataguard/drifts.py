@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import combinations
 from operator import ne
 from typing import TYPE_CHECKING
 
+from dataguard.incident import had
 from dataguard.model import Undecided
 from dataguard.odds import CERTAIN, is_random, log_odds
 
@@ -65,6 +66,27 @@ def drifts(readings: Readings, epoch: Sequence[SampleRecord]) -> dict[str, Drift
     return found
 
 
+def moving_leaves(lab: Lab) -> Collection[str]:
+    """The leaves that are others at a later read, whoever reads; none where samples cannot be read again."""
+    return had(lambda: drifts(lab.dataset.readings, lab.epoch.samples)) or ()
+
+
+def is_heedless(lab: Lab) -> bool:
+    """Whether samples come in an order of the dataset's own, whichever indices are asked for."""
+    readings = had(lambda: lab.dataset.readings)
+    if readings is None:
+        return False
+    leaves = [leaf.path for leaf in readings.forward.passes[0][0].leaves]
+    alike = all(_is_by_time(readings, path) for path in leaves)
+    return alike and any(_tells_reads(readings, path) for path in leaves)
+
+
+def is_aliased(lab: Lab) -> bool:
+    """Whether samples lie in one buffer, so that a later one overwrites an earlier one."""
+    readings = had(lambda: lab.dataset.readings)
+    return readings is not None and bool(readings.forward.overwritten)
+
+
 def unsteady(lab: Lab) -> frozenset[str]:
     """The leaves that vary while no generator does, so that two readings of one say nothing when they agree."""
     readings = lab.dataset.readings
@@ -109,9 +131,11 @@ def shifts(lab: Lab) -> dict[str, Shift]:
     found: dict[str, Shift] = {}
     for one, two in _pairs(readings):
         changed = [path for path in moved if one.digests.get(path) != two.digests.get(path)]
-        still = [leaf for leaf in one.leaves if leaf.path not in moved]
+        same = [leaf for leaf in one.leaves if one.digests[leaf.path] == two.digests.get(leaf.path)]
+        still = [leaf for leaf in same if leaf.path not in moved]
         for path in changed:
-            inputs = [leaf.path for leaf in still if _tells(readings.forward.passes[0], leaf.path)]
+            telling = [leaf.path for leaf in still if _tells(readings.forward.passes[0], leaf.path)]
+            inputs = [leaf for leaf in telling if not _is_by_time(readings, leaf)]
             beside = [leaf for leaf in inputs if all(_is_label(label, leaf, one) for label in changed)]
             if beside and path not in found:
                 found[path] = Shift(moved[path], _leaf(one, path), _leaf(two, path), beside[0])
@@ -168,10 +192,19 @@ def _counts(
     """Whether a leaf says nothing of its sample: a number of reads, of this one or of all, or of its first one."""
     if len(set(forward)) == 1:
         return True
+    return _is_by_time(readings, leaf) and _tells_reads(readings, leaf) and not _repeats(leaf, epoch)
+
+
+def _is_by_time(readings: Readings, leaf: str) -> bool:
+    """Whether a leaf comes in one order, whichever indices are asked for."""
     one = [answer.digests.get(leaf) for answers in readings.forward.passes for answer in answers]
     two = [answer.digests.get(leaf) for answers in readings.turned.passes for answer in reversed(answers)]
-    by_time = one[: len(two)] == two and len(set(one[: len(readings.items)])) == len(readings.items)
-    return by_time and not _repeats(leaf, epoch)
+    return one[: len(two)] == two
+
+
+def _tells_reads(readings: Readings, leaf: str) -> bool:
+    """Whether a leaf is another one for each sample of a pass."""
+    return len({answer.digests.get(leaf) for answer in readings.forward.passes[0]}) == len(readings.items)
 
 
 def _repeats(leaf: str, epoch: Sequence[SampleRecord]) -> bool:

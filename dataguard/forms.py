@@ -83,7 +83,7 @@ class Table:
     def shares(self) -> bool:
         """Whether each row holds shares of one whole."""
         rows = self.rows
-        return bool(rows) and all(row.least >= 0 and isclose(row.sum, 1, abs_tol=SUM) for row in rows)
+        return bool(rows) and all(row.least >= 0 and _is_one(row.sum) for row in rows)
 
     @property
     def spelled(self) -> str:
@@ -108,6 +108,7 @@ def tables(lab: Lab) -> list[Table]:
         largest = max((leaf.size for leaf in batch.leaves), default=0)
         for numbers in batches[place].numbers:
             small = SMALLER * numbers.size <= largest or texts or (len(numbers.shape) > 2 and numbers.size < largest)
+            small = small or _is_beside_rows(numbers, batches[place].numbers)
             if small and numbers.shape and numbers.shape[0] == batch.size:
                 found[numbers.path].append((numbers, members[place]))
     return [
@@ -115,6 +116,12 @@ def tables(lab: Lab) -> list[Table]:
         for path, seen in found.items()
         if len({len(numbers.shape) for numbers, _ in seen}) == 1
     ]
+
+
+def _is_beside_rows(numbers: Numbers, all_of_them: Sequence[Numbers]) -> bool:
+    """Whether rows of a few measurements, wider than it is, are all there is beside a leaf."""
+    others = [one for one in all_of_them if one is not numbers]
+    return len(others) == 1 and others[0].is_float and len(others[0].shape) == 2 and numbers.size < others[0].size
 
 
 def fits(table: Table, form: str, classes: int | None) -> bool:
@@ -143,12 +150,15 @@ def misread(lab: Lab, table: Table, classes: int) -> str | None:
     )
     if numbered and (table.width == 1 or (table.is_float and table.rank == 1)):
         return f"holds numbers of classes as {table.spelled}: cross entropy takes them as int64 of shape (N,)"
+    if table.is_float and table.rank == 1 and values is None and _was_a_class(lab, table, classes):
+        return f"holds numbers of classes that collate_fn mixes to fractions: mix shares of the {classes} classes"
     if table.width != classes or classes < 2 or not table.rows:
         return None
     if table.one_hot and not table.is_float and len(table.rows) > 1:
         return f"holds ones and zeros as {table.spelled}: cross entropy takes shares as floats, or numbers of classes"
-    if table.is_float and not table.shares and (_is_scaled(table.rows) or _was_a_number(lab, table)):
-        sums = [row.sum for row in table.rows if not isclose(row.sum, 1, abs_tol=SUM)]
+    broken = _is_scaled(table.rows) or _was_a_number(lab, table) or _were_shares(lab, table)
+    if table.is_float and not table.shares and broken:
+        sums = [row.sum for row in table.rows if not _is_one(row.sum)]
         ends = dict.fromkeys((f"{min(sums):.3g}", f"{max(sums):.3g}"))
         return f"holds shares of {classes} classes whose sum is not 1 but {' to '.join(ends)}"
     return None
@@ -165,13 +175,35 @@ def _is_scaled(rows: Sequence[Row]) -> bool:
         all(isclose(*pair, abs_tol=SUM) for pair in ((row.largest, on), (row.second, off), (row.least, off)))
         for row in rows
     )
-    return alike and len(rows) > 1 and on > off >= 0 and not isclose(on + off, 1, abs_tol=SUM)
+    return alike and len(rows) > 1 and on > off >= 0 and not _is_one(on + off)
 
 
 def _was_a_number(lab: Lab, table: Table) -> bool:
     """Whether collate_fn made the rows of numbers of classes, one for each sample, so that shares have to sum to 1."""
     nonnegative = all(row.least >= 0 for row in table.rows)
     return nonnegative and any(labels.path == table.path for labels in candidates(lab))
+
+
+def _was_a_class(lab: Lab, table: Table, classes: int) -> bool:
+    """Whether collate_fn mixes numbers of classes, beyond yes and no: it makes more values than there are classes."""
+    labels = next((one for one in candidates(lab) if one.path == table.path), None)
+    several = labels is not None and len(labels.values) >= FEWEST_VALUES and not labels.outside(classes, ())
+    return several and len({value for one in table.numbers for value in one.values}) > classes
+
+
+def _were_shares(lab: Lab, table: Table) -> bool:
+    """Whether collate_fn mixes shares that sum to 1 to others that do not.
+
+    Whole numbers are several answers of yes and no, as of sounds that are laid over each other.
+    """
+    numbers = [one for sample in samples_of(lab.epoch.appraisals) for one in sample.numbers if one.path == table.path]
+    shares = all(one.shape == (table.width,) and one.low >= 0 and _is_one(sum(one.values)) for one in numbers)
+    mixed = all(row.least >= 0 for row in table.rows) and not all(one.whole for one in table.numbers)
+    return bool(numbers) and shares and mixed
+
+
+def _is_one(total: float) -> bool:
+    return isclose(total, 1, abs_tol=SUM)
 
 
 def divided(lab: Lab, classes: int) -> Mapping[str, str]:

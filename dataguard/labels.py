@@ -32,6 +32,7 @@ IGNORED = -100
 """What torch's cross entropy leaves out by default."""
 _LABEL = re.compile(r"label|target|class|categor|annotation|\bgt|ground_?truth|\['?y'?\]|\.y$", re.IGNORECASE)
 _ENTRY = re.compile(r"(?<=.)\[\d+\]")
+_LAST = re.compile(r"\[\d+\]$")
 
 
 class Kind(Enum):
@@ -155,21 +156,29 @@ def batches_of(appraisals: Iterable[Appraisal]) -> dict[tuple[int | None, int], 
 def candidates(lab: Lab) -> list[Labels]:
     """The leaves of whole numbers that may be labels, in their order."""
     records = records_of(lab)
-    found: dict[str, list[tuple[Appraisal, Numbers, Kind | None]]] = defaultdict(list)
+    found: dict[str, list[tuple[Appraisal, Numbers]]] = defaultdict(list)
     appraised = samples_of(lab.epoch.appraisals)
     for one in appraised:
-        record = records.get(one.place)
         for numbers in one.numbers:
-            kind = _kind(numbers, one.numbers, record) if record else None
-            found[_ENTRY.sub("[*]", numbers.path)].append((one, numbers, kind))
+            found[_ENTRY.sub("[*]", numbers.path)].append((one, numbers))
     labels = []
     for path, seen in found.items():
-        kinds = {kind for _, _, kind in seen}
-        if len(kinds) == 1 and all(numbers.counts is not None for _, numbers, _ in seen):
-            kind = kinds.pop()
-            if kind is not None and 2 * len({id(one) for one, _, _ in seen}) > len(appraised):
-                labels.append(_gathered(path, kind, [(one, numbers) for one, numbers, _ in seen]))
+        # Of a scan of all samples, those that bring a new label late have no record.
+        known = [(numbers, one.numbers, record) for one, numbers in seen if (record := records.get(one.place))]
+        kind = _common([_kind(*each) for each in known], {numbers.shape for _, numbers in seen})
+        counted = all(numbers.counts is not None for _, numbers in seen)
+        if kind is not None and counted and 2 * len({id(one) for one, _ in seen}) > len(appraised):
+            labels.append(_gathered(path, kind, seen))
     return labels
+
+
+def _common(kinds: Sequence[Kind | None], shapes: Collection[tuple[int, ...]]) -> Kind | None:
+    """The kind that a leaf has in all samples; of one that is a single number in each, some inputs may be short."""
+    told = set(kinds) - {None}
+    short = kinds.count(None)
+    if len(told) != 1 or (short and (told != {Kind.SAMPLE} or len(shapes) > 1 or 2 * short > len(kinds))):
+        return None
+    return told.pop()
 
 
 def _gathered(path: str, kind: Kind, seen: Sequence[tuple[Appraisal, Numbers]]) -> Labels:
@@ -194,7 +203,8 @@ def _kind(numbers: Numbers, beside: Sequence[Numbers], record: SampleRecord) -> 
     if len(shape) == 1 and any(one.shape == (*shape, 4) for one in others):
         return Kind.BOX
     if numbers.size == 1:
-        return Kind.SAMPLE if any(_is_input(leaf) for leaf in record.leaves) else None
+        large = any(_is_input(leaf) for leaf in record.leaves) or _is_row(others)
+        return Kind.SAMPLE if large or _beside_list(numbers, record) else None
     if len(shape) == 1:
         return Kind.TOKEN if any(one.shape == shape and not one.is_float for one in others) else None
     height_width = shape if len(shape) == 2 else shape[1:] if len(shape) == 3 and shape[0] == 1 else None
@@ -205,6 +215,20 @@ def _kind(numbers: Numbers, beside: Sequence[Numbers], record: SampleRecord) -> 
 def _is_input(leaf: Leaf) -> bool:
     """Whether a leaf is large enough for an input of one label: many values, or a text."""
     return leaf.size >= SMALLER if leaf.shape is not None else leaf.kind in ("str", "bytes")
+
+
+def _beside_list(numbers: Numbers, record: SampleRecord) -> bool:
+    """Whether a number stands beside a list of numbers that is as long as an input, such as tokens, and not in it."""
+    lists = Counter(
+        _LAST.sub("", leaf.path) for leaf in record.leaves if leaf.kind == "int" and _LAST.search(leaf.path)
+    )
+    long = [path for path, length in lists.items() if length >= SMALLER]
+    return bool(long) and _LAST.sub("", numbers.path) not in long
+
+
+def _is_row(beside: Sequence[Numbers]) -> bool:
+    """Whether a short row of measurements is all there is beside a number: the input of a table with few columns."""
+    return len(beside) == 1 and beside[0].is_float and 1 < beside[0].size == beside[0].shape[-1]
 
 
 def _is_image_of(leaf: Leaf, height_width: tuple[int, ...] | None) -> bool:
@@ -242,6 +266,8 @@ def chosen(found: Sequence[Labels], count: int, *, declared: bool) -> Labels | N
     """
     fitting = [one for one in found if one.inside(count) >= (MOSTLY if one.repeats else NEARLY)]
     fitting = [one for one in fitting if declared or one.kind is not Kind.TOKEN]
+    if declared and not fitting:  # whoever says how many classes there are may mean a leaf that keeps to none of them
+        fitting = [one for one in found if one.named and one.repeats]
     if len(fitting) < 2:
         return fitting[0] if fitting else None
     named = [one for one in fitting if one.named]

@@ -35,6 +35,11 @@ class Statistics:
         """Whether the order of channels makes no difference to them."""
         return self.mean == self.mean[::-1] and self.std == self.std[::-1]
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether nobody who measures data of their own comes upon these numbers by chance."""
+        return min(self.std) > 0.01 and (len(self.mean) == 1 or not self.symmetric)
+
 
 def _of_255(name: str, mean: Numbers, std: Numbers) -> Statistics:
     return Statistics(name, tuple(one / 255 for one in mean), tuple(one / 255 for one in std))
@@ -52,9 +57,15 @@ KNOWN: Mapping[str, Statistics] = {
     "kinetics": Statistics("Kinetics", (0.43216, 0.394666, 0.37645), (0.22803, 0.22145, 0.216989)),
     "slowfast": Statistics("SlowFast", (0.45, 0.45, 0.45), (0.225, 0.225, 0.225)),
     "caffe": _of_255("Caffe", (123.68, 116.779, 103.939), (1.0, 1.0, 1.0)),
+    "ssd": _of_255("SSD", (123.0, 117.0, 104.0), (1.0, 1.0, 1.0)),
+    "fcn": _of_255("FCN", (122.67891434, 116.66876762, 104.00698793), (1.0, 1.0, 1.0)),
+    "faster-rcnn": _of_255("Faster R-CNN", (122.7717, 115.9465, 102.9801), (1.0, 1.0, 1.0)),
     "detectron": _of_255("Detectron", (123.675, 116.28, 103.53), (1.0, 1.0, 1.0)),
 }
 """Statistics that published models were trained with, by the names that the contract takes."""
+
+BIG_MEAN = "the mean is meant for values from 0 to 255, the standard deviation for values from 0 to 1"
+BIG_STD = "the mean is meant for values from 0 to 1, the standard deviation for values from 0 to 255"
 
 FACTORS: Mapping[float, str] = {
     255.0: "not divided by 255",
@@ -67,6 +78,9 @@ FACTORS: Mapping[float, str] = {
     1 / 65535: "divided by 255 and by 65535",
 }
 """By how much a scale may be off, and what makes it so."""
+
+_WRITTEN = 2e-4
+"""How far a number that was measured may lie off the one that was written down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +171,14 @@ def mixed_scales(gains: Sequence[float], offsets: Sequence[float]) -> str | None
     """Which of mean and standard deviation is meant for other values than its partner, if one is."""
     mean, std = recovered(gains, offsets)
     if min(mean) > 2 and max(std) < 2:
-        return "the mean is meant for values from 0 to 255, the standard deviation for values from 0 to 1"
+        return BIG_MEAN
     if min(mean) > 0.25 / 255 and max(mean) < 1 / 255 and min(std) > 10 / 255:
-        return "the mean is meant for values from 0 to 1, the standard deviation for values from 0 to 255"
+        return BIG_STD
+    if min(mean) > 0.2 and max(mean) < 1:
+        if min(std) > 0.02 / 255 and max(std) < 0.8 / 255:
+            return BIG_MEAN
+        if min(std) > 10 and max(std) < 255:
+            return BIG_STD
     return None
 
 
@@ -170,10 +189,34 @@ def near_miss(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Statist
         meant = [*one.mean, *one.std]
         if len(applied) != len(meant) or one.symmetric or max(one.std) < 0.01:
             continue
-        off = [pair for pair in zip(meant, applied, strict=True) if abs(pair[0] - pair[1]) > 2e-4]
+        off = [pair for pair in zip(meant, applied, strict=True) if abs(pair[0] - pair[1]) > _WRITTEN]
         if len(off) == 1 and abs(off[0][0] - off[0][1]) > 1e-3:
             return one, *off[0]
     return None
+
+
+def muddled(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
+    """How numbers of known statistics stand where they do not belong, where they do so exactly: those of one another.
+
+    To be asked where no known statistics were applied as they are.
+    """
+    mean, std = recovered(gains, offsets)
+    telling = [one for one in KNOWN.values() if len(one.mean) == len(mean) and one.is_telling]
+    for one in telling:
+        if _same(mean, one.std) and _same(std, one.mean):
+            return f"mean and standard deviation of {one.name} are exchanged"
+        if _same(mean, std) and (_same(mean, one.mean) or _same(mean, one.std)):
+            part = "mean" if _same(mean, one.mean) else "standard deviation"
+            return f"the {part} of {one.name} stands for both"
+        if _same(sorted(mean), sorted(one.mean)) and _same(sorted(std), sorted(one.std)):
+            return f"the numbers of {one.name} stand in another order"
+    own = [one.name for one in telling if len(mean) > 1 and _same(mean, one.mean)]
+    other = [one.name for one in telling if len(mean) > 1 and _same(std, one.std)]
+    return f"the mean is that of {own[0]}, and the standard deviation that of {other[0]}" if own and other else None
+
+
+def _same(some: Sequence[float], others: Sequence[float]) -> bool:
+    return all(abs(one - other) <= _WRITTEN for one, other in zip(some, others, strict=True))
 
 
 def applied(gains: Sequence[float], offsets: Sequence[float], statistics: Sequence[Statistics]) -> str:

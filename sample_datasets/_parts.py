@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -22,6 +25,16 @@ def picture(number: int, height: int = 8, width: int = 8) -> Tensor:
     """A picture of its own for every number: (3, height, width), float32 in [0, 1]."""
     start = number * 0.618034 % 1
     return torch.linspace(start, start + 1, 3 * height * width).remainder(1).reshape(3, height, width)
+
+
+def scratch(prefix: str) -> Path:
+    """A folder for the files of a scan, removed when the process ends that makes it.
+
+    Made while a module is imported, so that all forks of that process find the same files there.
+    """
+    made = Path(tempfile.mkdtemp(prefix=prefix))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 class Pictures(Dataset[tuple[Tensor, int]]):

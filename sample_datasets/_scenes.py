@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageFilter
 
-from sample_datasets._parts import PHOTOGRAPHS
+from sample_datasets._parts import PHOTOGRAPHS, scratch
 
 WIDTH, HEIGHT = 64, 48
 CLASSES = 4
@@ -23,15 +22,18 @@ def labels_of(photograph: Image.Image) -> np.ndarray:
     return np.digitize(soft, edges).astype(np.uint8)
 
 
+FOLDER = scratch("scenes-")
+
+
 @functools.cache
 def scenes() -> tuple[tuple[Path, Path], ...]:
     """The files of every photograph, 64 by 48, and of its mask, a PNG of one channel."""
-    folder = Path(tempfile.mkdtemp(prefix="scenes-"))
     found = []
     for path in PHOTOGRAPHS:
-        photograph = Image.open(path).convert("RGB").resize((WIDTH, HEIGHT))
-        image, mask = folder / f"{path.stem}.png", folder / f"{path.stem}_mask.png"
-        photograph.save(image)
-        Image.fromarray(labels_of(photograph)).save(mask)
+        image, mask = FOLDER / f"{path.stem}.png", FOLDER / f"{path.stem}_mask.png"
+        if not mask.exists():
+            photograph = Image.open(path).convert("RGB").resize((WIDTH, HEIGHT))
+            photograph.save(image)
+            Image.fromarray(labels_of(photograph)).save(mask)
         found.append((image, mask))
     return tuple(found)

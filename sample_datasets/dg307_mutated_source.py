@@ -146,6 +146,44 @@ def bad_subset() -> DataLoader[Any]:
     return DataLoader(Subset(Dicts(), list(range(10, 190, 2))), batch_size=4)
 
 
+class Sentences(Dataset[Tensor]):
+    """Sentences as lists of numbers, each with a number for its end."""
+
+    def __init__(self) -> None:
+        self.sentences = [[10 + word for word in range(number, number + 3 + number % 5)] for number in range(24)]
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def __getitem__(self, index: int) -> Tensor:
+        sentence = self.sentences[index]
+        sentence.append(1)
+        return torch.tensor(sentence)
+
+
+def bad_appended() -> DataLoader[Any]:
+    """The end of a sentence is appended to the list itself, once more at every read."""
+    return DataLoader(Sentences(), batch_size=1, shuffle=True)
+
+
+class Dealt(Pictures):
+    """Eight views of each picture, dealt out until none is left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: list[list[int]] = [[] for _ in range(len(self))]
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = super().__getitem__(index)
+        self.left[index] = self.left[index] or [3, 1, 0, 2, 7, 5, 4, 6]
+        return image.roll(self.left[index].pop(), 2), label
+
+
+def good_dealt() -> DataLoader[Any]:
+    """A list tells which views of a picture are still to come."""
+    return DataLoader(Dealt(), batch_size=4)
+
+
 def good() -> DataLoader[Any]:
     """Pictures are divided into new ones."""
     return DataLoader(Arrays(), batch_size=4)

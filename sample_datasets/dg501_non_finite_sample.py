@@ -35,6 +35,19 @@ def bad_inf() -> DataLoader[Any]:
     return DataLoader(pictures, batch_size=4, num_workers=2)
 
 
+class PricedPictures(Pictures):
+    """Pictures with the logarithm of their price as a target."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        return image, torch.tensor(float(label)).log()
+
+
+def bad_price() -> DataLoader[Any]:
+    """Every fourth picture is free, and the logarithm of 0 is all that its target holds."""
+    return DataLoader(PricedPictures(), batch_size=4)
+
+
 class HalfPictures(Pictures):
     """Pictures with 16-bit values, in half precision."""
 

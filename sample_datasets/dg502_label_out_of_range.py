@@ -40,6 +40,18 @@ def bad_unlabelled() -> DataLoader[Any]:
     return DataLoader(Animals(numbers), batch_size=4)
 
 
+class Flowers(Animals):
+    """Four measurements of each, as in a table."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return picture(range(len(self))[index])[0, 0, :4].clone(), self.numbers[index]
+
+
+def bad_short_rows() -> DataLoader[Any]:
+    """The same beside rows of four measurements."""
+    return DataLoader(Flowers([1 + number % 3 for number in range(32)], ANIMALS[:3]), batch_size=4, shuffle=True)
+
+
 class Missing(Animals):
     """The number that stands for nothing in one byte, as tensors."""
 

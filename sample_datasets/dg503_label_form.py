@@ -82,6 +82,30 @@ def bad_mixed() -> DataLoader[Any]:
     return loader(lambda kind: kind, collate_fn=mixed(0.7, 0.7))
 
 
+def blended(samples: list[Any]) -> Any:
+    """A collate_fn that mixes each picture with the next one, and whatever stands for their labels."""
+    batch = default_collate(samples)
+    return {name: 0.7 * value + 0.3 * value.roll(1, 0) for name, value in batch.items()}
+
+
+def bad_blended() -> DataLoader[Any]:
+    """0.7 of an owl and 0.3 of a dog is the number 2.4."""
+    return loader(lambda kind: kind, collate_fn=blended, shuffle=True)
+
+
+def lost(samples: list[Any]) -> Any:
+    """The same, but for the share that both labels get."""
+    batch = default_collate(samples)
+    share = torch.rand(()).item()
+    image = share * batch["image"] + (1 - share) * batch["image"].roll(1, 0)
+    return {"image": image, "label": share * (batch["label"] + batch["label"].roll(1, 0))}
+
+
+def bad_lost_share() -> DataLoader[Any]:
+    """Labels that were shares of one whole before they were mixed."""
+    return loader(lambda kind: functional.one_hot(torch.tensor(kind), 4).float(), collate_fn=lost)
+
+
 class Scenes(Dataset):
     """Scenes with a class for each pixel, as one file of bytes has them."""
 
@@ -119,6 +143,18 @@ def good_shares() -> DataLoader[Any]:
 def good_mixed() -> DataLoader[Any]:
     """Two shares of one whole."""
     return loader(lambda kind: kind, collate_fn=mixed(0.7, 0.3))
+
+
+def laid_over(samples: list[Any]) -> Any:
+    """A collate_fn that lays each sample over the next one: both are there."""
+    batch = default_collate(samples)
+    image, label = batch["image"], batch["label"]
+    return {"image": image + image.roll(1, 0), "label": torch.maximum(label, label.roll(1, 0))}
+
+
+def good_laid_over() -> DataLoader[Any]:
+    """Several classes at once, of samples with one each."""
+    return loader(lambda kind: functional.one_hot(torch.tensor(kind), 4).float(), collate_fn=laid_over)
 
 
 def good_pairs() -> DataLoader[Any]:

@@ -129,6 +129,14 @@ def bad_folder() -> DataLoader[Any]:
     return DataLoader(folder, batch_size=4)
 
 
+def bad_kept() -> DataLoader[Any]:
+    """All images are decoded at once, and kept in memory."""
+    dataset = Photographs(read_bgr, NORMALIZED)
+    images = {path: read_bgr(path) for path in dataset.paths}
+    dataset.load = images.__getitem__
+    return DataLoader(dataset, batch_size=4)
+
+
 def good() -> DataLoader[Any]:
     """OpenCV reads, and the channels are turned once."""
     augment = transforms.Compose([transforms.ToTensor(), transforms.RandomHorizontalFlip(), NORMALIZED.transforms[1]])

@@ -128,6 +128,18 @@ def bad_stream() -> DataLoader[Any]:
     return DataLoader(Stream(), batch_size=4)
 
 
+def bad_astray() -> DataLoader[Any]:
+    """Pillow turns to the left, where these degrees mean to the right."""
+
+    def load(path: Path) -> Tensor:
+        with Image.open(path) as image:
+            degrees = {3: 180, 6: 90, 8: 270}.get(image.getexif().get(274, 1), 0)
+            tensor: Tensor = NORMALIZED(image.convert("RGB").rotate(degrees, expand=True).resize(SIZE))
+            return tensor
+
+    return loader(CAMERA, load)
+
+
 def good() -> DataLoader[Any]:
     """Turned right after opening."""
 

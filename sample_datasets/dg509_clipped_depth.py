@@ -31,6 +31,8 @@ def scan(number: int, largest: int) -> np.ndarray:
 
 
 SCANS = [written(f"scans/{number:02}.png", scan(number, 65535)) for number in range(COUNT)]
+BRIGHT = [written(f"bright/{number:02}.png", np.maximum(scan(number, 65535), 300)) for number in range(COUNT)]
+"""Not one value fits into 8 bits."""
 TWELVE_BITS = [written(f"twelve/{number:02}.tif", scan(number, 4095)) for number in range(COUNT)]
 OBJECTS = [written(f"objects/{number:02}.png", (scan(number, 200) // 40).astype(np.uint16)) for number in range(COUNT)]
 """Numbers of objects, few enough for 8 bits."""
@@ -52,9 +54,9 @@ def bad() -> DataLoader[Any]:
 
 
 def bad_colour() -> DataLoader[Any]:
-    """The same on the way to three channels, as pretrained models have them."""
+    """The same on the way to three channels, as pretrained models have them, until nothing but white is left."""
     augment = transforms.Compose([transforms.RandomHorizontalFlip(), transforms.ToTensor()])
-    return loader(SCANS, lambda path: augment(Image.open(path).convert("RGB")))
+    return loader(BRIGHT, lambda path: augment(Image.open(path).convert("RGB")))
 
 
 def bad_tiff() -> DataLoader[Any]:

@@ -338,6 +338,17 @@ def good_boxes() -> DataLoader[Any]:
     return boxed(move)
 
 
+def good_uncut_boxes() -> DataLoader[Any]:
+    """A crop at random, whose boxes may reach beyond it, and lie outside of it, as trackers take them."""
+
+    def crop(image: Image.Image, target: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        top, left, height, width = transforms.RandomCrop.get_params(image, (32, 40))
+        moved = target["boxes"] - torch.tensor([left, top, left, top])
+        return F.crop(image, top, left, height, width), {**target, "boxes": moved}
+
+    return boxed(crop)
+
+
 def good_albumentations_boxes() -> DataLoader[Any]:
     """Boxes as albumentations keeps them for COCO: x, y, width and height."""
     import albumentations as A

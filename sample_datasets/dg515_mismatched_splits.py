@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
-from functools import cache
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision import datasets, transforms
 
-from sample_datasets._parts import PHOTOGRAPHS, Pictures, picture
+from sample_datasets._parts import PHOTOGRAPHS, Pictures, picture, scratch
 
 Loaders = dict[str, DataLoader[Any]]
 
@@ -74,18 +71,21 @@ def bad_statistics() -> Loaders:
     return loaders(AUGMENTED, transforms.Compose([TO_TENSOR, other]))
 
 
-@cache
+ROOT = scratch("dg515-")
+
+
 def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="splits"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if any(ROOT.iterdir()):
+        return ROOT
     kinds = {"train": ("cat", "dog", "elk", "owl"), "val": ("cat", "elk", "owl")}
+    numbers = count()
     for split, names in kinds.items():
-        for place, name in enumerate(names):
-            (folder / split / name).mkdir(parents=True)
-            for number in range(6):
-                pixels = (picture(7 * place + number, 16, 16) * 255).to(torch.uint8).permute(1, 2, 0).numpy()
-                Image.fromarray(pixels).save(folder / split / name / f"{number}.png")
-    return folder
+        for name in names:
+            (ROOT / split / name).mkdir(parents=True)
+            for number in islice(numbers, 6):
+                pixels = (picture(number, 16, 16) * 255).to(torch.uint8).permute(1, 2, 0).numpy()
+                Image.fromarray(pixels).save(ROOT / split / name / f"{number}.png")
+    return ROOT
 
 
 def bad_classes() -> Loaders:
@@ -118,11 +118,20 @@ def bad_found() -> Loaders:
     }
 
 
-class Named(Pictures):
+class Split(Pictures):
+    """Pictures in memory, others for training than for the rest."""
+
+    def __init__(self, split: str) -> None:
+        super().__init__(48)
+        own = slice(24) if split == "train" else slice(24, None)
+        self.images, self.labels = self.images[own], self.labels[own]
+
+
+class Named(Split):
     """Pictures with the name of their class, and its number in a list."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(24)
+    def __init__(self, split: str, names: Sequence[str]) -> None:
+        super().__init__(split)
         self.names = list(names)
 
     def __getitem__(self, index: int) -> Any:
@@ -132,15 +141,15 @@ class Named(Pictures):
 
 def bad_names() -> Loaders:
     """Two lists of the same names, in another order."""
-    train, test = Named(["cat", "dog", "elk", "owl"]), Named(["owl", "cat", "dog", "elk"])
+    train, test = Named("train", ["cat", "dog", "elk", "owl"]), Named("test", ["owl", "cat", "dog", "elk"])
     return {"train": DataLoader(train, batch_size=4, shuffle=True), "test": DataLoader(test, batch_size=4)}
 
 
-class Arrays(Pictures):
+class Arrays(Split):
     """Pictures in memory, scaled or not."""
 
-    def __init__(self, scale: float, last: bool = False) -> None:
-        super().__init__(24)
+    def __init__(self, split: str, scale: float, last: bool = False) -> None:
+        super().__init__(split)
         self.scale, self.last = scale, last
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
@@ -150,13 +159,13 @@ class Arrays(Pictures):
 
 def bad_scale() -> Loaders:
     """Values from 0 to 1 in training, and to 255 in the test."""
-    train, test = Arrays(1), Arrays(255)
+    train, test = Arrays("train", 1), Arrays("test", 255)
     return {"train": DataLoader(train, batch_size=4, shuffle=True), "test": DataLoader(test, batch_size=4)}
 
 
 def bad_channels() -> Loaders:
     """Channels come first in training, and last in validation."""
-    train, val = Arrays(1), Arrays(1, last=True)
+    train, val = Arrays("train", 1), Arrays("val", 1, last=True)
     return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
 
 
@@ -175,18 +184,18 @@ def good_classes() -> Loaders:
     }
 
 
-class Tested(Pictures):
+class Tested(Split):
     """Pictures with nothing but their number."""
 
     def __getitem__(self, index: int) -> Any:
         return super().__getitem__(index)[0], f"picture {index}"
 
 
-class Noted(Pictures):
+class Noted(Split):
     """Pictures with all that is known of them, and an exact label or one that is spread."""
 
-    def __init__(self, spread: bool) -> None:
-        super().__init__(24)
+    def __init__(self, split: str, spread: bool) -> None:
+        super().__init__(split)
         self.spread = spread
 
     def __getitem__(self, index: int) -> Any:
@@ -198,20 +207,20 @@ class Noted(Pictures):
 
 def good_unlabelled() -> Loaders:
     """A test set has no labels, and tells which picture is which."""
-    train, test = Pictures(24), Tested(24)
+    train, test = Split("train"), Tested("test")
     return {"train": DataLoader(train, batch_size=4, shuffle=True), "test": DataLoader(test, batch_size=8)}
 
 
 def good_more() -> Loaders:
     """Validation tells more than training does, and its labels are not smoothed."""
-    train, val = Noted(spread=True), Noted(spread=False)
+    train, val = Noted("train", spread=True), Noted("val", spread=False)
     return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
 
 
 def good_tasks() -> Loaders:
     """Two tasks, each with data of its own."""
     return {
-        "pictures": DataLoader(Arrays(1), batch_size=4, shuffle=True),
-        "scans_val": DataLoader(Arrays(255), batch_size=4),
-        "depth_train": DataLoader(Arrays(1000), batch_size=4, shuffle=True),
+        "pictures": DataLoader(Arrays("train", 1), batch_size=4, shuffle=True),
+        "scans_val": DataLoader(Arrays("val", 255), batch_size=4),
+        "depth_train": DataLoader(Arrays("train", 1000), batch_size=4, shuffle=True),
     }

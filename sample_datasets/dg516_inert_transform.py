@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, Subset, default_collate
 from torchvision import transforms, tv_tensors
 from torchvision.transforms import v2
 
@@ -113,6 +113,32 @@ def bad_dictionary() -> DataLoader[Any]:
     """The same in a dictionary: the image is an array, and jitter and erasing do nothing to it."""
     chain = Chain(jitter=v2.ColorJitter(0.4, 0.4), flip=v2.RandomVerticalFlip(0.3))
     return DataLoader(Tables(chain), batch_size=4)
+
+
+def bad_unread() -> DataLoader[Any]:
+    """The transform is given to a `Subset`, where nothing looks at it."""
+    subset = Subset(Photographs(read_array, v2.Compose(list(READY))), range(20))
+    subset.transform = v2.RandomHorizontalFlip()  # type: ignore[attr-defined]
+    return DataLoader(subset, batch_size=4)
+
+
+class Remembered(Dataset):
+    """Photographs of another dataset, and the transform that it has."""
+
+    def __init__(self, transform: Callable[[Any], Any]) -> None:
+        self.photographs = Photographs(read_array, transform)
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.photographs)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.photographs[index]
+
+
+def good_remembered() -> DataLoader[Any]:
+    """Nothing reads the attribute, as what it wraps calls the transform itself."""
+    return DataLoader(Remembered(v2.Compose([v2.ToImage(), v2.RandomHorizontalFlip(), *READY[1:]])), batch_size=4)
 
 
 def bad_in_batches() -> DataLoader[Any]:

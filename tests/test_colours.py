@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from dataguard.lab.decoders import RGB, Painter
 from dataguard.lab.isolation import isolated
 from dataguard.lab.presets import statistics_of
 from dataguard.model import Status, Undecided
-from dataguard.normalizations import KNOWN, declared, plain_factor, read, recovered, slip_of
+from dataguard.normalizations import KNOWN, declared, mixed_scales, muddled, plain_factor, read, recovered, slip_of
 from dataguard.settings import Settings
 from tests.loaders import coloured
 
@@ -75,6 +75,44 @@ def test_statistics_of_ones_own_are_none_of_the_known_ones() -> None:
     gains, offsets = numbers(1 / 255, (0.44, 0.43, 0.41), (0.2, 0.21, 0.22))
     assert read(gains, offsets, list(KNOWN.values())) is None
     assert recovered(gains, offsets)[0] == pytest.approx((0.44, 0.43, 0.41))
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "words"),
+    [
+        (IMAGENET.std, IMAGENET.mean, "mean and standard deviation of ImageNet are exchanged"),
+        (IMAGENET.mean, IMAGENET.mean, "the mean of ImageNet stands for both"),
+        ((0.3081,), (0.1307,), "mean and standard deviation of MNIST are exchanged"),
+        (IMAGENET.mean[::-1], IMAGENET.std, "the numbers of ImageNet stand in another order"),
+        ((0.456, 0.485, 0.406), (0.224, 0.229, 0.225), "the numbers of ImageNet stand in another order"),
+        (KNOWN["clip"].mean, IMAGENET.std, "the mean is that of CLIP, and the standard deviation that of ImageNet"),
+        (IMAGENET.mean, (0.5, 0.5, 0.5), None),
+        (IMAGENET.mean, (1, 1, 1), None),
+        ((0.45, 0.45, 0.45), (0.45, 0.45, 0.45), None),
+        ((0.44, 0.43, 0.41), (0.2, 0.21, 0.22), None),
+    ],
+)
+def test_numbers_that_do_not_belong_together_are_told(
+    mean: Sequence[float], std: Sequence[float], words: str | None
+) -> None:
+    assert muddled(*numbers(1 / 255, mean, std)) == words
+
+
+@pytest.mark.parametrize(
+    ("scale", "mean", "std", "mixed"),
+    [
+        (1, (123.675, 116.28, 103.53), IMAGENET.std, "the mean is meant for values from 0 to 255"),
+        (1 / 255, IMAGENET.mean, (58.395, 57.12, 57.375), "the mean is meant for values from 0 to 1"),
+        (1, (123.68, 116.779, 103.939), (1, 1, 1), None),
+        (1, (127.5,), (128,), None),
+        (1 / 255, IMAGENET.mean, (1, 1, 1), None),
+    ],
+)
+def test_a_mean_and_a_deviation_for_other_scales_are_told(
+    scale: float, mean: Sequence[float], std: Sequence[float], mixed: str | None
+) -> None:
+    told = mixed_scales(*numbers(scale, mean, std))
+    assert told is None if mixed is None else str(told).startswith(mixed)
 
 
 def test_values_without_statistics_have_a_scale() -> None:
@@ -169,6 +207,63 @@ def test_opencv_may_be_asked_for_red_first(tmp_path: Path) -> None:
     assert found == [[30, 20, 10], [30, 20, 10], [10, 20, 30], [0], [0]]
 
 
+def painted(decode: Callable[[bytes], np.ndarray], tmp_path: Path) -> list[int]:
+    """The first pixel of a JPEG file that comes out of a decoder while the painter has a colour."""
+    encoded = cv2.imencode(".jpg", np.full((8, 8, 3), 7, np.uint8))[1].tobytes()
+
+    def pixel() -> list[int]:
+        painter = Painter()
+        painter.install()
+        painter.colour = (10, 20, 30)
+        return list(map(int, np.ravel(decode(encoded)[0, 0])))
+
+    return isolated(pixel, tmp_path, timeout=60, allowed=120)
+
+
+ORDERS = [
+    ("RGB", [10, 20, 30]),
+    ("BGR", [30, 20, 10]),
+    ("RGBA", [10, 20, 30, 255]),
+    ("BGRA", [30, 20, 10, 255]),
+    ("ARGB", [255, 7, 7, 7]),
+    ("GRAY", [7]),
+]
+
+
+@pytest.mark.parametrize(("order", "pixel"), ORDERS)
+def test_simplejpeg_is_asked_for_an_order(order: str, pixel: list[int], tmp_path: Path) -> None:
+    simplejpeg = pytest.importorskip("simplejpeg")
+    assert painted(lambda data: simplejpeg.decode_jpeg(data, order), tmp_path) == pixel
+    if order == "RGB":
+        assert painted(lambda data: simplejpeg.decode_jpeg(data), tmp_path) == pixel, "is what it gives unasked"
+
+
+@pytest.mark.parametrize(("order", "pixel"), ORDERS)
+def test_turbojpeg_is_asked_for_an_order(order: str, pixel: list[int], tmp_path: Path) -> None:
+    turbojpeg = pytest.importorskip("turbojpeg")
+    try:
+        turbo = turbojpeg.TurboJPEG()
+    except RuntimeError:
+        pytest.skip("the library of the system that it calls is not there")
+    number = getattr(turbojpeg, f"TJPF_{order}")
+    assert painted(lambda data: turbo.decode(data, pixel_format=number), tmp_path) == pixel
+    if order == "BGR":
+        assert painted(turbo.decode, tmp_path) != pixel, "a method that was bound before is not met"
+        assert painted(lambda data: turbo.decode(data), tmp_path) == pixel, "is what it gives unasked"
+
+
+NEEDED = {
+    "batched": "kornia",
+    "jpeg": "simplejpeg",
+    "clips": "av",
+    "clips_of_images": "av",
+    "clips_of_packets": "av",
+    "by_skimage": "skimage",
+    "by_imageio": "imageio",
+    "by_tifffile": "tifffile",
+}
+
+
 def charts(name: str, tmp_path: Path) -> Colours:
     """What is measured of a loader, in this process."""
     indices = () if name == "stream" else tuple(range(12))
@@ -186,6 +281,9 @@ def charts(name: str, tmp_path: Path) -> Colours:
         ("stream", "RGB", True),
         ("in_memory", "RGB", False),
         ("wrapped", "RGB", False),
+        ("floats", "RGB", False),
+        ("kept", "RGB", True),
+        ("film", "RGB", True),
         ("cached", "RGB", True),
         ("read_file", "RGB", True),
         ("v1_filled", "RGB", True),
@@ -195,11 +293,18 @@ def charts(name: str, tmp_path: Path) -> Colours:
         ("rows_and_columns", "RGB", True),
         ("mixed", "RGB", True),
         ("mosaic", "RGB", True),
+        ("jpeg", "RGB", True),
+        ("clips", "RGB", True),
+        ("clips_of_images", "RGB", True),
+        ("clips_of_packets", "RGB", True),
+        ("by_skimage", "RGB", True),
+        ("by_imageio", "RGB", True),
+        ("by_tifffile", "RGB", True),
     ],
 )
 def test_statistics_are_recovered(name: str, order: str, decoded: bool, tmp_path: Path) -> None:
-    if name == "batched":
-        pytest.importorskip("kornia")
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name])
     outcome = isolated(lambda: charts(name, tmp_path), tmp_path, timeout=60, allowed=120)
     assert outcome.decoded is decoded
     (one,) = outcome.fits

@@ -12,10 +12,13 @@ import torch
 from PIL import Image
 from torchvision.io import decode_image
 
+from dataguard.engine import scan
 from dataguard.lab.handing import Handing, Seen
 from dataguard.lab.headers import read_header, with_orientation
 from dataguard.lab.isolation import isolated
 from dataguard.lab.twins import as_rgb, decoded, like, png, recoloured, tiff
+from dataguard.settings import Settings
+from tests.loaders.kinds import KINDS, interlaced
 
 COLOURS = np.random.default_rng(0).integers(0, 256, (20, 30, 3)).astype(np.uint8)
 DEEP = np.random.default_rng(1).integers(0, 65536, (20, 30)).astype(np.uint16)
@@ -39,6 +42,7 @@ PHOTOGRAPH = Image.fromarray(COLOURS)
         (saved(PHOTOGRAPH.convert("CMYK"), "JPEG"), "JPEG", "CMYK", 8),
         (saved(PHOTOGRAPH.convert("L"), "JPEG"), "JPEG", "grey", 8),
         (saved(PHOTOGRAPH, "PNG"), "PNG", "RGB", 8),
+        (interlaced(COLOURS), "PNG", "RGB", 8),
         (saved(PHOTOGRAPH.convert("RGBA"), "PNG"), "PNG", "RGB with alpha", 8),
         (saved(PHOTOGRAPH.convert("LA"), "PNG"), "PNG", "grey with alpha", 8),
         (saved(PHOTOGRAPH.convert("P"), "PNG"), "PNG", "palette", 8),
@@ -61,6 +65,36 @@ def test_a_header_says_what_a_file_is(content: bytes, form: str, pixels: str, bi
     assert (header.format, header.size, header.bits) == (form, (30, 20), bits)
     assert header.pixels == pixels
     assert not header.rotated
+
+
+def test_rows_of_an_interlaced_file_come_in_their_order() -> None:
+    assert (np.asarray(Image.open(io.BytesIO(interlaced(COLOURS)))) == COLOURS).all()
+
+
+def test_files_of_every_kind_are_met_by_loaders() -> None:
+    report = scan("tests.loaders.kinds:loaders", Settings(select=("DG001", "DG505", "DG508", "DG509", "DG510")))
+    results = {(result.loader, result.code): result for result in report.results}
+    failed = {place for place, result in results.items() if result.findings}
+    assert failed == {("stored", "DG508"), ("stored", "DG510")}
+    assert results["opencv", "DG510"].exercised == {"files": 2 * len(KINDS) + 8, "kinds": 5}
+    for loader in ("pillow", "opencv"):
+        assert "channels RGB, scale 1/255" in str(results[loader, "DG505"].reason)
+    assert {
+        finding.message.partition(" (")[2].partition(")")[0] for finding in results["stored", "DG510"].findings
+    } == {*("CMYK", "grey", "palette", "RGB with alpha")}
+    assert "7 of 26 files are to be turned" in results["stored", "DG508"].findings[0].message
+    assert results["deep", "DG509"].exercised["files of 16 bits"] == 8
+
+
+def test_photographs_of_other_packages_are_met_by_loaders() -> None:
+    for package in ("skimage", "sklearn"):
+        pytest.importorskip(package)
+    report = scan("tests.loaders.photographs:loaders", Settings(select=("DG001", "DG5")))
+    failed = {(result.loader, result.code) for result in report.results if result.findings}
+    assert failed == {("on_their_side", "DG508"), ("blue_first", "DG505"), ("divided_twice", "DG506")}
+    found = {result.code: result for result in report.results if result.loader == "turned"}
+    assert found["DG508"].exercised == {"files": 28, "files turned": 1}
+    assert "mean [0.485, 0.456, 0.406]" in str(found["DG505"].reason)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"II*\0", b"no image at all", bytes(64)])

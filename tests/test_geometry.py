@@ -5,18 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from io import BytesIO
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Subset
 
 from dataguard.engine import scan
 from dataguard.lab.containers import exchange, is_picture, like, planes_of
 from dataguard.lab.easel import Easel, given_of, rule_of
 from dataguard.lab.fiducials import CHARTS, Field, apart, ends_of, flattened, located, pattern, pose_of, sampled, still
+from dataguard.lab.geometry import _labels_of
 from dataguard.lab.inks import inks_of
+from dataguard.lab.isolation import isolated
 from dataguard.lab.tables import Form, fits, forms_of, tables_of
+from dataguard.lab.unread import Unread, find_unread
 from dataguard.model import Status
 from dataguard.settings import Settings
 
@@ -115,6 +122,14 @@ def test_a_label_map_is_told_from_a_picture_and_from_a_matte() -> None:
     assert soft.labels is None or len(soft.edges) > len(soft.labels) / 2
 
 
+def test_one_lossy_map_of_several_may_hide_its_labels() -> None:
+    spoilt = given_of(stored(blocks(), 75), "", lossy=True)
+    hidden = given_of(stored(np.random.default_rng(0).integers(0, 256, (60, 80), np.uint8), 75), "", lossy=True)
+    whole = given_of(blocks(), "")
+    assert _labels_of([spoilt, spoilt, spoilt, hidden]) == ((0.0,), (100.0,), (200.0,))
+    assert _labels_of([spoilt, hidden]) == _labels_of([whole, whole, whole, hidden]) == ()
+
+
 def test_a_lossy_label_map_is_spoilt() -> None:
     spoilt = given_of(stored(blocks(), 75), "", lossy=True)
     assert spoilt.labels == ((0.0,), (100.0,), (200.0,))
@@ -191,3 +206,46 @@ def test_images_are_followed_wherever_they_come_along() -> None:
     looked = {(result.loader, result.code): result.status for result in report.results}
     assert looked["val", "DG512"] is Status.SKIPPED
     assert looked["labelled", "DG512"] is looked["tensors", "DG512"] is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("use", "path"),
+    [
+        ("nowhere", "dataset.transform"),
+        ("when read", None),
+        ("when built", None),
+        ("by a flag that is off", None),
+        ("on a subset", "dataset.transform"),
+        ("under a subset", "dataset.dataset.transform"),
+    ],
+)
+def test_a_transform_is_unread_where_nothing_looks_at_it(use: str, path: str | None, tmp_path: Path) -> None:
+    def build(**_: Any) -> Any:
+        class Pictures(Dataset[Tensor]):
+            def __init__(self) -> None:
+                self.transform = torch.nn.Identity()
+                self.images = torch.rand(20, 3, 16, 16)
+                if use == "when built":
+                    self.images = self.transform(self.images)
+
+            def __len__(self) -> int:
+                return len(self.images)
+
+            def __getitem__(self, index: int) -> Tensor:
+                used = use in ("when read", "on a subset") or (
+                    use == "by a flag that is off" and self.transform is None
+                )
+                return self.transform(self.images[index]) if used else self.images[index]
+
+        dataset: Dataset[Tensor] = Pictures()
+        if "subset" in use:
+            dataset = Subset(dataset, range(18))
+        if use == "on a subset":
+            dataset.transform = torch.nn.Identity()  # type: ignore[attr-defined]
+        return DataLoader(dataset, batch_size=4)
+
+    def found() -> Unread | None:
+        return find_unread(build, tmp_path, range(18))
+
+    unread = isolated(found, tmp_path, timeout=60, allowed=120)
+    assert (unread.path if unread else None) == path

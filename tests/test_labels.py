@@ -22,7 +22,7 @@ from dataguard.lab.leaves import describe
 from dataguard.lab.naming import find_namings
 from dataguard.lab.numbers import Appraisal, Numbers
 from dataguard.lab.records import SampleRecord
-from dataguard.labels import Classes, Kind, Labels, chosen, is_named
+from dataguard.labels import Classes, Kind, Labels, _common, _kind, chosen, is_named
 from dataguard.model import Status
 from dataguard.numbering import balance
 from dataguard.settings import Settings
@@ -183,9 +183,27 @@ def test_the_label_is_the_leaf_that_keeps_to_the_classes(found: Sequence[Labels]
     assert (taken.path if taken else None) == path
 
 
+def test_a_leaf_that_is_called_a_label_is_one_where_the_classes_are_declared() -> None:
+    boxes, numbers = labels("[1]['labels']", {44: 5, 90: 5}, Kind.BOX), labels("[1]['area']", {50: 9, 70: 1}, Kind.BOX)
+    assert chosen([boxes, numbers], 4, declared=False) is None
+    assert chosen([boxes, numbers], 4, declared=True) is boxes
+    assert chosen([numbers], 4, declared=True) is None
+
+
 def test_a_leaf_may_be_called_like_a_label() -> None:
     assert all(map(is_named, ("['label']", "['y']", ".targets", "[1]['category_id']", ".y")))
     assert not any(map(is_named, ("[1]", "['image']", "['year']", ".xy")))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "known"),
+    [((12, 9, 20), True), ((12, 5, 20), True), ((5, 4, 20), False)],
+)
+def test_a_label_stands_beside_a_list_of_tokens(lengths: Sequence[int], known: bool) -> None:
+    records = [sample(*((f".ids[{place}]", place) for place in range(length)), (".label", 2)) for length in lengths]
+    label, token = (Numbers(path, "int", (), 2, 2, whole=True) for path in (".label", ".ids[2]"))
+    assert _common([_kind(label, (), record) for record in records], {()}) is (Kind.SAMPLE if known else None)
+    assert _common([_kind(token, (), record) for record in records], {()}) is None
 
 
 def test_balance_is_one_line() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
@@ -27,6 +28,18 @@ def wave(number: int) -> Tensor:
 def words(number: int) -> Tensor:
     """Whole numbers from 1 on."""
     return torch.arange(LENGTHS[number]) + 1 + number
+
+
+def picture(number: int) -> tuple[Tensor, Tensor]:
+    """An image, and a mask whose border is of no class."""
+    mask = torch.full((4, LENGTHS[number]), number)
+    mask[0] = 255
+    return torch.sin(torch.arange(4.0 * LENGTHS[number])).reshape(1, 4, -1), mask
+
+
+def filled(images: Samples, value: float) -> Tensor:
+    """Images in the corners of as large ones as the widest."""
+    return torch.stack([pad(image, (0, max(LENGTHS) - image.shape[-1]), value=value) for image in images])
 
 
 def padding(tmp_path: Path, make: Callable[[int], Any], collate: Callable[[Any], Any]) -> Padding:
@@ -49,7 +62,7 @@ def mask(samples: Samples) -> Tensor:
     return torch.arange(max(LENGTHS))[None] < lengths(samples)[:, None]
 
 
-TOLD: dict[str, tuple[Callable[[int], Tensor], Callable[[Samples], Any]]] = {
+TOLD: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]] = {
     "lengths": (wave, lambda samples: (padded(samples), lengths(samples))),
     "lengths as a list": (wave, lambda samples: (padded(samples), lengths(samples).tolist())),
     "lengths of windows": (wave, lambda samples: (padded(samples), lengths(samples) // 2 + 1)),
@@ -68,6 +81,10 @@ TOLD: dict[str, tuple[Callable[[int], Tensor], Callable[[Samples], Any]]] = {
         wave,
         lambda samples: (padded(samples), padded([(one[:, 0] > 0).long() for one in samples], -100)),
     ),
+    "pixels of no class": (
+        picture,
+        lambda pairs: (filled([one for one, _ in pairs], 0.0), filled([two for _, two in pairs], 255)),
+    ),
     "a number that is no word": (words, padded),
     "a number beyond the data": (wave, lambda samples: padded(samples, -5.0)),
     "not a number": (wave, lambda samples: padded(samples, torch.nan)),
@@ -81,7 +98,7 @@ def test_lengths_can_be_told(tmp_path: Path, name: str) -> None:
     assert all(one.told_by or one.distinct for one in found.padded)
 
 
-UNTOLD: dict[str, tuple[Callable[[int], Tensor], Callable[[Samples], Any]]] = {
+UNTOLD: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]] = {
     "zeros": (wave, padded),
     "time first": (wave, lambda samples: pad_sequence(samples)),
     "zeros before": (wave, lambda samples: padded([sample.flip(0) for sample in samples]).flip(1)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dataguard.incident import LoaderFailed
+from dataguard.drifts import is_aliased, moving_leaves
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
 from dataguard.pairing import mispaired, misread, missing
 
@@ -37,8 +37,8 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
     facts = lab.facts
     lasting = not facts.num_workers or facts.persistent or facts.spawns
     found = list(_lost(collation)) or list(_apart(collation))
-    found += [*_changed(collation), *(_written(collation) if lasting else ())]
-    if found and _is_aliased(lab):
+    found += [*_changed(collation), *(_written(lab, collation) if lasting else ())]
+    if found and is_aliased(lab):
         raise NotApplicable("samples lie in one buffer, whatever is made of them: see DG308")
     for message, evidence in found:
         order = None if None in collation.indices else list(collation.shown)
@@ -54,13 +54,6 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
         raise Undecided("nothing in the batch is recognised: its samples are mixed, made anew, or all alike")
     looked = {"samples": count, "batches": len(collation.forms), "leaves": len(leaves), "reads": bench.reads}
     return Looked(looked, _HARMLESS if collation.written and not lasting else None)
-
-
-def _is_aliased(lab: Lab) -> bool:
-    try:
-        return bool(lab.dataset.readings.forward.overwritten)
-    except (LoaderFailed, NotApplicable, Undecided):
-        return False
 
 
 def _name(collation: Collation, sample: int) -> str:
@@ -87,10 +80,12 @@ def _lost(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
         yield f"{names} {verb} not come out of collate_fn{why}", {"rows": rows, "samples lost": len(gone.samples)}
 
 
-def _written(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
-    for path, index in list(collation.written.items())[:1]:
+def _written(lab: Lab, collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
+    moving = moving_leaves(lab) if collation.written else ()
+    written = {path: index for path, index in collation.written.items() if path not in moving}
+    for path, index in list(written.items())[:1]:
         message = f"collate_fn writes into dataset[{index!r}]{path}, which is another one when it is read again"
-        yield message, {"leaves written into": list(collation.written)}
+        yield message, {"leaves written into": list(written)}
 
 
 def _changed(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:

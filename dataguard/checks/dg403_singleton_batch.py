@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.incident import LoaderFailed
+from dataguard.incident import had
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
 
 if TYPE_CHECKING:
@@ -64,10 +64,7 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
 
 def _ranks(lab: Lab) -> tuple[Share, ...]:
     """What each rank reads, where the loader is meant for several."""
-    try:
-        return lab.ranks.shards().ranks if lab.ranks.declared else ()
-    except (LoaderFailed, NotApplicable, Undecided):
-        return ()
+    return had(lambda: lab.ranks.shards().ranks if lab.ranks.declared else ()) or ()
 
 
 def _left_over(share: Share, facts: LoaderFacts) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from dataguard.incident import LoaderFailed
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.incident import had
+from dataguard.model import Finding, Judgement, Looked, Severity, check
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -42,9 +42,8 @@ def dg501_non_finite_sample(lab: Lab) -> Judgement:
 
 def _at_the_ends(lab: Lab) -> list[tuple[str | None, tuple[Leaf, ...]]]:
     """The first and last samples of a map-style dataset, which an ordinary epoch may not have read."""
-    try:
-        ends = lab.ends
-    except (LoaderFailed, NotApplicable, Undecided):
+    ends = had(lambda: lab.ends)
+    if ends is None:
         return []
     known = {sample.index for sample in lab.epoch.samples}
     return [(str(answer.index), answer.leaves) for answer in ends.inside if answer.index not in known]

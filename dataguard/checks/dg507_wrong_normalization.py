@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.imagery import image_finding
 from dataguard.model import Judgement, Looked, NotApplicable, Severity, check
-from dataguard.normalizations import KNOWN, Statistics, mixed_scales, near_miss, read, recovered, shown
+from dataguard.normalizations import KNOWN, Statistics, mixed_scales, muddled, near_miss, read, recovered, shown
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -19,7 +19,8 @@ def dg507_wrong_normalization(lab: Lab) -> Judgement:
 
     Symptom: a pretrained model is worse than published, by little or by much; no error, because any numbers fit.
     Cause: the transform and the dataset both normalize; the statistics stand blue first and the channels red first;
-        one number is mistyped (0.255 for 0.225); mean and standard deviation are for values of different scales;
+        one number is mistyped (0.255 for 0.225); mean and standard deviation are exchanged, those of different
+        models, or for values of different scales;
         the weights were trained with other statistics than the contract says are applied.
     Fix: take the statistics from where the weights come from (`weights.transforms()`), and normalize once.
     Links: https://docs.pytorch.org/vision/stable/models.html
@@ -66,4 +67,4 @@ def _unmeant(fit: Fit) -> str | None:
     missed = near_miss(fit.gains, fit.offsets) if fit.order == "RGB" else None
     if missed:
         return f"all as of {missed[0].name}, but {shown(missed[2:])[0]:g} where {missed[1]:g} is meant"
-    return None
+    return muddled(fit.gains, fit.offsets) if fit.order in ("", "RGB", "BGR") else None

@@ -29,13 +29,25 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
     Symptom: a part of the photographs lies on its side; every viewer shows them upright, and so does whatever wrote the
         annotations.
     Cause: cameras store images as the sensor sees them. `cv2.imread` turns them, while `PIL.Image.open`,
-        `torchvision.io.decode_image` and `cv2.IMREAD_UNCHANGED` do not.
+        `torchvision.io.decode_image` and `cv2.IMREAD_UNCHANGED` do not; or code of one's own turns them the wrong way:
+        `rotate(90)` of Pillow turns to the left.
     Fix: `ImageOps.exif_transpose(image)` right after opening, `decode_image(..., apply_exif_orientation=True)`; or turn
         the files once, and clear the tag.
     Links: https://pillow.readthedocs.io/en/stable/reference/ImageOps.html#PIL.ImageOps.exif_transpose
     """
     turns = lab.files.turns
     looked = {"files": turns.files, "files turned": len(turns.tried)}
+    astray = [turn for turn in turns.tried if turn.astray]
+    if astray:
+        turn = astray[0]
+        path, told = turn.astray[0], f"its orientation is {turn.orientation}"
+        yield file_finding(
+            lab,
+            turn.place,
+            f"{path} shows {shown(turn.name)} upside down: {told}, and it is turned the wrong way",
+            {"EXIF orientation": turn.orientation, "tried": "the same image stored upright, and upside down"},
+        )
+        return Looked(looked)
     ignoring = [turn for turn in turns.tried if turn.ignored and not turn.followed]
     if not turns.rotated:
         latent = "no file says that it is to be turned; one that did would be shown as it is stored"

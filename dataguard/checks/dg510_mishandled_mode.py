@@ -18,9 +18,10 @@ def dg510_mishandled_mode(lab: Lab) -> Judgement:
     Symptom: a few images have one channel or four, which a model refuses when it meets them; others look like noise, or
         inverted, or show what was cut out of them.
     Cause: a folder that was filled from many places holds PNG files with a palette or with alpha, JPEG files of CMYK
-        and grey ones; `np.asarray(Image.open(path))` and `ToTensor` take the pixels as they are stored.
+        and grey ones; `np.asarray(Image.open(path))` and `ToTensor` take the pixels as they are stored. Or a mask with
+        a palette is made grey, by `convert("L")` or `cv2.IMREAD_GRAYSCALE`, where its numbers are the classes.
     Fix: `Image.open(path).convert("RGB")`, or `decode_image(path, mode="RGB")`; paste images with alpha onto a
-        background: `Image.alpha_composite`.
+        background: `Image.alpha_composite`. Leave masks as they are: `np.array(Image.open(path))`.
     Links: https://pillow.readthedocs.io/en/stable/handbook/concepts.html#modes
     """
     modes = lab.files.modes

@@ -19,11 +19,19 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
         model overfits, or gets values that nobody scaled.
     Cause: torchvision's v2 transforms pass what they do not know through untouched, arrays of numpy among them, and
         `ToDtype` and `Normalize` do so with images of Pillow's or with arrays; or a random transform never acts,
-        whatever probability it names.
+        whatever probability it names; or the dataset never looks at the one it has, as a `Subset` that is given one.
     Fix: put `v2.ToImage()` (or `ToTensor`) before the transforms that need tensors; let a transform of your own raise
         on a type that it does not know.
     Links: https://docs.pytorch.org/vision/stable/transforms.html
     """
+    unread = lab.transforms.unread
+    if unread and (unread.library or lab.facts.role not in ("val", "test")):
+        yield Finding(
+            message=f"nothing looks at {unread.path} ({unread.name}) while {unread.samples} samples are read",
+            evidence={"looked at": "while the dataset was built, read and collated"},
+            at=lab.dataset.place,
+        )
+        return Looked({"samples": unread.samples})
     pipeline = lab.transforms.pipeline
     strangers = [step for step in pipeline.steps if step.acts_on]
     idle = [step for step in pipeline.steps if _is_idle(step)]

@@ -1,7 +1,8 @@
 """Colour charts: what a loader makes of images whose colour is known, for `lab.colour`.
 
-The images that decoders hand to the user's code are painted over. Where nothing is decoded, arrays are painted on their
-way into `Image.fromarray` or into the dataset's own transforms; the order of their channels is then the user's word.
+The images that decoders hand to the user's code are painted over, while a sample is read or, where samples are kept
+from then on, while the loader is built. Where nothing is decoded, arrays are painted on their way into
+`Image.fromarray` or into the dataset's own transforms; the order of their channels is then the user's word.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.incident import LoaderRaised
 from dataguard.lab.charts import BLACK, CHARTS, MIDDLE, WHITE, Fit, Shot, fit, follows, paths_of, shoot
-from dataguard.lab.decoders import RGB, UNDECODED, Painter
+from dataguard.lab.decoders import RGB, Painter
+from dataguard.lab.gauges import memory_taken
 from dataguard.lab.passes import gate
 from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.presets import statistics_of
 from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
-from dataguard.lab.rooted import Rooted
-from dataguard.lab.schedules import evenly
+from dataguard.lab.rooted import Rooted, collated_alone
 from dataguard.model import NotApplicable, Undecided, known
 from dataguard.normalizations import KNOWN, Statistics, applied, declared, recovered, shown
 from dataguard.variants import Loader
@@ -36,6 +37,8 @@ DRAWS, SOME_DRAWS, MOST_DRAWS = 2, 12, 40
 """How many states the generators are put into; with jitter more of them, and in the end for black and white alone."""
 MOST_SECONDS = 6.0
 """Seconds after which no more draws are made; what is not settled by then stays undecided."""
+MOST_BYTES = 1 << 28
+"""What a loader holds at most for it to be built for every chart."""
 ITEMS = 24
 """Different samples, so that one kept from an earlier read is passed over."""
 TRIES = 6
@@ -125,10 +128,7 @@ class Colour:
         """
         lab = self._lab
         lab.afford(READS * lab.epoch.seconds_per_sample)
-        seen = lab.epoch.indices
-        if lab.facts.kind == "map" and not seen:
-            raise NotApplicable("no sample can be asked for by an index")
-        indices, batched = tuple(evenly(seen, ITEMS)), lab.facts.batched
+        indices, batched = lab.epoch.asked(ITEMS) if lab.facts.kind == "map" else (), lab.facts.batched
         found: Colours = lab.vary(
             "colours",
             lambda folder: run_charts(lab.build, folder, indices, batched=batched),
@@ -141,8 +141,7 @@ def run_charts(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
     """Read samples while their images are charts, in this process, which is thrown away."""
     painter = Painter()
     painter.install()
-    loader = build()
-    studio = Studio(loader, folder, indices, painter, batched=batched)
+    studio = Studio(build, folder, indices, painter, batched=batched)
     if not studio.finds_an_image():
         raise NotApplicable("no image of colours or grey is decoded while a sample is read, nor goes into transforms")
     shots = studio.shots()
@@ -163,10 +162,17 @@ class Studio:
     """Reads samples of one loader with charts for images."""
 
     def __init__(
-        self, loader: Loader, folder: Path, indices: Sequence[Index], painter: Painter, *, batched: bool
+        self, build: Callable[..., Loader], folder: Path, indices: Sequence[Index], painter: Painter, *, batched: bool
     ) -> None:
-        self._loader = loader
+        self._build = build
+        self._folder = folder
+        started, taken = time.monotonic(), memory_taken()
+        self._loader = loader = build()
+        quick, small = time.monotonic() - started < MOST_SECONDS / len(CHARTS), memory_taken() - taken < MOST_BYTES
+        self._can_build_more = quick and small
         self._reader = Reader(loader, folder, MOST_DRAWS)
+        self._stocked: dict[RGB, tuple[Loader, Reader]] = {}
+        self._stock = frozenset(painter.painted)
         self._painter = painter
         self._indices: Iterator[Index] = cycle(indices or [None])
         self._stream = not indices
@@ -182,7 +188,7 @@ class Studio:
         """
         self._read(0)  # it imports what is imported late
         self._painter.install()
-        if self._paints(TRIES):
+        if self._paints(TRIES) or self._keeps_charts():
             return True
         self._painter.take_arrays()
         if self._paints(1):
@@ -196,11 +202,39 @@ class Studio:
         except LoaderRaised:  # a mask whose numbers mean something
             return False
 
+    def _keeps_charts(self) -> bool:
+        """Whether samples are made of images that were decoded while the loader was built, and are kept since.
+
+        It is built anew with each chart for all of them then, where that takes little time and memory.
+        """
+        if not (self._stock and self._can_build_more):
+            return False
+        usual = self._loader, self._reader
+        try:
+            self._stocked = {chart: self._built_with(chart) for chart in CHARTS}
+            shots = [shot for chart in (BLACK, WHITE) for shot in [self._shoot(chart, 0)] if shot]
+        except Exception:  # noqa: BLE001 - the user's code computes something of the images that a chart does not have
+            shots = []
+        self._build()  # what it wrote into files meanwhile is made of images again
+        found = any(follows(shots, path) for path in paths_of(shots))
+        if not found:
+            self._stocked, (self._loader, self._reader) = {}, usual
+        self.source, self.decoded = max(self._stock), found
+        return found
+
+    def _built_with(self, chart: RGB) -> tuple[Loader, Reader]:
+        self._painter.colour = chart
+        try:
+            loader = self._build()
+        finally:
+            self._painter.colour = None
+        return loader, Reader(loader, self._folder, MOST_DRAWS)
+
     def _paints(self, tries: int, chart: RGB = BLACK) -> bool:
         """Whether one of so many samples is made of an image that is painted, and by whom."""
         found = any(self._shoot(chart, 0) for _ in range(tries))
         self.source = max(self._painter.painted, default="")
-        self.decoded = found and self.source not in UNDECODED
+        self.decoded = found and self.source not in self._painter.undecoded
         return found
 
     def shots(self) -> list[Shot]:
@@ -220,7 +254,12 @@ class Studio:
 
     @staticmethod
     def _settled(shots: Sequence[Shot], draws: int) -> bool:
-        """Whether more draws would add nothing: all agree, or there are enough of them."""
+        """Whether more draws would add nothing: all agree, or there are enough of them.
+
+        Each chart has to be among them: samples of a grey image in between are not painted.
+        """
+        if {shot.chart for shot in shots} != set(CHARTS):
+            return False
         fits = [fit(shots, path) for path in paths_of(shots) if follows(shots, path)]
         enough = draws >= SOME_DRAWS // 2
         return bool(fits) and all(one is not None and (one.exact or enough) for one in fits)
@@ -229,6 +268,9 @@ class Studio:
         """One chart; None where the sample was made of no image that was painted."""
         self._painter.painted.clear()
         self._painter.colour = chart
+        if chart in self._stocked:
+            self._loader, self._reader = self._stocked[chart]
+            self._painter.painted |= self._stock
         try:
             value = self._read(draw)
         finally:
@@ -243,11 +285,6 @@ class Studio:
         else:
             self.index = next(self._indices)
             sample = self._reader.read(self.index, draw)
-        if not self.collated:
-            return sample
-        with pinned(PIN + draw):
-            try:
-                return self._loader.collate_fn([sample])
-            except Exception:  # noqa: BLE001 - it may want whole batches; the sample itself tells enough then
-                self.collated = False
-                return sample
+        if self.collated:
+            sample, self.collated = collated_alone(self._loader, sample, PIN + draw)
+        return sample

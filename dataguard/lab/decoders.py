@@ -7,66 +7,30 @@ palettes, are left alone.
 
 from __future__ import annotations
 
-import copy
 import functools
 import os
 import sys
-import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from dataguard.lab.conventions import BRIGHTNESS, DECODERS, Decoder, Known, meet
+from dataguard.lab.films import opencv_film, pyav_film
+from dataguard.lab.standins import chain, rebind, standing_in
+
 RGB = tuple[int, int, int]
 """Red, green and blue from 0 to 255."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decoder:
-    """A function that decodes images: its module and name, the order of the channels and whether they come first.
-
-    `alpha` tells that a fourth channel is an alpha channel, and not one more spectral band.
-    """
-
-    module: str
-    name: str
-    order: str = "RGB"
-    first: bool = False
-    alpha: bool = True
-
-    @property
-    def spelling(self) -> str:
-        """How users write it."""
-        return f"{self.module}.{self.name}"
-
-
-DECODERS = (
-    Decoder("cv2", "imread", order="BGR"),
-    Decoder("cv2", "imdecode", order="BGR"),
-    *(
-        Decoder(module, name, first=True)
-        for module in ("torchvision.io", "torchvision.io.image")
-        for name in ("decode_image", "decode_jpeg", "decode_png", "decode_webp", "read_image")
-    ),
-    Decoder("imageio", "imread"),
-    Decoder("imageio.v2", "imread"),
-    Decoder("imageio.v3", "imread"),
-    Decoder("skimage.io", "imread"),
-    Decoder("tifffile", "imread", alpha=False),
-)
-"""Those that give arrays; what Pillow decodes is painted as it is loaded, whoever opened it."""
+_FILMS = ((Decoder("cv2", "VideoCapture"), opencv_film), (Decoder("av", "open"), pyav_film))
+"""What opens films, and what makes a stand-in of it."""
 _PILLOW, _FROM_ARRAY = "PIL.Image.open", "PIL.Image.fromarray"
-_COLOR_RGB = 256
-"""The flag `cv2.IMREAD_COLOR_RGB`."""
-_TRANSFORMS = ("transform", "transforms")
-UNDECODED = (_FROM_ARRAY, *_TRANSFORMS)
-"""The places where arrays that are there already come by."""
 MOST_BANDS = 32
 """How many bands an image has at most: spectral ones, and not slices of a volume."""
-_SCALES = {"uint8": 1, "uint16": 257}
-"""What a colour from 0 to 255 is multiplied by, in each type that is painted."""
+_BRIGHT = 128
+"""Floating point numbers are bytes where all are whole, none is above 255, and one at least is above this."""
 
 
 Brush = Callable[[Any, str, bool], Any]
@@ -76,7 +40,8 @@ Brush = Callable[[Any, str, bool], Any]
 class Painter:
     """Paints over what is decoded in this process, which is thrown away, while there is a `colour`.
 
-    `painted` names the decoders whose images were painted since it was last cleared. With `grey`, images without
+    `painted` names the decoders whose images were painted since it was last cleared, or came by where there is no
+    colour. `undecoded` are the places where arrays that are there already come by. With `grey`, images without
     colours are painted as well: those of one channel, and those of more bands than colours have, of which `bands` tells
     the number. With a `brush`, whatever is decoded goes through it instead, masks included, by these `decoders` or by
     Pillow.
@@ -89,8 +54,9 @@ class Painter:
         self.grey = False
         self.bands = 0
         self.painted: set[str] = set()
+        self.undecoded = {_FROM_ARRAY}
         self._modules = 0
-        self._known: dict[int, tuple[Any, Any]] = {}
+        self._known: Known = {}
         self._pillow = False
 
     def install(self) -> None:
@@ -99,10 +65,9 @@ class Painter:
             return
         self._modules = len(sys.modules)
         for decoder in self._decoders:
-            module = sys.modules.get(decoder.module)
-            original = getattr(module, decoder.name, None)
-            if callable(original) and not hasattr(original, "_dataguard"):
-                self._known.setdefault(id(original), (original, self._around(original, decoder)))
+            meet(decoder, self._known, self._around)
+        for decoder, film in _FILMS if self.brush is None else ():
+            meet(decoder, self._known, functools.partial(self._around_film, film))
         rebind(self._known)
         if not self._pillow and "PIL.ImageFile" in sys.modules:
             self._watch_pillow(sys.modules["PIL.ImageFile"].ImageFile)
@@ -122,11 +87,11 @@ class Painter:
         rebind({id(original): (original, fromarray)})
 
     def take_inputs(self, dataset: Any) -> None:
-        """Paint what the transforms of a dataset, and of those that it wraps, are called with."""
+        """Paint what the transforms of a dataset, and of those that it wraps, are called with, whatever their names."""
         for part in chain(dataset):
-            for name in _TRANSFORMS:
-                original = vars(part).get(name)
-                if callable(original):
+            for name, original in list(vars(part).items()):
+                if callable(original) and not isinstance(original, type):
+                    self.undecoded.add(name)
                     vars(part)[name] = standing_in(original, self._before(original, name))
 
     def _before(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -142,14 +107,15 @@ class Painter:
         def decode(*args: Any, **kwargs: Any) -> Any:
             given = original(*args, **kwargs)
             if self.brush is not None:
-                return self.brush(given, decoder.spelling, _is_lossy(args))
-            order = "RGB" if decoder.module == "cv2" and _asks_for_rgb(args, kwargs) else decoder.order
+                return self.brush(given, decoder.spelling, decoder.lossy or _is_lossy(args))
+            order = decoder.order(args, kwargs)
+            if not order:
+                return given
             deep = (3, 4) if decoder.alpha else (3,)
             if isinstance(given, list):
                 return [self._paint(one, decoder.spelling, order, deep, first=decoder.first) for one in given]
             return self._paint(given, decoder.spelling, order, deep, first=decoder.first)
 
-        decode._dataguard = True  # type: ignore[attr-defined]
         return decode
 
     def _paint(
@@ -157,6 +123,7 @@ class Painter:
     ) -> Any:
         """A chart like an image, or what was given where it is none of 8 or 16 bits with colour channels."""
         if self.colour is None:
+            self.painted.add(name)
             return image
         colour = self.colour[::-1] if order == "BGR" else self.colour
         painted: Any = None
@@ -180,13 +147,17 @@ class Painter:
         if not isinstance(image, np.ndarray | torch.Tensor) or image.ndim not in (2, 3):
             return None
         bands = 1 if image.ndim == 2 else min(image.shape[0], image.shape[-1])
-        scale = _SCALES.get(str(image.dtype).removeprefix("torch."))
+        scale = _scale_of(image)
         if scale is None or not ((bands == 1 and scale == 1) or 4 < bands <= MOST_BANDS):
             return None
         self.bands = bands
         painted = image.copy() if isinstance(image, np.ndarray) else image.clone()
         painted[...] = shade * scale
         return painted
+
+    def _around_film(self, film: Callable[..., Any], original: Callable[..., Any], decoder: Decoder) -> Any:
+        """What opens films of which every frame is painted."""
+        return film(original, lambda frame, order: self._paint(frame, decoder.spelling, order, (3, 4)))
 
     def _watch_pillow(self, opened: Any) -> None:
         """Let every image file that is opened from now on be painted once it is loaded: decoding is put off."""
@@ -208,8 +179,11 @@ class Painter:
                 return pixels
             image.im, image.readonly = drawn.im, 0
             return image.load()
-        ink = None if self.colour is None else _ink(image.mode, self.colour)
-        if self.grey and self.colour is not None and image.mode == "L":
+        if self.colour is None:
+            self.painted.add(_PILLOW)
+            return pixels
+        ink = _ink(image.mode, self.colour)
+        if self.grey and image.mode == "L":
             ink, self.bands = (_shade(self.colour),), 1
         if ink is None:
             return pixels
@@ -229,12 +203,28 @@ def _ink(mode: str, colour: RGB) -> tuple[int, ...] | None:
 
 def _shade(colour: RGB) -> int:
     """How bright a colour is, from 0 to 255."""
-    red, green, blue = colour
-    return round(0.299 * red + 0.587 * green + 0.114 * blue)
+    return round(sum(weight * part for weight, part in zip(BRIGHTNESS, colour, strict=True)))
+
+
+def _scale_of(image: np.ndarray | torch.Tensor) -> int | None:
+    """What a colour from 0 to 255 is multiplied by in an image of this type; None for one that is not painted.
+
+    Bytes in 16 bits are left alone: nothing tells which of both scales they have.
+    """
+    kind = str(image.dtype).removeprefix("torch.")
+    if kind == "uint8":
+        return 1
+    array = np.asarray(image) if kind == "uint16" or kind.startswith("float") else np.empty(0)
+    if not array.size:
+        return None
+    if kind == "uint16":
+        return 257 if array.max() > 255 else None
+    whole = bool(array.min() >= 0) and bool(_BRIGHT < array.max() <= 255)
+    return 1 if whole and bool((array == np.round(array)).all()) else None
 
 
 def _paint_array(image: np.ndarray, colour: RGB, deep: tuple[int, ...]) -> np.ndarray | None:
-    scale = _SCALES.get(str(image.dtype))
+    scale = _scale_of(image)
     if scale is None or image.ndim != 3 or image.shape[-1] not in deep:
         return None
     painted = image.copy()
@@ -243,7 +233,7 @@ def _paint_array(image: np.ndarray, colour: RGB, deep: tuple[int, ...]) -> np.nd
 
 
 def _paint_tensor(image: torch.Tensor, colour: RGB, deep: tuple[int, ...]) -> torch.Tensor | None:
-    scale = _SCALES.get(str(image.dtype).removeprefix("torch."))
+    scale = _scale_of(image)
     if scale is None or image.ndim != 3 or image.shape[0] not in deep:
         return None
     painted = image.clone()
@@ -263,37 +253,3 @@ def _is_lossy(args: tuple[Any, ...]) -> bool:
     if isinstance(source, torch.Tensor | np.ndarray) and source.ndim == 1:
         source = bytes(source[:2].tolist())
     return isinstance(source, bytes) and source.startswith(b"\xff\xd8")
-
-
-def _asks_for_rgb(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    flags = kwargs.get("flags", next((one for one in args[1:] if isinstance(one, int)), 0))
-    return bool(flags > 0 and flags & _COLOR_RGB)
-
-
-def standing_in(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """What is called as the function, and is of the original's own type, where that is a class of the user's side."""
-    try:
-        stand_in = copy.copy(original)
-        calls = {"__call__": lambda _, *args, **kwargs: function(*args, **kwargs)}
-        stand_in.__class__ = type(type(original).__name__, (type(original),), calls)
-    except Exception:  # noqa: BLE001 - functions and other built-in types have no such twin
-        return function
-    return stand_in  # type: ignore[no-any-return]
-
-
-def rebind(known: dict[int, tuple[Any, Any]]) -> None:
-    """Put the stand-in of each function into every module that has a name for the function."""
-    for module in list(sys.modules.values()):
-        names = module.__dict__ if isinstance(module, types.ModuleType) else {}
-        for name, value in list(names.items()):
-            if id(value) in known:
-                names[name] = known[id(value)][1]
-
-
-def chain(dataset: Any, depth: int = 0) -> list[Any]:
-    """A dataset and those that it wraps: what `Subset` and `ConcatDataset` hold."""
-    if depth > 4 or not hasattr(dataset, "__dict__"):
-        return []
-    held = vars(dataset)
-    inner = [held.get("dataset"), *(held["datasets"] if isinstance(held.get("datasets"), list) else [])]
-    return [dataset, *(part for one in inner if one is not None for part in chain(one, depth + 1))]

@@ -17,6 +17,8 @@ MOST = 3
 """How many files are looked at to find one whose values need more than 8 bits."""
 BYTE, HALF = 255, 32767
 """The largest value of 8 bits, and of 16 bits with a sign."""
+BELOW = (BYTE - 55, BYTE - 100)
+"""Values that 8 bits hold."""
 SHARE = 0.01
 """The share of pixels above a limit from which on it matters."""
 DISTINCT = 512
@@ -67,23 +69,37 @@ class Depth:
     curves: tuple[Curve, ...]
 
 
-def find_depth(exchange: Exchange, sightings: Sightings) -> Depth:
-    """Read a sample with other values in its file of 16 bits.
-
-    Raises NotApplicable where there is none, or none whose values need so many, Undecided where it cannot be read.
-    """
+def deep_files(sightings: Sightings) -> list[Known]:
+    """The files of 16 bits. Raises NotApplicable where there is none."""
     deep = [one for one in sightings.known if one.header.bits == 16]
     if not deep:
         sightings.need_all()
         raise NotApplicable("no file has 16 bits")
+    return deep
+
+
+def find_depth(exchange: Exchange, deep: Sequence[Known]) -> Depth:
+    """Read a sample with other values in its file of 16 bits; `deep` are those that there are.
+
+    Raises NotApplicable where no values need so many, Undecided where a file cannot be read.
+    """
+    poor: list[tuple[Known, bytes, np.ndarray]] = []
     for known in deep[:: -(-len(deep) // MOST)]:
         content = exchange.view(known.place).content(known.name)
         pixels = decoded(content)
         if pixels is None or pixels.dtype != np.uint16:
             raise Undecided(f"no library that is imported reads all bits of {known.header.format} files")
         if (pixels > BYTE).mean() >= SHARE:
-            return _depth(exchange, known, content, pixels, len(deep))
+            if _is_rich(pixels):
+                return _depth(exchange, known, content, pixels, len(deep))
+            poor.append((known, content, pixels))
+    if poor:
+        return _depth(exchange, *poor[0], len(deep))
     raise NotApplicable("files have 16 bits, and values that 8 bits hold")
+
+
+def _is_rich(pixels: np.ndarray) -> bool:
+    return len(np.unique(pixels)) >= DISTINCT
 
 
 def _depth(exchange: Exchange, known: Known, content: bytes, pixels: np.ndarray, files: int) -> Depth:
@@ -95,14 +111,19 @@ def _depth(exchange: Exchange, known: Known, content: bytes, pixels: np.ndarray,
     def stays(change: Callable[[np.ndarray], np.ndarray]) -> bool:
         return not whole.unlike(given(change))
 
-    clipped = stays(lambda values: np.minimum(values, BYTE)) and not stays(lambda values: np.minimum(values, BYTE - 55))
-    picture = len(np.unique(pixels)) >= DISTINCT
+    def follows_low() -> bool:
+        """Whether values below the limit count, and not a threshold close to it alone."""
+        some, less = (given(lambda values, most=most: np.minimum(values, most)) for most in BELOW)  # type: ignore[misc]
+        return bool(whole.unlike(some)) and bool(some.unlike(less))
+
+    clipped = stays(lambda values: np.minimum(values, BYTE)) and follows_low()
+    picture = _is_rich(pixels)
     wrapped = picture and not clipped and stays(lambda values: values & BYTE)
     reduced = picture and not (clipped or wrapped) and stays(lambda values: values & ~np.uint16(BYTE))
-    if clipped or wrapped or reduced:
+    if wrapped or reduced:
         if stays(lambda values: 65535 - values):
             raise NotApplicable("nothing of a sample follows the values of its file")
-    elif not stays(lambda values: values):
+    elif not clipped and not stays(lambda values: values):
         raise Undecided("a sample varies from read to read with the same random numbers")
     views = [given(lambda values, level=level: np.full_like(values, level)) for level in LEVELS]  # type: ignore[misc]
     shown = [view.pictures for view in views]

@@ -145,10 +145,7 @@ class Direct:
     @property
     def _probes(self) -> tuple[Index, ...]:
         """A few of the indices that the loader was seen to ask for."""
-        known = self._lab.epoch.indices
-        if not known:
-            raise NotApplicable("no sample can be asked for by an index")
-        return tuple(evenly(known, PROBES))
+        return self._lab.epoch.asked(PROBES)
 
     @property
     def changed(self) -> tuple[Location, ...]:

@@ -22,6 +22,7 @@ from dataguard.lab.leaves import describe, walk
 from dataguard.lab.passes import gate
 from dataguard.lab.pins import PIN, pinned
 from dataguard.lab.reader import Reader
+from dataguard.lab.rooted import collated_alone
 from dataguard.lab.sightings import Known, Place
 from dataguard.model import Undecided
 from dataguard.variants import Loader
@@ -144,10 +145,10 @@ class Exchange:
 
     def _collated(self, sample: Any) -> tuple[str, Any]:
         """A batch of a sample alone, where the user's own collate_fn makes one: it may decode or turn images itself."""
+        made = False
         if self.loader.batch_sampler is not None and self.loader.collate_fn is not default_collate:
-            with pinned(PIN), suppress(Exception):
-                return "batch", self.loader.collate_fn([sample])
-        return "sample", sample
+            sample, made = collated_alone(self.loader, sample, PIN)
+        return "batch" if made else "sample", sample
 
     @staticmethod
     def _apart(function: Callable[[], T]) -> T | None:

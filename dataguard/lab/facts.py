@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.data import IterableDataset
+from torch.utils.data import IterableDataset, WeightedRandomSampler
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.sources import made_at
@@ -34,9 +34,10 @@ class LoaderFacts:
     sees it; `batched` tells whether torch collates batches;
     `prefetch` is None without workers; `role` is train, val, test or None when nothing tells;
     `epoch_hooks` are the `set_epoch` methods that the loader and its parts have, the dataset's first;
-    `mixes_samples` that any two may meet in a batch, because torch's own samplers shuffle and cut them; `holder` is the
-    class of what the user iterates in its place, if anything; `bare` tells that the user gave a dataset alone,
-    `own_iter` that the loader's class has an `__iter__` of its own, and `double` that float64 is torch's default type.
+    `mixes_samples` that any two may meet in a batch, because torch's own samplers shuffle and cut them; `unweighted` is
+    how many samples torch's weighted sampler has no weight for, and so never draws; `holder` is the class of what the
+    user iterates in its place, if anything; `bare` tells that the user gave a dataset alone, `own_iter` that the
+    loader's class has an `__iter__` of its own, and `double` that float64 is torch's default type.
     """
 
     name: str
@@ -58,6 +59,7 @@ class LoaderFacts:
     collate: str
     default_collate: bool
     mixes_samples: bool
+    unweighted: int
     sharing: str
     epoch_hooks: tuple[Location, ...]
     holder: str | None
@@ -115,6 +117,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         collate=getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__),
         default_collate=loader.collate_fn is default_collate,
         mixes_samples=type(index_sampler).__name__ == "BatchSampler" and _is_shuffler(order) and batch_size != 1,
+        unweighted=_unweighted(order, length_of(loader.dataset)),
         sharing=torch.multiprocessing.get_sharing_strategy(),
         epoch_hooks=tuple(_epoch_hooks(loader)),
         holder=holder_of(loader),
@@ -143,6 +146,13 @@ def _epoch_hooks(loader: Loader) -> Iterator[Location]:
         if callable(hook):
             file, line = made_at(hook) or (None, None)
             yield Location(file, line, f"{name}.set_epoch")
+
+
+def _unweighted(order: Any, length: int | None) -> int:
+    """How many of the last samples have no weight; a sampler of the user's own may read its weights otherwise."""
+    if type(order) is not WeightedRandomSampler or length is None:
+        return 0
+    return max(0, length - len(order.weights))
 
 
 def _is_shuffler(order: Any) -> bool:

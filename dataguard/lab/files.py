@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from dataguard.lab.depths import Depth, find_depth
+from dataguard.lab.depths import Depth, deep_files, find_depth
 from dataguard.lab.exchanges import Exchange
-from dataguard.lab.modes import Modes, try_modes
+from dataguard.lab.modes import Modes, special_files, try_modes
 from dataguard.lab.records import Index
-from dataguard.lab.schedules import evenly
 from dataguard.lab.sightings import SHARE, WHOLE, Sightings, look
 from dataguard.lab.turns import Turns, try_turns
 from dataguard.model import NotApplicable
@@ -47,27 +46,29 @@ class Files:
     @property
     def turns(self) -> Turns:
         """What becomes of files that are to be turned before they are shown, or of one that would be."""
-        return self._try("turns", try_turns)
+        sightings = self.sightings
+        return self._try("turns", lambda exchange: try_turns(exchange, sightings))
 
     @property
     def depth(self) -> Depth:
         """What becomes of the values of a file of 16 bits. Raises NotApplicable where there is none."""
-        return self._try("depth", find_depth)
+        deep = deep_files(self.sightings)
+        return self._try("depth", lambda exchange: find_depth(exchange, deep))
 
     @property
     def modes(self) -> Modes:
         """What becomes of files with a palette, with alpha, of CMYK and of grey. Raises NotApplicable without such."""
-        facts = self._lab.facts
-        together = facts.batched and facts.batch_size != 1
-        return self._try("modes", lambda exchange, sightings: try_modes(exchange, sightings, together=together))
+        facts, sightings = self._lab.facts, self.sightings
+        pairs, together = special_files(sightings), facts.batched and facts.batch_size != 1
+        return self._try("modes", lambda exchange: try_modes(exchange, sightings, pairs, together=together))
 
-    def _try(self, key: str, run: Callable[[Exchange, Sightings], T]) -> T:
+    def _try(self, key: str, run: Callable[[Exchange], T]) -> T:
         lab, sightings = self._lab, self.sightings
         reads = READS if lab.facts.kind == "map" else READS * len(sightings.sights)
         lab.afford(reads * lab.epoch.seconds_per_sample)
         found: T = lab.vary(
             ("files", key),
-            lambda folder: run(Exchange(lab.build, folder, sightings.modules), sightings),
+            lambda folder: run(Exchange(lab.build, folder, sightings.modules)),
             lambda _, same: same,
         )
         return found
@@ -81,7 +82,4 @@ class Files:
         lab = self._lab
         if lab.facts.kind != "map":
             return ()
-        known = lab.epoch.indices
-        if not known:
-            raise NotApplicable("no sample can be asked for by an index")
-        return evenly(known, MOST)
+        return lab.epoch.asked(MOST)

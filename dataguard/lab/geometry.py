@@ -20,7 +20,6 @@ from dataguard.lab.easel import Given, Value, rule_of
 from dataguard.lab.fiducials import CHARTS
 from dataguard.lab.records import Index, Leaf
 from dataguard.lab.rooted import Rooted
-from dataguard.lab.schedules import evenly
 from dataguard.lab.sitting import Sitting, View
 from dataguard.lab.study import DRAWS, FEWEST, LOOKS, Study, Target
 from dataguard.model import NotApplicable, Undecided
@@ -77,18 +76,15 @@ class Geometry:
     @property
     def boxes(self) -> Boxed:
         """What became of boxes and points. Raises NotApplicable where there are none beside an image that moves."""
-        leaves = [leaf for one in self._lab.epoch.samples for leaf in one.leaves]
-        if not any(map(_is_image, leaves)) or not any(map(_is_table, leaves)):
+        samples = [one.leaves for one in self._lab.epoch.samples]
+        if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
             raise NotApplicable("no sample holds an image and boxes or points beside it")
         return self._observe("boxes", run_boxes, READS)
 
     def _observe(self, key: str, run: Callable[..., T], reads: int) -> T:
         lab = self._lab
         lab.afford(reads * lab.epoch.seconds_per_sample)
-        seen = lab.epoch.indices
-        if lab.facts.kind == "map" and not seen:
-            raise NotApplicable("no sample can be asked for by an index")
-        indices, batched = tuple(evenly(seen, DRAWS)), lab.facts.batched
+        indices, batched = lab.epoch.asked(DRAWS) if lab.facts.kind == "map" else (), lab.facts.batched
         found: T = lab.vary(key, lambda folder: run(lab.build, folder, indices, batched=batched), lambda _, same: same)
         return found
 
@@ -99,11 +95,12 @@ def _is_image(leaf: Leaf) -> bool:
     return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST))
 
 
-def _is_table(leaf: Leaf) -> bool:
-    """Whether a leaf may be a table of boxes or points, or a number of a list of such."""
-    if leaf.kind in ("int", "float"):
-        return leaf.path.endswith("[1]")
-    return (leaf.shape or (0,))[-1:] in ((2,), (3,), (4,), (5,), (6,))
+def _holds_table(leaves: Sequence[Leaf]) -> bool:
+    """Whether a leaf may be a table of boxes or points, or two numbers stand side by side as they do in a list."""
+    numbers = {leaf.path for leaf in leaves if leaf.kind in ("int", "float")}
+    listed = {path.removesuffix("[1]") for path in numbers if path.endswith("[1]")}
+    tabled = any((leaf.shape or (0,))[-1] in range(2, 7) for leaf in leaves)
+    return tabled or any(f"{path}[{place}]" in numbers for path in listed for place in (0, 2))
 
 
 def run_maps(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> Charted:
@@ -165,8 +162,18 @@ def _labels_of(maps: Sequence[Given]) -> tuple[Value, ...]:
     labels = {value for one in maps for value in one.labels or ()}
     edges = labels.intersection(*(one.edges | (labels - set(one.labels or ())) for one in maps))
     soft = {label for label in edges if min(labels) < label < max(labels)}
-    mixed = len({one.planes for one in maps}) > 1 or any(one.labels is None for one in maps)
+    mixed = len({one.planes for one in maps}) > 1 or not _are_labelled(maps)
     return () if mixed or (len(soft) > len(labels) - len(soft) > 1) else tuple(sorted(labels))
+
+
+def _are_labelled(maps: Sequence[Given]) -> bool:
+    """Whether all are label maps: a lossy file may hide that of one among several that were stored alike."""
+    hidden = sum(one.labels is None for one in maps)
+    return not hidden or (_HIDDEN * hidden <= len(maps) and all(one.is_spoilt for one in maps if one.labels))
+
+
+_HIDDEN = 4
+"""One of so many maps may be so small, or so full of edges, that haloes cover its labels."""
 
 
 def _constant(looks: Sequence[View], pictures: set[str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ import torch
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from dataguard.lab.facts import length_of
+from dataguard.lab.likenesses import Album
 from dataguard.lab.prints import FEWEST_BYTES, rows_of
 from dataguard.lab.records import Index
 
@@ -35,6 +36,8 @@ Columns = Mapping[str, "array[int]"]
 
 CONTENT = "the content of"
 """How a column begins that tells what samples are made of."""
+NAMES = "the names in"
+"""How a column begins that tells what they are called, and no more."""
 SUBSET = "the indices of "
 """How the column of a subset's indices begins: they mean something only beside those of the same dataset."""
 
@@ -44,30 +47,37 @@ class Held:
     """What a dataset keeps of each of the indices that its loader asks for.
 
     `whole` tells that those are all that one epoch asks for, and `steady` that a sample read twice, in two states of
-    the generators, is the same.
+    the generators, is the same. `album` holds small copies of the images in files that were looked into.
     """
 
     indices: array[int]
     columns: Columns
     whole: bool
     steady: bool
+    album: Album
 
     def by_index(self, name: str) -> dict[Index, int]:
         """The number of each index in a column."""
         return dict(zip(self.indices, self.columns[name], strict=True))
 
 
-def held_by(dataset: Any, indices: Sequence[int], most_files: int) -> Columns:
-    """Look at a dataset, and at those that it wraps; into so many files as well, where it keeps their paths."""
+def held_by(dataset: Any, indices: Sequence[int], most_files: int) -> tuple[Columns, list[str]]:
+    """Look at a dataset, and at those that it wraps; into so many files as well, where it keeps their paths.
+
+    The second value are the paths of those files.
+    """
     length = length_of(dataset) or 0
     if not indices or not max(indices) < length <= MOST:
-        return {}
+        return {}, []
+    look = _Look(most_files)
     try:
-        found = dict(_Look(most_files).columns(dataset))
+        found = dict(look.columns(dataset))
     except Exception:  # noqa: BLE001 - objects of the user's own, which may do anything when they are looked at
-        return {}
+        return {}, []
     asked = {name: array("Q", [column[index] for index in indices]) for name, column in found.items()}
-    return {name: column for name, column in asked.items() if len(set(column)) >= DISTINCT * len(column)}
+    named = {number: None for name, column in asked.items() if name.startswith(NAMES) for number in column}
+    files = [look.files[number] for number in named if number in look.files]
+    return {name: column for name, column in asked.items() if len(set(column)) >= DISTINCT * len(column)}, files
 
 
 class _Look:
@@ -76,6 +86,8 @@ class _Look:
     def __init__(self, most_files: int) -> None:
         self._most_files = most_files
         self._folders: list[str] = [""]
+        self.files: dict[int, str] = {}
+        """The files that were looked into, by the numbers of their names."""
 
     def columns(self, dataset: Any, depth: int = 0) -> Iterator[tuple[str, array[int]]]:
         """The columns of a dataset, by a name for each."""
@@ -151,16 +163,17 @@ class _Look:
         numbers = [_number(entry) for entry in entries]
         if None not in numbers:
             texts = isinstance(entries[0], str | os.PathLike)
-            yield "the names in" if texts else CONTENT, array("Q", [one for one in numbers if one is not None])
+            yield NAMES if texts else CONTENT, array("Q", [one for one in numbers if one is not None])
             if texts and len(entries) <= self._most_files:
                 yield from self._contents(entries)
 
     def _contents(self, names: Sequence[Any]) -> Iterator[tuple[str, array[int]]]:
         """The numbers of what files hold, where these are their names."""
         for folder in self._folders:
-            if (Path(folder) / names[0]).is_file():
+            if os.path.isfile(Path(folder) / names[0]):  # noqa: PTH113 - a long text is no file, which Path raises at
                 with contextlib.suppress(OSError, ValueError, TypeError):
                     yield f"{CONTENT} the files in", array("Q", [_content(Path(folder) / name) for name in names])
+                    self.files |= {number: str(Path(folder) / name) for name in names if (number := _number(name))}
                 return
 
 

@@ -28,6 +28,9 @@ from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
 from dataguard.lab.schedules import evenly
 from dataguard.lab.steps import Log, Watch, prints
+from dataguard.lab.unread import FEWEST as FEWEST_UNREAD
+from dataguard.lab.unread import READS as MOST_UNREAD
+from dataguard.lab.unread import Unread, find_unread
 from dataguard.model import NotApplicable
 from dataguard.variants import Loader
 
@@ -109,6 +112,17 @@ class Transforms:
         indices = tuple(evenly(seen, READS))
         found: Pipeline = lab.vary(
             "pipeline", lambda folder: run_pipeline(lab.build, folder, indices), lambda _, same: same
+        )
+        return found
+
+    @property
+    def unread(self) -> Unread | None:
+        """The transform that the dataset has and never looks at, if it does."""
+        lab = self._lab
+        lab.afford(FEWEST_UNREAD * lab.epoch.seconds_per_sample)
+        indices = tuple(evenly(lab.epoch.indices, MOST_UNREAD))
+        found: Unread | None = lab.vary(
+            "unread", lambda folder: find_unread(lab.build, folder, indices), lambda _, same: same
         )
         return found
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dataguard.lab.conventions import BRIGHTNESS
 from dataguard.lab.exchanges import Exchange, Picture
 from dataguard.lab.headers import ALPHA, CMYK, PALETTE, RGB
 from dataguard.lab.sightings import Known, Place, Sightings
@@ -50,15 +51,36 @@ class Modes:
     refused: tuple[str, ...]
 
 
-def try_modes(exchange: Exchange, sightings: Sightings, *, together: bool) -> Modes:
-    """Look at a sample of each kind of files; `together` tells that there are several samples in a batch.
+Pairs = list[tuple[Known, Known]]
+
+
+def special_files(sightings: Sightings) -> Pairs:
+    """A file of each kind that is special for its part in a sample, with one of the usual kind.
 
     Raises NotApplicable where all files that play one part are of one kind, and that is nothing special.
     """
+    pairs = _pairs(sightings.known)
+    if not pairs:
+        sightings.need_all()
+        raise NotApplicable(_all_usual(sightings))
+    return pairs
+
+
+def _all_usual(sightings: Sightings) -> str:
+    kinds = dict.fromkeys(one.header.pixels for one in sightings.known)
+    return f"image files that play one part are all of one kind: {', '.join(kinds)}"
+
+
+def try_modes(exchange: Exchange, sightings: Sightings, pairs: Pairs, *, together: bool) -> Modes:
+    """Look at a sample of each kind of files, the `pairs` of special ones and usual ones.
+
+    `together` tells that there are several samples in a batch. Raises NotApplicable where nothing is special about any.
+    """
     trials: list[Trial] = []
     refused: list[str] = []
-    for known, model in _pairs(sightings.known):
+    for known, model in pairs:
         if known.header.pixels == PALETTE and model == known and not _is_picture(exchange, known):
+            trials += _greyed(exchange, known) if _beside_a_picture(known, sightings.known) else []
             continue
         trial, shifts = _try(exchange, known, model)
         if shifts and together and not exchange.collates([model.place, known.place]):
@@ -68,12 +90,11 @@ def try_modes(exchange: Exchange, sightings: Sightings, *, together: bool) -> Mo
     kinds = Counter(one.header.pixels for one in sightings.known)
     if not trials and not refused:
         sightings.need_all()
-        raise NotApplicable(f"image files that play one part are all of one kind: {', '.join(kinds)}")
+        raise NotApplicable(_all_usual(sightings))
     return Modes(tuple(kinds.items()), tuple(trials), tuple(refused))
 
 
-def _pairs(files: Sequence[Known]) -> list[tuple[Known, Known]]:
-    """A file of each kind that is special for its part in a sample, with one of the usual kind."""
+def _pairs(files: Sequence[Known]) -> Pairs:
     pairs = []
     for part in sorted({one.part for one in files}):
         kinds = {one.header.pixels: one for one in reversed(files) if one.part == part and one.header.bits == 8}
@@ -111,6 +132,38 @@ def _is_picture(exchange: Exchange, known: Known) -> bool:
     """Whether a file with a palette has more colours than a mask has classes."""
     twins = recoloured(exchange.view(known.place).content(known.name))
     return twins is not None and twins.used >= COLOURS
+
+
+def _beside_a_picture(known: Known, files: Sequence[Known]) -> bool:
+    """Whether a sample is made of a file with colours as well, in another part."""
+    others = (one for one in files if one.place == known.place and one.part != known.part)
+    return any(one.header.pixels in _COLOURED for one in others)
+
+
+def _greyed(exchange: Exchange, known: Known) -> list[Trial]:
+    """A trial where labels come out as the brightness of their colours, also of other ones in the palette."""
+    seen = exchange.view(known.place)
+    content = seen.content(known.name)
+    twins = recoloured(content)
+    if twins is None or not np.ptp(twins.colours, axis=1).any():  # the numbers of greys may be their brightness
+        return []
+    numbers, turned = np.unique(twins.numbers), np.roll(twins.colours, 1, axis=1)
+    bright = [path for path, one in sorted(seen.pictures.items()) if _is_brightness(one, twins.colours, numbers)]
+    if not bright:
+        return []
+    other = exchange.exchanged(known, content, png(twins.numbers, turned)).pictures
+    follows = [path for path in bright if path in other and _is_brightness(other[path], turned, numbers)]
+    wrong = "holds the brightness of its palette's colours, and not the numbers of its classes"
+    return [Trial(PALETTE, known.place, known.name, f"{seen.root}{path}", wrong) for path in follows[:1]]
+
+
+def _is_brightness(picture: Picture, colours: np.ndarray, numbers: np.ndarray) -> bool:
+    """Whether whole numbers, which are no bytes, are the brightness of some colours and not the numbers of them."""
+    values = np.unique(picture.pixels)
+    if not picture.dtype.startswith("int") or np.isin(values, numbers).all():
+        return False
+    distance = np.abs(values[:, None] - np.rint(colours @ np.array(BRIGHTNESS))).min(axis=1)
+    return bool((distance <= 1).all())
 
 
 def _even(known: Known) -> bytes:

@@ -18,13 +18,17 @@ FEWEST = 3
 MOST_NUMBERS = 16
 """A row of more numbers than this is no list of sizes."""
 
+VOID = (255, -100)
+"""What marks pixels of no class in masks of class numbers: by convention, and by torch's losses."""
+
 
 @dataclass(frozen=True, slots=True)
 class Padded:
     """A leaf whose rows are contents of different length, filled up to one.
 
     `lengths` are those of the contents along `axis`, row by row. `told_by` names a leaf from which they follow, and
-    `distinct` says that the value that fills up is never one of the contents, so that it tells them by itself.
+    `distinct` says that the value that fills up is never one of the contents, or that a loss leaves it out of masks, so
+    that it tells them by itself.
     """
 
     leaf: str
@@ -100,7 +104,7 @@ def _padded(path: str, tensors: Sequence[Tensor], column: Column, found: Sequenc
         lengths,
         rows[0].shape[axis],
         str(fills[0].item()),
-        _is_distinct(fills[0], [one.to(rows[0].dtype) for one in inside]),
+        _is_void(fills[0], inside) or _is_distinct(fills[0], [one.to(rows[0].dtype) for one in inside]),
         told_by,
     )
 
@@ -117,6 +121,12 @@ def _owner(row: Content, place: int, tensors: Sequence[Tensor]) -> int | None:
         and holds(row, tensor)
     ]
     return place if place in fits else max(fits, key=lambda n: tensors[n].numel(), default=None)
+
+
+def _is_void(fill: Tensor, contents: Sequence[Tensor]) -> bool:
+    """Whether masks are filled up with what marks pixels of no class, which may lie inside of them as well."""
+    numbers = fill.dtype in (torch.int32, torch.int64)  # as losses take them, and no grey of 8 bits
+    return numbers and int(fill) in VOID and all(one.ndim > 1 for one in contents)
 
 
 def _is_distinct(fill: Tensor, contents: Sequence[Tensor]) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
 from dataguard.incident import LoaderFailed
-from dataguard.lab.leaves import walk
+from dataguard.lab.leaves import leaves_of, walk
 from dataguard.lab.naming import wrapped_by
 from dataguard.lab.opened import watched
 from dataguard.lab.prints import array_of, is_rich, largest_of
@@ -28,16 +28,22 @@ DRAWS = (0, 1, 2, 3)
 """The states of the generators in which a sample is read: in one of them, augmentation may leave it as it is."""
 
 
+Digests = tuple[tuple[str, bytes], ...]
+"""The digest of each leaf of a sample, by its path."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """An index of the earlier split and one of this, of which something is equal.
 
-    `same` tells that their content is, and `file` names one that both are made of.
+    `same` tells that their content is, and that it says so much that this is no chance; `wholly` that all they hold is
+    equal, labels included, however little that is; and `file` names one that both are made of.
     """
 
     earlier: Index
     index: Index
     same: bool
+    wholly: bool
     file: str | None
 
 
@@ -63,20 +69,25 @@ def run_pairs(
         if earlier in one and index in two:
             files = one[earlier].files & two[index].files
             same = bool(one[earlier].contents & two[index].contents)
-            found[earlier, index] = Pair(earlier, index, same, min(files, default=None))
+            wholly = bool(one[earlier].wholes & two[index].wholes)
+            found[earlier, index] = Pair(earlier, index, same, wholly, min(files, default=None))
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one sample is made of: digests of its largest array and of what its transforms are given, and its files."""
+    """What one sample is made of: digests of its largest array and of what its transforms are given, and its files.
+
+    `wholes` are digests of all that it holds.
+    """
 
     contents: frozenset[bytes] = frozenset()
     files: frozenset[str] = frozenset()
+    wholes: frozenset[Digests] = frozenset()
 
     def without(self, other: _Look) -> _Look:
         """What belongs to this sample alone."""
-        return _Look(self.contents - other.contents, self.files - other.files)
+        return _Look(self.contents - other.contents, self.files - other.files, self.wholes)
 
 
 def _common(looks: Collection[_Look]) -> _Look:
@@ -91,9 +102,11 @@ def _looks(loader: Loader, folder: Path, indices: Sequence[Index]) -> dict[Index
     reader = Reader(loader, folder)
     contents: dict[Index, set[bytes]] = {index: set() for index in indices}
     files: dict[Index, set[str]] = {index: set() for index in indices}
+    wholes: dict[Index, frozenset[Digests]] = {}
     for index in indices:
         with watched(functools.partial(_note, files[index])):
             samples = [_read(reader, index, draw) for draw in DRAWS]
+        wholes[index] = frozenset(_digests(sample) for sample in samples if sample is not None)
         arrays = [largest_of(leaf for _, leaf in walk(sample)) for sample in samples]
         contents[index] = {digest_of(found) for found in arrays if found is not None and is_rich(found)}
     heard: set[bytes] = set()
@@ -105,7 +118,11 @@ def _looks(loader: Loader, folder: Path, indices: Sequence[Index]) -> dict[Index
         heard.clear()
         _read(reader, index, 0)
         contents[index] |= heard
-    return {index: _Look(frozenset(contents[index]), frozenset(files[index])) for index in indices}
+    return {index: _Look(frozenset(contents[index]), frozenset(files[index]), wholes[index]) for index in indices}
+
+
+def _digests(sample: Any) -> Digests:
+    return tuple((leaf.path, leaf.digest) for leaf in leaves_of(sample))
 
 
 def _note(files: set[str], path: str) -> bool:

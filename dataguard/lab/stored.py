@@ -1,9 +1,10 @@
-"""Whether reading a sample changes what the dataset holds of it: arrays, images and numbers, wherever they are kept."""
+"""Whether reading a sample changes what the dataset holds of it: arrays, images, numbers, lists, wherever they are."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 
 from dataguard.lab.facts import length_of
 from dataguard.lab.leaves import leaves_of
+from dataguard.lab.leaves import walk as walk_leaves
 from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
 from dataguard.lab.sources import made_at
@@ -22,6 +24,8 @@ from dataguard.variants import Loader
 
 FEW = 64
 """Entries of a container that are looked at, besides those of the sample itself."""
+MOST_ENTRIES = 4096
+"""A longer list is no sample."""
 MOST_BYTES = 1 << 25
 """Of a bigger array only the sample's own rows are looked at."""
 LATER = (1, 0, 2)
@@ -42,15 +46,51 @@ def find_changes(loader: Loader, folder: Path, first: Index, index: Index) -> tu
     """What reading a sample again changes, at any of its reads; the first one may fill a cache."""
     reader = Reader(loader, folder)
     reader.read(first)
-    reader.read(index)
+    lengths = _lengths(reader.read(index))
     before = {path: leaves_of(value) for path, value in _contents(loader.dataset, index)}
+    listed = _lists(loader.dataset, index)
     changed: dict[str, bool] = {}
     for draw in LATER:
-        reader.read(index, draw)
+        longer = _lengths(reader.read(index, draw))
         after = dict(_contents(loader.dataset, index))
         other = [path for path, leaves in before.items() if path in after and leaves_of(after[path]) != leaves]
         changed |= {path: _rows(after[path]) == length_of(loader.dataset) for path in other}
+        now = _lists(loader.dataset, index)
+        made = [path for path, entries in listed.items() if _is_of(lengths, longer, entries, now.get(path))]
+        changed |= dict.fromkeys(made, False)
     return tuple(Change(path, made_at(loader.dataset), rows) for path, rows in changed.items())
+
+
+Plain = Counter[object]
+"""The entries of a list, in whatever order."""
+
+
+def _lists(dataset: Any, index: Index) -> dict[str, Plain]:
+    """The lists of words or numbers that are the sample's own, by their paths."""
+    nodes = _reached({"dataset": dataset})
+    own = _reached(_own(nodes, {index, *_looked_up(nodes, index)}))
+    lists = ((node.path, node.value) for node in own if type(node.value) is list and len(node.value) <= MOST_ENTRIES)
+    return {path: Counter(value) for path, value in lists if all(type(one) in (int, float, str) for one in value)}
+
+
+def _is_of(lengths: Counter[int], longer: Counter[int], before: Plain, after: Plain | None) -> bool:
+    """Whether a list holds other entries than before, and the sample as many more or other ones as well.
+
+    What only moves, or becomes less, tells whose turn it is: views that are dealt out.
+    """
+    if after is None or after == before or after.total() < before.total():
+        return False
+    return lengths[before.total()] > 0 and longer[after.total()] > 0
+
+
+def _lengths(sample: Any) -> Counter[int]:
+    """How long the leaves of a sample are, in any direction, and how many words a text has."""
+    lengths: Counter[int] = Counter()
+    for _, leaf in walk_leaves(sample):
+        lengths.update(getattr(leaf, "shape", ()) or ())
+        lengths.update([len(leaf.split())] if isinstance(leaf, str) else [])
+        lengths.update([len(leaf)] if isinstance(leaf, list) else [])
+    return lengths
 
 
 def _rows(value: Any) -> int | None:
@@ -61,19 +101,23 @@ def _contents(dataset: Any, index: Index) -> Iterator[tuple[str, Any]]:
     """Everything of some size or precision that the dataset holds, by its path; counters are left out."""
     nodes = _reached({"dataset": dataset})
     targets = {index, *_looked_up(nodes, index)}
-    entries = {
-        f"{node.path}[{key!r}]": entry
-        for node in nodes
-        for key, entry in _entries(node.value, targets)
-        if not isinstance(entry, int | str | bytes | type(None))
-    }
-    for node in [*nodes, *_reached(entries)]:
+    for node in [*nodes, *_reached(_own(nodes, targets))]:
         for step, value in _values(node.value, targets):
             if isinstance(value, torch.Tensor | np.ndarray) and value.nbytes > MOST_BYTES:
                 rows = [target for target in targets if isinstance(target, int) and 0 <= target < len(value)]
                 yield from ((f"{node.path}{step}[{row}]", value[row]) for row in rows)
             elif _is_content(value):
                 yield f"{node.path}{step}", value
+
+
+def _own(nodes: Iterable[Node], targets: Collection[Index]) -> dict[str, Any]:
+    """What containers of many hold at the targets, by its path."""
+    return {
+        f"{node.path}[{key!r}]": entry
+        for node in nodes
+        for key, entry in _entries(node.value, targets)
+        if not isinstance(entry, int | str | bytes | type(None))
+    }
 
 
 def _reached(roots: dict[str, Any]) -> list[Node]:

@@ -129,12 +129,15 @@ def as_rgb(content: bytes) -> np.ndarray | None:
 class Recoloured:
     """Two PNG files of one look: the numbers of colours as they are in a file with a palette, and the other way round.
 
-    `used` is how many of its colours the image has.
+    `used` is how many of its colours the image has, `colours` are those up to the last one that it has, and `numbers`
+    what it holds of them.
     """
 
     plain: bytes
     turned: bytes
     used: int
+    numbers: np.ndarray
+    colours: np.ndarray
 
 
 def recoloured(content: bytes) -> Recoloured | None:
@@ -147,4 +150,5 @@ def recoloured(content: bytes) -> Recoloured | None:
     numbers = np.asarray(image)
     colours = np.zeros((256, 3), np.uint8)
     colours[: len(palette)] = palette
-    return Recoloured(png(numbers, colours), png(255 - numbers, colours[::-1]), len(np.unique(numbers)))
+    twins = png(numbers, colours), png(255 - numbers, colours[::-1])
+    return Recoloured(*twins, len(np.unique(numbers)), numbers, colours[: int(numbers.max()) + 1])

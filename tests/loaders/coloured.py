@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,13 @@ def by_hand() -> DataLoader[Any]:
     return loader(read_rgb, normalize)
 
 
+def jpeg() -> DataLoader[Any]:
+    from simplejpeg import decode_jpeg
+
+    paths = [files.written(f"plain{number}.jpg", files.photograph(number)) for number in range(12)]
+    return files.loader(paths, lambda path: NORMALIZED(decode_jpeg(path.read_bytes())))
+
+
 class Stream(IterableDataset):
     """Photographs out of bytes, one after the other."""
 
@@ -74,8 +81,8 @@ class Small(Dataset):
 
     def __init__(self, *, pillow: bool) -> None:
         self.pillow = pillow
-        self.images = [cv2.resize(cv2.imread(str(path)), (16, 16)) for path in PHOTOGRAPHS]
-        self.transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+        self.images = np.random.default_rng(0).integers(0, 256, (len(PHOTOGRAPHS), 16, 16, 3), np.uint8)
+        self.transform = NORMALIZED
 
     def __len__(self) -> int:
         return len(self.images)
@@ -91,6 +98,132 @@ def in_memory() -> DataLoader[Any]:
 
 def wrapped() -> DataLoader[Any]:
     return DataLoader(ConcatDataset([Subset(Small(pillow=False), range(12))]), batch_size=4)
+
+
+class Floats(Dataset):
+    """Bytes that are kept as floating point numbers, channels first."""
+
+    def __init__(self) -> None:
+        pixels = np.random.default_rng(0).integers(0, 256, (len(PHOTOGRAPHS), 3, 16, 16), np.uint8)
+        self.images = torch.from_numpy(pixels).float()
+        self.transform = transforms.Compose([transforms.Lambda(lambda image: image / 255), NORMALIZED.transforms[1]])
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> Tensor:
+        image: Tensor = self.transform(self.images[index])
+        return image
+
+
+def floats() -> DataLoader[Any]:
+    return DataLoader(Floats(), batch_size=4)
+
+
+class Kept(Dataset):
+    """Images that OpenCV decoded while the dataset was made."""
+
+    def __init__(self) -> None:
+        self.images = [NORMALIZED(read_rgb(path)) for path in PHOTOGRAPHS]
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.images[index]
+
+
+def kept() -> DataLoader[Any]:
+    return DataLoader(Kept(), batch_size=4)
+
+
+class Film(Dataset):
+    """Frames of a film, each of which is looked for anew."""
+
+    def __init__(self) -> None:
+        self.path = str(files.FOLDER / "film.avi")
+        files.FOLDER.mkdir(parents=True, exist_ok=True)
+        writer = cv2.VideoWriter(self.path, cv2.VideoWriter.fourcc(*"MJPG"), 10, (48, 48))
+        for path in PHOTOGRAPHS:
+            writer.write(read_bgr(path))
+        writer.release()
+
+    def __len__(self) -> int:
+        return len(PHOTOGRAPHS)
+
+    def __getitem__(self, index: int) -> Tensor:
+        film = cv2.VideoCapture(self.path)
+        film.set(cv2.CAP_PROP_POS_FRAMES, index)
+        frame: Tensor = NORMALIZED(np.ascontiguousarray(film.read()[1][..., ::-1]))
+        return frame
+
+
+def film() -> DataLoader[Any]:
+    return DataLoader(Film(), batch_size=4)
+
+
+class Clips(Dataset):
+    """The first frame of a film for each sample, as `frame_of` takes it out of what PyAV has opened."""
+
+    def __init__(self, frame_of: Callable[[Any], Any]) -> None:
+        import av
+
+        self.frame_of = frame_of
+        self.paths = [files.FOLDER / f"clip{number}.mp4" for number in range(len(PHOTOGRAPHS))]
+        for path, photograph in zip(self.paths, PHOTOGRAPHS, strict=True):
+            with av.open(str(path), "w") as container:
+                stream = container.add_stream("mpeg4", rate=10, width=48, height=48, pix_fmt="yuv420p")
+                frame = av.VideoFrame.from_ndarray(read_rgb(photograph), format="rgb24")
+                container.mux([*stream.encode(frame), *stream.encode()])
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Tensor:
+        import av
+
+        with av.open(str(self.paths[index])) as container:
+            frame: Tensor = NORMALIZED(self.frame_of(container))
+            return frame
+
+
+def clips() -> DataLoader[Any]:
+    return DataLoader(Clips(lambda film: next(film.decode(video=0)).to_ndarray(format="rgb24")), batch_size=4)
+
+
+def clips_of_images() -> DataLoader[Any]:
+    return DataLoader(Clips(lambda film: next(film.decode(film.streams.video[0])).to_image()), batch_size=4)
+
+
+def clips_of_packets() -> DataLoader[Any]:
+    """Blue first, and turned."""
+
+    def frame_of(film: Any) -> np.ndarray:
+        frames = (frame for packet in film.demux(video=0) for frame in packet.decode())
+        pixels: np.ndarray = next(frames).reformat(width=40, format="bgr24").to_ndarray()
+        return pixels[..., ::-1].copy()
+
+    return DataLoader(Clips(frame_of), batch_size=4)
+
+
+def by_skimage() -> DataLoader[Any]:
+    from skimage.io import imread
+    from skimage.transform import resize
+
+    return loader(imread, lambda image: NORMALIZED(resize(image, (40, 40)).astype(np.float32)))
+
+
+def by_imageio() -> DataLoader[Any]:
+    from imageio.v3 import imread
+
+    return loader(imread, lambda image: NORMALIZED(image[:40, :40]))
+
+
+def by_tifffile() -> DataLoader[Any]:
+    import tifffile
+
+    paths = [files.written(f"plain{number}.tiff", files.photograph(number)) for number in range(12)]
+    return files.loader(paths, lambda path: NORMALIZED(tifffile.imread(path)))
 
 
 class Cached(Dataset):

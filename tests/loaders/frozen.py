@@ -52,6 +52,18 @@ class Numbered(Pictures):
         return image * np.random.default_rng((torch.initial_seed(), index)).uniform(0.5, 1.0), label
 
 
+class Lone(Pictures):
+    """One of six pictures is invented, from its index."""
+
+    def __init__(self) -> None:
+        super().__init__(count=6)
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = super().__getitem__(index)
+        invented = torch.from_numpy(np.random.default_rng(index).random((3, 8, 8))) if index == 4 else image
+        return invented.float(), label
+
+
 class Chosen(Pictures):
     """Which picture an index means, and its label, are drawn at the first read."""
 
@@ -85,6 +97,7 @@ def passing() -> dict[str, DataLoader[Any]]:
         "train_invented": kept(Invented()),
         "train_palette": kept(Palette()),
         "train_numbered": kept(Numbered(), persistent_workers=False),
+        "train_lone": kept(Lone()),
         "train_numbered_stream": kept(Stream(lambda image, number: image * random.Random(number).uniform(0.5, 1))),
         "train_order": kept(Reordered(lambda image, number: brighten(image))),
     }

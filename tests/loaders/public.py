@@ -182,6 +182,18 @@ def volumes() -> DataLoader[Any]:
     return loader
 
 
+def timm_folder() -> DataLoader[Any]:
+    """timm's reader of folders, which logs a warning and goes on to the next image where one cannot be read."""
+    from timm.data.dataset_factory import create_dataset
+    from timm.data.loader import create_loader
+
+    data = create_dataset("", root=str(PHOTOGRAPHS[0].parents[1]))
+    loader: DataLoader[Any] = create_loader(
+        data, (3, 64, 64), batch_size=4, is_training=True, num_workers=2, use_prefetcher=False, color_jitter=0.4
+    )
+    return loader
+
+
 clean = {"image_folder": image_folder, "fake_data": fake_data, "make_cv2": make_cv2, "make_folder": make_folder}
 clean_streams = {
     "numbers": numbers_stream,
@@ -190,7 +202,7 @@ clean_streams = {
     "stateful": stateful,
     "stateful_stream": stateful_stream,
 }
-clean_objects = {"graphs": graphs, "volumes": volumes}
+clean_objects = {"graphs": graphs, "volumes": volumes, "timm_folder": timm_folder}
 cloned = {"image_folder": image_folder_cloned, "rows": hugging_face_cloned, "stateful": stateful_cloned}
 
 

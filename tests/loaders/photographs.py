@@ -1,0 +1,74 @@
+"""Photographs that come with scikit-image and scikit-learn, as they are, and read in right and in wrong ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from PIL import Image, ImageOps
+from torch.utils.data import DataLoader
+from torchvision import transforms
+
+from sample_datasets import _files as files
+from sample_datasets.dg505_swapped_channels import NORMALIZED
+
+_PLACES = (("skimage", "data"), ("sklearn", "datasets/images"))
+_NAMES = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg", "retina.jpg", "china.jpg", "flower.jpg")
+_TILE = 240
+
+
+def originals() -> list[Path]:
+    """The photographs in red, green and blue, as the packages hold them."""
+    folders = [Path(str(find_spec(package).origin)).parent / folder for package, folder in _PLACES]  # type: ignore[union-attr]
+    return [path for folder in folders for path in sorted(folder.iterdir()) if path.name in _NAMES]
+
+
+def taken(orientation: int = 1) -> list[Path]:
+    """Four parts of each of them, as a camera writes them that was held in one way."""
+    exif = Image.Exif()
+    exif[274] = orientation
+    paths = []
+    for original in originals():
+        with Image.open(original) as image:
+            photograph = image.convert("RGB")
+        for number, (left, top) in enumerate([(0, 0), (100, 0), (0, 50), (100, 50)]):
+            part = photograph.crop((left, top, left + _TILE, top + _TILE))
+            paths.append(files.written(f"photographs/{orientation}-{original.stem}{number}.jpg", part, exif=exif))
+    return paths
+
+
+MOVED = transforms.Compose([transforms.RandomResizedCrop(96, (0.3, 1)), transforms.RandomHorizontalFlip()])
+TO_TENSOR, NORMALIZE = NORMALIZED.transforms
+
+
+def _loader(
+    paths: list[Path], load: Callable[[Path], Image.Image], scale: Callable[[Image.Image], Any] = NORMALIZED
+) -> DataLoader[Any]:
+    return files.loader(paths, lambda path: scale(MOVED(load(path))), shuffle=True)
+
+
+def _upright(path: Path) -> Image.Image:
+    with Image.open(path) as image:
+        return ImageOps.exif_transpose(image)
+
+
+def _as_stored(path: Path) -> Image.Image:
+    with Image.open(path) as image:
+        return image.convert("RGB")
+
+
+def _blue_first(path: Path) -> Image.Image:
+    return Image.fromarray(np.asarray(cv2.imread(str(path))))
+
+
+loaders = {
+    "upright": lambda: _loader(taken(), _upright),
+    "turned": lambda: _loader(taken(6), _upright),
+    "on_their_side": lambda: _loader(taken(6), _as_stored),
+    "blue_first": lambda: _loader(taken(), _blue_first),
+    "divided_twice": lambda: _loader(taken(), _upright, lambda image: NORMALIZE(TO_TENSOR(image) / 255)),
+}
