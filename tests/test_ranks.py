@@ -20,6 +20,7 @@ from dataguard.lab.ranks import Rank, run_ranks
 from dataguard.model import Status, Undecided
 from dataguard.processes import adopt_orphans, descendants
 from dataguard.settings import Settings
+from tests.offspring import left_over
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
@@ -39,7 +40,7 @@ def together(folder: Path, work: Callable[[Rank], Any], world: int = 2, timeout:
         answers: list[Any] = isolated(lambda: run_ranks(world, folder, work), folder, timeout=timeout, allowed=60)
         return answers
     finally:
-        assert descendants() == before
+        assert left_over(before) == []
 
 
 def test_they_form_a_group_in_the_environment_of_a_launcher(tmp_path: Path) -> None:
