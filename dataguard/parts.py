@@ -123,7 +123,14 @@ def _is_map_dataset(value: Any) -> bool:
     """Any object with a length and an index can stand behind a DataLoader, `torch.utils.data.Dataset` or not."""
     kind = type(value)
     own = not isinstance(value, type) and kind.__module__.partition(".")[0] not in _CONTAINERS
-    return own and hasattr(kind, "__getitem__") and hasattr(kind, "__len__")
+    return own and hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not _gathers_loaders(value)
+
+
+def _gathers_loaders(value: Any) -> bool:
+    """Whether its items are loaders of a kind that torch does not know: fastai's DataLoaders."""
+    collections = (held for held in getattr(value, "__dict__", {}).values() if isinstance(held, list | tuple))
+    items = (item for held in collections for item in held[:_MOST])
+    return any(hasattr(type(item), "__iter__") and "dataset" in getattr(item, "__dict__", {}) for item in items)
 
 
 def _is_wrapper(value: Any) -> bool:

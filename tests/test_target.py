@@ -54,6 +54,23 @@ class Stream(IterableDataset):
         return iter(range(10))
 
 
+class Foreign:
+    """A loader that torch knows nothing of."""
+
+    def __init__(self):
+        self.dataset = Ten()
+
+    def __iter__(self):
+        return iter(range(10))
+
+
+class Gathered(Plain):
+    """As fastai gathers its loaders: by length and index it could be a dataset."""
+
+    def __init__(self):
+        self.loaders = [Foreign(), Foreign()]
+
+
 def loader(**arguments: Any) -> DataLoader:
     return DataLoader(Ten(), **{"batch_size": 5, **arguments})
 
@@ -720,6 +737,8 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: range(3), "returned a range"),
     (lambda: Data(None), "returned a Data"),
     (Empty, "returned an Empty"),
+    (Foreign, "returned a Foreign"),
+    (Gathered, "returned a Gathered"),
     (Elephant(), "is an Elephant"),
     (3, "is an int"),
     ({}, "is an empty dict"),
