@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.random import default_rng
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from sample_datasets._parts import EpochSeededPictures, LazyBrighten, Pictures, UniformSource, brighten, picture, share
 
@@ -164,6 +164,64 @@ def good_made_up() -> DataLoader[Any]:
 def good_epoch_index() -> DataLoader[Any]:
     """Each epoch and index have a seed of their own."""
     return DataLoader(EpochSeededPictures(), batch_size=4, num_workers=2, shuffle=True)
+
+
+class IndexSeeded(Pictures):
+    """Pictures that are turned at random by torchvision, after torch's global generator was seeded."""
+
+    epoch = 0  # a training loop may count it up
+
+    def __init__(self) -> None:
+        from torchvision import transforms
+
+        super().__init__(transform=transforms.RandomHorizontalFlip())
+
+    def __getitem__(self, index: int) -> Sample:
+        self.seed(index)
+        return super().__getitem__(index)
+
+    def seed(self, index: int) -> None:
+        """By the index alone, in every epoch."""
+        torch.manual_seed(index)
+
+
+def bad_index() -> DataLoader[Any]:
+    """Each index has a seed of its own, and keeps it."""
+    return DataLoader(IndexSeeded(), batch_size=4, num_workers=2, shuffle=True)
+
+
+class EpochCounted(IndexSeeded):
+    """The same, and seeds follow from an epoch that only the training loop knows."""
+
+    def seed(self, index: int) -> None:
+        """By both."""
+        torch.manual_seed(self.epoch * len(self) + index)
+
+
+def good_epoch_counted() -> DataLoader[Any]:
+    """The training loop counts epochs in an attribute of the dataset."""
+    return DataLoader(EpochCounted(), batch_size=4, num_workers=2, shuffle=True)
+
+
+class MadeUpByLibrary(Dataset[Sample]):
+    """Pictures that torchvision makes up from a seed of its own for each index."""
+
+    def __init__(self) -> None:
+        from torchvision import datasets, transforms
+
+        self.source = datasets.FakeData(32, (3, 8, 8), 4, transform=transforms.ToTensor())
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = self.source[index]
+        return image * 2 - 1, label
+
+
+def good_made_up_by_library() -> DataLoader[Any]:
+    """The pictures themselves are random numbers, and no augmentation of any."""
+    return DataLoader(MadeUpByLibrary(), batch_size=4, num_workers=2, shuffle=True)
 
 
 class BoxedPictures(EpochSeededPictures):

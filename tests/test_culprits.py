@@ -155,7 +155,7 @@ def test_a_library_without_such_a_method_is_made_in_the_worker() -> None:
 
 
 def test_a_fix_is_a_line_or_two() -> None:
-    seeding = Seeding("numpy.random.RandomState.seed", "42", "/somewhere/far/data.py", 31, "init", "dataset.rng")
+    seeding = Seeding("numpy.random.RandomState.seed", "42", "/somewhere/far/data.py", 31, "init", path="dataset.rng")
     longest = fixes.fix_of_seeding(seeding, 11)
     assert len(longest) < 160
     assert re.match(r"data\.py:31 numpy\.random\.RandomState\.seed\(42\) in worker 11: seed from torch", longest)

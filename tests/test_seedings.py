@@ -1,11 +1,13 @@
-"""Which seeds are constants, and which belong to the one sample that seeds."""
+"""Which seeds are constants, and which belong to one sample."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from dataguard.lab.records import Seeding, Seedings
-from dataguard.lab.seedings import BURNS, EPOCHS, ITEMS, _constant
+from dataguard.lab.seedings import BURNS, EPOCHS, ITEMS, _constant, _indexed
 
 SEED = Seeding("numpy.random.Generator", "7", "data.py", 12, "__getitem__")
 
@@ -32,3 +34,22 @@ def test_a_seed_of_every_fetch_is_a_constant(size: int) -> None:
 
 def test_a_seed_that_several_samples_share_is_a_constant() -> None:
     assert _constant(fetches({0, 1, 3, 4}), 1) == (SEED,)
+
+
+def indexed(seeds: list[str]) -> tuple[Seeding, ...]:
+    """What is found where a line gives these seeds, one in a fetch, again and again."""
+    every = [replace(SEED, seed=seed) for seed in seeds * (EPOCHS * len(BURNS) * ITEMS // len(seeds))]
+    rounds = ITEMS * len(BURNS)
+    return _indexed([Seedings(None, at // rounds, at % rounds, (seed,)) for at, seed in enumerate(every)])
+
+
+def test_seeds_of_their_own_are_found() -> None:
+    (found,) = indexed([str(item) for item in range(ITEMS)])
+    assert found.place == SEED.place
+
+
+@pytest.mark.parametrize(
+    "seeds", [["7"], ["0", "1", "2"], [str(fetch) for fetch in range(ITEMS * len(BURNS) * EPOCHS)]]
+)
+def test_seeds_that_items_share_or_that_change_are_none_of_their_own(seeds: list[str]) -> None:
+    assert indexed(seeds) == ()

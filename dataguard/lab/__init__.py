@@ -211,11 +211,10 @@ class Lab(Repros):
             inits.read_first_seeds,
         )
 
-    @property
-    def seedings(self) -> seedings.SeedTrace:
-        """Which generators are seeded with a constant for every sample, and what hangs on them."""
+    def seedings(self, *, always: bool = False) -> seedings.SeedTrace:
+        """Which generators are seeded for every sample, and what hangs on those seeds that are constant, or on any."""
         self.afford(seedings.DRAWS * seedings.EPOCHS * self.epoch.seconds_per_sample)
-        return seedings.observe(self.facts, self.build, self.vary)
+        return seedings.observe(self.facts, self.build, self.vary, always=always)
 
     @property
     def caches(self) -> caches.Caches:

@@ -23,16 +23,17 @@ class Plan:
     worker. `length` is the number of fetches of a worker in an epoch, for loaders that never end theirs. `perturb` is
     the path of a generator that is moved on after the first fetch, at the seat (worker, epoch) `perturb_at` or at all.
     `burns` makes the spy take note of seeds that are given in a fetch: for each fetch of an epoch, how many numbers a
-    generator skips right after it was seeded. `first_seeds` does so from `worker_init_fn` to the end of a first fetch.
-    `announce` tells sampler and dataset which epoch begins. `still` gives, for each epoch, the seeds that every
-    generator gets before its fetches, held ones included, but for the one that is `free`: see `Stillness`. `key` spells
-    a function of a sample by whose result alone it is recognised. After `most` samples in an epoch, a process only
-    passes batches on. With `keep`, records are sieved: see `Sieve`. `seats` are a rank and the number of ranks whose
-    workers a stream takes for those of one loader. `ledger` has every sample taken down, to that depth. `appraise` has
-    numbers written down for so many samples of the first epoch: see `Appraiser`. With `gauge`, no sample is looked at:
-    instead, what the process holds is read after so many samples, and so many; libraries then use so many `threads`, as
-    many as they like with 0. With `pass_over`, samples of a map-style dataset that cannot be read are noted and left
-    out of their batch. With `prints`, the prints of all samples are written down.
+    generator skips right after it was seeded with a constant, or with `burn_always` with whatever. `first_seeds` does
+    so from `worker_init_fn` to the end of a first fetch. `announce` tells sampler and dataset which epoch begins.
+    `still` gives, for each epoch, the seeds that every generator gets before its fetches, held ones included, but for
+    the one that is `free`: see `Stillness`. `key` spells a function of a sample by whose result alone it is recognised.
+    After `most` samples in an epoch, a process only passes batches on. With `keep`, records are sieved: see `Sieve`.
+    `seats` are a rank and the number of ranks whose workers a stream takes for those of one loader. `ledger` has every
+    sample taken down, to that depth. `appraise` has numbers written down for so many samples of the first epoch: see
+    `Appraiser`. With `gauge`, no sample is looked at: instead, what the process holds is read after so many samples,
+    and so many; libraries then use so many `threads`, as many as they like with 0. With `pass_over`, samples of a
+    map-style dataset that cannot be read are noted and left out of their batch. With `prints`, the prints of all
+    samples are written down.
     """
 
     folder: Path
@@ -45,6 +46,7 @@ class Plan:
     perturb: str | None = None
     reseed: Sequence[str] = ()
     burns: Sequence[int] = ()
+    burn_always: bool = False
     announce: bool = True
     still: Sequence[Sequence[int]] = ()
     perturb_at: tuple[int, int] | None = None

@@ -213,7 +213,8 @@ class Census:
 class Seeding:
     """A seed that the user's code gave to a random generator of a `kind`, and where.
 
-    `path` is that of the generator, where it was looked for.
+    `direct` tells that the user's line gives it itself, and not a library which that calls; `epochs` that the user's
+    code around it names an epoch. `path` is that of the generator, where it was looked for.
     """
 
     kind: str
@@ -221,6 +222,8 @@ class Seeding:
     file: str
     line: int
     function: str
+    direct: bool = True
+    epochs: bool = False
     path: str | None = None
 
     @property
@@ -231,12 +234,13 @@ class Seeding:
 
 @dataclass(frozen=True, slots=True)
 class Seedings:
-    """The seeds given during one fetch."""
+    """The seeds given during one fetch, and the libraries whose own code drew in it, where that was looked for."""
 
     worker: int | None
     epoch: int
     batch: int
     seeds: tuple[Seeding, ...]
+    libraries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 Each item is drawn under different states of the global generators, over two epochs. Then generators that are always
 given the same seed are made to skip some numbers, to see which values hang on them. The samples of a stream cannot be
-drawn again: there, whole runs are compared, place by place.
+drawn again: there, whole runs are compared, place by place. Where seeds differ from item to item, and by nothing else,
+the same is done with all generators that are seeded.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ class SeedTrace:
 
     `constant` are the seedings that happen for most samples with one and the same seed; `steered` are the leaves that
     an index always gives alike, and that change when the numbers after such a seed do. `plain` are leaves that are
-    single values which differ from item to item, as labels are. `draws` were compared for each of `items`.
-    `derived` tells that more seeds follow from such a one, another for each item. `changed` holds what the steered
-    leaves became.
+    single values which differ from item to item, as labels are. `draws` were compared for each of `items`. `indexed`
+    are the seedings that give each item a seed of its own, in all draws of two epochs; `derived` tells that such seeds
+    follow from a constant one. `libraries` drew by themselves, where that was looked for. `changed` holds what the
+    steered leaves became.
     """
 
     constant: tuple[Seeding, ...]
@@ -56,21 +58,30 @@ class SeedTrace:
     plain: tuple[str, ...]
     items: int = ITEMS
     draws: int = EPOCHS * len(BURNS)
+    indexed: tuple[Seeding, ...] = ()
     derived: bool = False
+    libraries: frozenset[str] = frozenset()
     changed: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
 
 
-def observe(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary) -> SeedTrace:
-    """Read in one process: a worker, where the user has any. Raises Undecided when the budget cuts it short."""
+def observe(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary, *, always: bool = False) -> SeedTrace:
+    """Read in one process: a worker, where the user has any. Raises Undecided when the budget cuts it short.
+
+    With `always`, leaves of a map-style dataset are steered by any seed, not only by a constant one.
+    """
     # Workers that are forked anew hear of every epoch and start at once, whatever the user's start.
     build_one = partial(build, **FORKED) if facts.num_workers else build
     if facts.kind == "stream":
         return _observe_stream(partial(build_one, batch_size=1) if facts.batched else build_one, vary)
     size = batch_size(facts)
-    return vary("seedings", lambda folder: run_seedings(build_one, folder, size), partial(read_seedings, size=size))
+    return vary(
+        ("seedings", "any" if always else "constant"),
+        lambda folder: run_seedings(build_one, folder, size, always=always),
+        partial(read_seedings, size=size),
+    )
 
 
-def run_seedings(build: Callable[..., Loader], folder: Path, size: int) -> list[Ride]:
+def run_seedings(build: Callable[..., Loader], folder: Path, size: int, *, always: bool) -> list[Ride]:
     """Draw the items in one process."""
 
     def schedule(inner: object, batched: bool) -> SameItems:
@@ -82,6 +93,7 @@ def run_seedings(build: Callable[..., Loader], folder: Path, size: int) -> list[
         keep_going=True,
         length=DRAWS,
         burns=tuple(burn and burn + item for burn in BURNS for item in range(ITEMS)),
+        burn_always=always,
     )
     return drive(build(schedule=schedule), plan, batches=(DRAWS,) * EPOCHS)
 
@@ -110,7 +122,9 @@ def read_seedings(folder: Path, rides: list[Ride] | None, size: int) -> SeedTrac
     return SeedTrace(
         constant=_constant(seedings, size),
         steered=steered,
+        indexed=_indexed(seedings),
         derived=_derived(seedings),
+        libraries=frozenset(name for fetch in seedings for name in fetch.libraries),
         changed={path: _changed(as_is[path], skipped[path]) for path in steered},
         plain=tuple(path for path in frozen if plain[path] and len({draws[0] for draws in as_is[path].values()}) > 1),
     )
@@ -178,6 +192,21 @@ def _derived(fetches: Sequence[Seedings]) -> bool:
         and any(seeds.isdisjoint(skipped[place][item]) for item, seeds in items.items())
         for place, items in as_is.items()
     )
+
+
+def _indexed(fetches: Sequence[Seedings]) -> tuple[Seeding, ...]:
+    """The seedings that give every item a seed of its own, whatever the epoch and the state of global generators."""
+    by_place: dict[tuple[object, ...], dict[int, list[Seeding]]] = defaultdict(lambda: defaultdict(list))
+    for fetch in fetches:
+        for place, seeding in {seeding.place: seeding for seeding in fetch.seeds}.items():  # of a batch, the last one
+            by_place[place][fetch.batch % ITEMS].append(seeding)
+    found = []
+    for items in by_place.values():
+        always = len(items) == ITEMS and all(len(made) == EPOCHS * len(BURNS) for made in items.values())
+        seeds = [{seeding.seed for seeding in made} for made in items.values()]
+        if always and all(len(own) == 1 for own in seeds) and len(set.union(*seeds)) == ITEMS:
+            found.append(items[0][0])
+    return tuple(found)
 
 
 def _constant(fetches: Sequence[Seedings], size: int = 0) -> tuple[Seeding, ...]:

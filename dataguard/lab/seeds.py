@@ -12,7 +12,7 @@ import importlib
 import random
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +20,9 @@ import numpy as np
 import torch
 
 from dataguard.incident import is_library
+from dataguard.lab.draws import package_at
 from dataguard.lab.generators import find_generators, skip
-from dataguard.lab.records import Seeding, Seedings, Spool
+from dataguard.lab.records import Seeding
 
 _NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _PLAIN = (int, float, str, bytes, np.integer)
@@ -34,8 +35,9 @@ _SHOWN = 40
 class SeedWatch:
     """Takes note of seeds while it is on; made once in a process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, always: bool = False) -> None:
         self._on = False
+        self._always = always
         self._burn = 0
         self._known: dict[tuple[object, ...], set[str]] = {}
         self._posing: dict[type, Any] = {}
@@ -61,7 +63,8 @@ class SeedWatch:
     def watching(self, burn: int) -> Iterator[list[Given]]:
         """Collect the seeds given inside, the last one of each generator.
 
-        A generator skips `burn` numbers right after it was seeded, where the same line has always given that seed.
+        A generator skips `burn` numbers right after it was seeded, where the same line has always given that seed, or
+        `always`.
         """
         seen: list[Given] = []
         self._on, self._burn = True, burn
@@ -90,7 +93,8 @@ class SeedWatch:
             return 0
         if len(text) > _SHOWN:  # a whole state
             text = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
-        return self._burn if self._keep(generator, Seeding(kind, text, *_caller())) else 0
+        constant = self._keep(generator, Seeding(kind, text, *_caller()))
+        return self._burn if constant or self._always else 0
 
     def _keep(self, generator: object, seeding: Seeding) -> bool:
         """Remember the latest seed of a generator; whether this line has never given another one."""
@@ -204,67 +208,6 @@ class SeedWatch:
                         setattr(module, name, self._instead[id(value)][1])
 
 
-class SeedNotes:
-    """Spools which seeds are given during the first fetches of each epoch of a process.
-
-    `burns` tells, for each fetch, how many numbers a generator skips right after it was seeded.
-    """
-
-    def __init__(self, burns: Sequence[int], spool: Spool, worker: int | None) -> None:
-        self._burns = burns
-        self._spool = spool
-        self._worker = worker
-        self._watch = SeedWatch()
-
-    @contextlib.contextmanager
-    def taken(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> Iterator[None]:
-        """Take note of what is seeded inside."""
-        if fetch >= len(self._burns):
-            yield
-            return
-        if not fetch:
-            self._watch.adopt(roots)
-        with self._watch.watching(self._burns[fetch]) as given:
-            yield
-        self._spool.write(Seedings(self._worker, epoch, fetch, tuple(seeding for _, seeding in given)))
-
-
-class FirstSeeds:
-    """Spools which seeds a worker gives until its first batch is there, with the path of each generator."""
-
-    def __init__(self, spool: Spool, worker: int | None) -> None:
-        self._spool = spool
-        self._worker = worker
-        self._watch = SeedWatch()
-        self._given: dict[int, Given] = {}
-
-    @contextlib.contextmanager
-    def noted(self, roots: Mapping[str, Any]) -> Iterator[None]:
-        """Take note of what is seeded inside."""
-        self._watch.adopt(roots)
-        with self._watch.watching(0) as given:
-            yield
-        self._given.update({id(generator): (generator, seeding) for generator, seeding in given})
-
-    @contextlib.contextmanager
-    def taken(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> Iterator[None]:
-        """Take note of the first fetch, and spool what was noted by then."""
-        if fetch:
-            yield
-            return
-        with self.noted(roots):
-            yield
-        paths = {id(source.generator): source.path for source in find_generators(roots)}
-        named = (
-            # A generator that the whole process shares is known by the module that seeds it.
-            replace(seeding, path=paths.get(number, f"global {seeding.kind.rpartition('.')[0]}"))
-            for number, (generator, seeding) in self._given.items()
-            if number in paths or isinstance(generator, str)
-        )
-        self._spool.write(Seedings(self._worker, epoch, fetch, tuple(named)))
-        self._given = {}
-
-
 def _copy_state(generator: Any, other: Any) -> None:
     if isinstance(generator, np.random.BitGenerator):
         other.state = generator.state
@@ -288,9 +231,15 @@ def _plain(seed: Any) -> str | None:
     return str(seed) if isinstance(seed, _PLAIN) else None
 
 
-def _caller() -> tuple[str, int, str]:
-    """The innermost line of the user's own code that asked for the seed, else the innermost line of a library."""
-    frames = [frame for frame in traceback.extract_stack() if frame.filename != __file__]
-    own = [frame for frame in frames if not is_library(frame.filename)]
-    frame = (own or frames)[-1]
-    return frame.filename, frame.lineno or 0, frame.name
+def _caller() -> tuple[str, int, str, bool, bool]:
+    """The innermost line of the user's own code that asked for the seed, else the innermost line of a library.
+
+    Last, whether that line gave the seed itself, and whether the user's code on the way to it names an epoch.
+    """
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_stack(sys._getframe())]
+    frames = [(code, line) for code, line in frames if code.co_filename != __file__]
+    own = [(code, line) for code, line in frames if not is_library(code.co_filename)]
+    code, line = (own or frames)[0]
+    names = (name for code, _ in own for name in (*code.co_names, *code.co_varnames, *code.co_freevars))
+    epochs = any("epoch" in name.lower() for name in names)
+    return code.co_filename, line or 0, code.co_name, package_at(sys._getframe()) is None, epochs

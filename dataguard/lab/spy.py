@@ -37,7 +37,7 @@ from dataguard.lab.records import (
     Spool,
 )
 from dataguard.lab.seats import take_seat
-from dataguard.lab.seeds import FirstSeeds, SeedNotes
+from dataguard.lab.seednotes import FirstSeeds, SeedNotes
 from dataguard.lab.sieve import Sieve
 from dataguard.lab.stillness import Stillness
 from dataguard.target import load
@@ -127,7 +127,7 @@ class Watcher:
     def install(self, dataset: Any = None) -> None:
         """Wrap every fetcher that torch makes in this process for the loader's own dataset."""
         if self.plan.burns:
-            self.notes = SeedNotes(self.plan.burns, self.spool, self.worker)
+            self.notes = SeedNotes(self.plan.burns, self.spool, self.worker, always=self.plan.burn_always)
         create: Any = _DatasetKind.create_fetcher
         if self.worker is not None:
             info = get_worker_info()
