@@ -33,6 +33,9 @@ FEWEST = 4
 """Boxes that make sense in a format at least, for it to be one that may be meant."""
 INSIDE, WHOLLY = 0.5, 0.95
 """The share of a box that lies in its image at least, and where a format fits."""
+ORDERED, SEEN = 16, 0.5
+"""Boxes that have their far corner behind the near one, all of them, for that to be no chance; and the share of them
+that lies in the image at least, where what lies beside it was left by a crop."""
 SHARE = 1.5
 """No number of a box that is given by shares of its image is larger."""
 _BOX = re.compile(r"box|roi|rect", re.IGNORECASE)
@@ -166,6 +169,9 @@ def _judged(path: str, boxes: Sequence[Box], layout: str | None) -> Boxes:
     possible = [one for one in FORMATS if one.endswith("normalized") == shares]
     sound = {one: sum(box.fault(one, WHOLLY) is None for box in boxes) for one in possible}
     formats = tuple(one for one, count in sound.items() if count >= max(MOST * len(boxes), FEWEST))
+    if not formats and _are_corners(boxes, possible[0]):
+        left = [(box, "lies outside") for box in boxes if min(box.numbers[2:]) <= 0]
+        return Boxes(path, boxes, (possible[0],) if left else (), tuple(left))
     wrong = [
         (box, faults[0])
         for box in boxes
@@ -173,3 +179,12 @@ def _judged(path: str, boxes: Sequence[Box], layout: str | None) -> Boxes:
         if faults and all(faults) and faults[0]
     ]
     return Boxes(path, boxes, formats, tuple((box, str(fault)) for box, fault in wrong))
+
+
+def _are_corners(boxes: Sequence[Box], layout: str) -> bool:
+    """Whether numbers that fit no format are two corners all the same, of boxes that a crop has cut or left outside.
+
+    Sizes are not all larger than places, and what tells how to move a box is not in such an order.
+    """
+    ordered = all(box.numbers[2] > box.numbers[0] and box.numbers[3] > box.numbers[1] for box in boxes)
+    return ordered and len(boxes) >= ORDERED and sum(box.fault(layout) is None for box in boxes) >= SEEN * len(boxes)

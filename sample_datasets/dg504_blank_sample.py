@@ -128,6 +128,33 @@ def bad_outside() -> DataLoader[Any]:
     return detections(lambda number: [[480.0, 100.0, 600.0, 220.0]] if number == 10 else corners(number))
 
 
+def cut_off(number: int) -> list[list[float]]:
+    """Corners as a crop leaves them that moves to the right and down, and takes boxes along that it cuts."""
+    left, top = number % 5 * 2.0, number % 3 * 2.0
+    boxes = ((1.0, 1.0, 9.0, 9.0), (8.0, 6.0, 20.0, 26.0))
+    return [[x - left, y - top, right - left, down - top] for x, y, right, down in boxes]
+
+
+def bad_left_behind() -> DataLoader[Any]:
+    """Boxes that a crop left outside, among others that it cut: they fit no format any more."""
+    return detections(lambda number: [*cut_off(number), *([[-9.0, 3.0, -1.0, 12.0]] if number % 6 == 1 else [])])
+
+
+def good_left_behind() -> DataLoader[Any]:
+    """The same, without those that lie outside."""
+    return detections(cut_off)
+
+
+def offsets(number: int) -> list[list[float]]:
+    """How far to move and to widen four anchors."""
+    return [[(number * 7 + n) % 9 - 20.0, n - 2.0, (number * 5 + n) % 11 - 6.0, 3.0 - n] for n in range(4)]
+
+
+def good_offsets() -> DataLoader[Any]:
+    """What is called boxes tells how to change them."""
+    return detections(offsets)
+
+
 def bad_turned() -> DataLoader[Any]:
     """A box that was drawn from the lower right corner to the upper left one."""
     return detections(lambda number: [[15.0, 18.0, 4.0, 5.0]] if number == 5 else corners(number))
