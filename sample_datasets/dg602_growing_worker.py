@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import tempfile
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +239,28 @@ class Shuffled(IterableDataset):
 def good_stream() -> DataLoader:
     """A buffer that is filled before the first sample comes out."""
     return DataLoader(Shuffled(), batch_size=16, num_workers=0)
+
+
+class Distinct(IterableDataset):
+    """Leaves out texts that came before, by what it keeps of them."""
+
+    def __init__(self, kept: Callable[[str], Any]) -> None:
+        self.kept = kept
+
+    def __iter__(self) -> Iterator[Tensor]:
+        seen = set()
+        for number in range(MANY):
+            text = f"{number} " * 2000
+            if self.kept(text) not in seen:
+                seen.add(self.kept(text))
+                yield torch.tensor([number, len(text)])
+
+
+def bad_seen() -> DataLoader:
+    """A stream that remembers every text which it has seen."""
+    return DataLoader(Distinct(str), batch_size=16)
+
+
+def good_seen() -> DataLoader:
+    """One that remembers a number for each."""
+    return DataLoader(Distinct(hash), batch_size=16)

@@ -47,8 +47,8 @@ class Hoard:
     """A container that grew by `rate` entries with every sample.
 
     It stopped to grow at no more than `bound` entries, or did not up to `tried`; `passing` tells that a running
-    generator holds it, as it does the buffer in which a stream is shuffled. `at` is the file and line of the class of
-    what holds it.
+    generator holds it, as it does the buffer in which a stream is shuffled: a set is none, as nothing can be drawn
+    from it by its place. `at` is the file and line of the class of what holds it.
     """
 
     path: str
@@ -176,7 +176,7 @@ def _hoard(node: Node, rate: float, reads: _Reads, counted: Mapping[tuple[int, s
     rising = [name for name, one in _numbers(holder).items() if one > counted.get((id(holder), name), one)]
     bound, tried = _bound(node.value, rate, reads, lambda: _double(holder, rising))
     objects = [one.value for one in node.line[1:] if not isinstance(one.value, _CONTAINERS)]
-    passing = any("<local" in one.step for one in node.line)
+    passing = any("<local" in one.step for one in node.line) and not isinstance(node.value, set)
     return Hoard(node.path, _kind(node.value), rate, bound, tried, passing, made_at(objects[0]) if objects else None)
 
 
