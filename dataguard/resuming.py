@@ -27,12 +27,19 @@ def faults(resumes: Resumes) -> dict[str, str]:
     stable = [path for path in _paths(reference) if _leaf(reference, path) == _leaf(asked, path)]
     if not stable:
         raise Undecided("two runs without any interruption yield different batches")
-    found = {}
+    found: dict[str, str] = {}
+    doubts: list[Undecided] = []
     for where, runs in (("", resumes.restored), (" from JSON", resumes.by_json)):
         for point, run in runs.items():
-            words = _fault(resumes, point, run, stable)
+            try:
+                words = _fault(resumes, point, run, stable)
+            except Undecided as doubt:
+                doubts.append(doubt)
+                continue
             if words and (not where or str(point) not in found):
                 found[f"{point}{where}"] = words
+    if doubts and not found:
+        raise doubts[0]
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from sample_datasets._parts import Pictures, brighten, picture, share
 
@@ -157,6 +157,36 @@ class Started(Stream):
 def bad_stream() -> DataLoader[Any]:
     """Each of two workers counts its own samples, and skips as many of all."""
     return stateful(Started(), num_workers=2)
+
+
+class Manual(Resumable):
+    """Puts its batches together itself, as torch would: nobody else sees its samples."""
+
+    def __init__(self, skipped: int) -> None:
+        self.skipped = skipped
+        super().__init__(shuffle=True)
+
+    def __iter__(self) -> Any:
+        order = torch.randperm(40, generator=torch.Generator().manual_seed(self.epoch)).tolist()
+        self.seen, self.start = self.start, 0
+        for place in range(4 * self.seen, 40, 4):
+            self.seen += 1
+            yield default_collate([self.dataset[index] for index in order[place : place + 4]])
+        self.seen = 0
+
+    def load_state_dict(self, state: State) -> None:
+        self.epoch = state["epoch"]
+        self.start = state["seen"] + self.skipped
+
+
+def bad_manual() -> DataLoader[Any]:
+    """A loader with an `__iter__` of its own leaves out the batch after the interruption."""
+    return Manual(skipped=1)
+
+
+def good_manual() -> DataLoader[Any]:
+    """The same, counting right."""
+    return Manual(skipped=0)
 
 
 def good() -> DataLoader[Any]:

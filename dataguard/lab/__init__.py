@@ -225,7 +225,8 @@ class Lab(Repros):
 
     def resumes(self, workers: int) -> Resumes:
         """What the loader goes on with when it is interrupted and restored, with so many workers."""
-        return resumes.observe(self.build, self.vary, workers)
+        # Where batches are made by the user's own `__iter__`, they can be compared though nobody saw their samples.
+        return resumes.observe(self.build, self._memory.apart if self.facts.own_iter else self.vary, workers)
 
     @property
     def carryover(self) -> carryover.Carryover:
@@ -290,8 +291,4 @@ class Lab(Repros):
         An observation of the `whole` loader takes as long as it goes on.
         """
         self.epoch  # noqa: B018 - what fails as it is, fails once
-        try:
-            return (self._memory.observe_all if whole else self._observe)(key, run, read)
-        except LoaderFailed as failure:
-            reason = f"it runs as it is, but not as this observation needs it: {failure.incident.headline}"
-            raise Undecided(reason) from failure
+        return self._memory.apart(key, run, read, whole=whole)
