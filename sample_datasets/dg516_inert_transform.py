@@ -151,6 +151,53 @@ def bad_in_batches() -> DataLoader[Any]:
     return DataLoader(Photographs(read_array, np.ascontiguousarray), batch_size=4, collate_fn=collate)
 
 
+class Careless(Photographs):
+    """Calls an augmentation, and looks at nothing that it gives."""
+
+    def __init__(self, load: Callable[[Path], Any], augment: Callable[[Any], Any]) -> None:
+        super().__init__(load, v2.Compose(list(READY)))
+        self.augment = augment
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        path = PHOTOGRAPHS[index]
+        image = self.load(path)
+        self.augment(image)
+        return self.transform(image), self.classes.index(path.parent.name)
+
+
+def bad_thrown_away() -> DataLoader[Any]:
+    """What the augmentation gives is assigned to nothing."""
+    return DataLoader(Careless(read_pil, v2.RandAugment()), batch_size=4)
+
+
+class Patch:
+    """Paints over a part of an image, in place."""
+
+    def __call__(self, image: np.ndarray) -> np.ndarray:
+        top = random.randrange(SIDE - 8)
+        image[top : top + 8, :8] = 128
+        return image
+
+
+def good_painted() -> DataLoader[Any]:
+    """A step that works in place, and whose result nobody needs."""
+    return DataLoader(Careless(read_array, Patch()), batch_size=4)
+
+
+class Compared(Careless):
+    """Tells how far an augmented view is from the image, and gives the image."""
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        image = self.load(PHOTOGRAPHS[index])
+        view = self.transform(self.augment(image))
+        return self.transform(image), float((view - self.transform(image)).abs().mean())
+
+
+def good_compared() -> DataLoader[Any]:
+    """An augmented view of which a single number comes out."""
+    return DataLoader(Compared(read_pil, v2.RandAugment()), batch_size=4)
+
+
 def good() -> DataLoader[Any]:
     """`ToImage` comes first."""
     augment = (v2.RandomHorizontalFlip(), v2.RandomResizedCrop(SIDE, scale=(0.3, 1.0), antialias=True))

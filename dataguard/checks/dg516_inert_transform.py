@@ -19,7 +19,8 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
         model overfits, or gets values that nobody scaled.
     Cause: torchvision's v2 transforms pass what they do not know through untouched, arrays of numpy among them, and
         `ToDtype` and `Normalize` do so with images of Pillow's or with arrays; or a random transform never acts,
-        whatever probability it names; or the dataset never looks at the one it has, as a `Subset` that is given one.
+        whatever probability it names; or the dataset never looks at the one it has, as a `Subset` that is given one, or
+        throws away what it gives: `self.transform(image)` without an assignment.
     Fix: put `v2.ToImage()` (or `ToTensor`) before the transforms that need tensors; let a transform of your own raise
         on a type that it does not know.
     Links: https://docs.pytorch.org/vision/stable/transforms.html
@@ -45,6 +46,14 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
     late = [step for step in pipeline.steps if not step.settled and not step.acts_on]
     if late and not strangers and not idle:
         raise Undecided(f"{late[0].path} never acts here, and there was no time to try it on enough other pictures")
+    thrown = None if strangers or idle else lab.transforms.thrown
+    if thrown:
+        yield Finding(
+            message=f"what {thrown.path} ({thrown.name}) gives is thrown away: {thrown.samples} samples are the same "
+            "whatever comes out of it",
+            evidence={"compared": "samples under the same random numbers, with other pictures in what it gives"},
+            at=lab.dataset.place,
+        )
     off = [step.path for step in pipeline.steps if step.meant]
     return Looked(pipeline.exercised, f"{off[0]} does nothing on purpose" if off else None)
 

@@ -28,6 +28,8 @@ from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
 from dataguard.lab.schedules import evenly
 from dataguard.lab.steps import Log, Watch, prints
+from dataguard.lab.thrown import READS as MOST_THROWN
+from dataguard.lab.thrown import Thrown, find_thrown
 from dataguard.lab.unread import FEWEST as FEWEST_UNREAD
 from dataguard.lab.unread import READS as MOST_UNREAD
 from dataguard.lab.unread import Unread, find_unread
@@ -123,6 +125,17 @@ class Transforms:
         indices = tuple(evenly(lab.epoch.indices, MOST_UNREAD))
         found: Unread | None = lab.vary(
             "unread", lambda folder: find_unread(lab.build, folder, indices), lambda _, same: same
+        )
+        return found
+
+    @property
+    def thrown(self) -> Thrown | None:
+        """The step of which nothing comes out in samples, if there is one."""
+        lab = self._lab
+        lab.afford(2 * MOST_THROWN * lab.epoch.seconds_per_sample)
+        indices = tuple(evenly(lab.epoch.indices, MOST_THROWN))
+        found: Thrown | None = lab.vary(
+            "thrown", lambda folder: find_thrown(lab.build, folder, indices), lambda _, same: same
         )
         return found
 

@@ -28,7 +28,10 @@ Prints = Counter[tuple[str, bytes]]
 
 
 class Log:
-    """What one step was seen to do: calls, those that changed something, and what it was given at first."""
+    """What one step was seen to do: calls, those that changed something, and what it was given at first.
+
+    `is_nested` tells that another step called it, and `in_place` that it changed what it was given.
+    """
 
     def __init__(self, node: Node) -> None:
         self.step = node.value
@@ -36,6 +39,8 @@ class Log:
         self.calls = 0
         self.acts = 0
         self.is_outer = False
+        self.is_nested = False
+        self.in_place = False
         self.example: tuple[tuple[Any, ...], dict[str, Any]] | None = None
 
     @property
@@ -51,6 +56,8 @@ class Watch:
         nodes = list(search(roots, _is_step, enter=True))
         self._logs = {id(node.value): Log(node) for node in nodes}
         self._running: list[Log] = []
+        self.change: Callable[[Log, Any], Any] | None = None
+        """What is put in the place of what a step gives, if anything."""
         self.calls: dict[type, Callable[..., Any]] = {}
         """How the steps of each class are called without being watched."""
         for kind in {type(node.value) for node in nodes}:
@@ -77,7 +84,7 @@ class Watch:
 
     def _watched(self, log: Log, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._running:
-            self._running[-1].is_outer = True
+            self._running[-1].is_outer = log.is_nested = True
         if log.example is None and has_picture((args, kwargs)):
             with contextlib.suppress(Exception):  # what cannot be copied is not tried again
                 log.example = copy.deepcopy((args, kwargs))
@@ -89,7 +96,8 @@ class Watch:
             self._running.pop()
         log.calls += 1
         log.acts += prints(given) != before
-        return given
+        log.in_place |= prints((args, kwargs)) != before
+        return self.change(log, given) if self.change else given
 
 
 def _is_step(value: Any) -> bool:
