@@ -190,7 +190,7 @@ class Compared(Careless):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         image = self.load(PHOTOGRAPHS[index])
         view = self.transform(self.augment(image))
-        return self.transform(image), float((view - self.transform(image)).abs().mean())
+        return self.transform(image), (view - self.transform(image)).abs().mean()
 
 
 def good_compared() -> DataLoader[Any]:
