@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, starmap
+from itertools import chain, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
 from dataguard.model import Undecided
@@ -135,10 +135,17 @@ def _named(lost: list[Counter[Identity]], alone: StreamTrace) -> Loss:
     return Loss(alone.scaled(missing), alone.total, always.total() == missing, alone.first_of(always))
 
 
+def _known_throughout(ids: Sequence[Identity], places: Mapping[Identity, int]) -> bool:
+    """Whether all that a worker yields is known, up to the last sample that is."""
+    known = [identity in places for identity in ids]
+    return all(known[: known.count(True)])
+
+
 def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Loss:
     """The same for streams that go on: what every worker has passed by, none of them may have left out.
 
-    Their samples have to come in one order, without shuffling.
+    Their samples have to come in one order, without shuffling, and to be samples of one process: what each worker puts
+    together of its own share, such as packed sequences, is found nowhere else.
     """
     for pin in (False, True):
         shared, alone = several(pin=pin), one(pin=pin)
@@ -147,9 +154,10 @@ def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[...,
         seats = shared.seats or shared.by_worker
         passed = [[places[identity] for identity in ids if identity in places] for ids in seats]
         found = {place for worker in passed for place in worker}
+        whole = all(map(_known_throughout, seats, repeat(places)))
         ordered = all(worker == sorted(worker) for worker in passed)
         horizon = min((worker[-1] for worker in passed if worker), default=0)
-        if len(places) == len(order) and ordered and horizon >= FEWEST:
+        if len(places) == len(order) and whole and ordered and horizon >= FEWEST:
             lost = [place for place in range(horizon) if place not in found]
             first = alone.shown(lost[0], order[lost[0]]) if lost else None
             return Loss(len(lost), horizon, bool(lost), first)

@@ -22,7 +22,7 @@ def test_what_other_settings_would_do_is_a_note() -> None:
         "under batch_size=1, drop_last=False, num_workers=0: "
         "batch is float32 of rank 1, and otherwise float32 of rank 2"
     )
-    assert not any(reasons[name] for name in ("even", "plain", "default"))
+    assert not any(reasons[name] for name in ("even", "plain", "default", "exclusive"))
     tried = {result.loader: result.exercised.get("settings", 0) for result in report.results}
     assert tried["default"] == 0
     assert tried["plain"] > 1

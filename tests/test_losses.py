@@ -101,6 +101,12 @@ def test_a_shuffled_stream_that_goes_on_is_left_open() -> None:
         find_loss(shared, runs(trace([range(100)], ended=False)))
 
 
+def test_samples_that_each_worker_packs_of_its_share_are_left_open() -> None:
+    shared = runs(trace([[0, 501, 502, 47], [511, 512, 513, 514]], ended=False))
+    with pytest.raises(Undecided, match="raise --samples"):
+        find_loss(shared, runs(trace([range(100)], ended=False)))
+
+
 FACTS = SimpleNamespace(batch_size=8, drop_last=False, num_workers=3)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +70,11 @@ def run_arrangements(
         if key not in outcomes:
             place = folder / str(len(outcomes))
             place.mkdir()
-            outcomes[key] = _trouble(build, place, indices, form, settings)
+            outcomes[key] = None
+            # A factory that cannot be called again in one process, such as while an LMDB is open there, tells nothing.
+            with contextlib.suppress(LoaderFailed):
+                loader = _build(build, indices, settings)
+                outcomes[key] = _trouble(loader, place, form, settings)
         return outcomes[key] is not None
 
     strategy = loader_settings(workers=workers, batch_sizes=BATCH_SIZES)
@@ -91,20 +96,18 @@ def form_of(batch: BatchRecord) -> Form:
     return tuple(sorted(kinds))
 
 
-def _trouble(
-    build: Callable[..., Loader],
-    folder: Path,
-    indices: Sequence[Index],
-    form: Form | None,
-    settings: Mapping[str, Any],
-) -> str | None:
-    """What goes wrong under these settings, in words."""
+def _build(build: Callable[..., Loader], indices: Sequence[Index], settings: Mapping[str, Any]) -> Loader:
+    """The loader under these settings, with these samples."""
     others = dict(settings)
     size, whole = others.pop("batch_size"), others.pop("drop_last")
     batches = [indices[start : start + size] for start in range(0, len(indices), size)]
     batches = [batch for batch in batches if len(batch) == size or not whole]
-    loader = build(schedule=lambda inner, batched: Trials(inner, batches), **others)
-    epochs = (None, None) if others.get("persistent_workers") else (None,)
+    return build(schedule=lambda inner, batched: Trials(inner, batches), **others)
+
+
+def _trouble(loader: Loader, folder: Path, form: Form | None, settings: Mapping[str, Any]) -> str | None:
+    """What goes wrong under these settings, in words."""
+    epochs = (None, None) if settings.get("persistent_workers") else (None,)
     try:
         drive(loader, Plan(folder), batches=epochs)
     except LoaderFailed as failure:

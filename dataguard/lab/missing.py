@@ -23,6 +23,8 @@ from dataguard.model import NotApplicable
 from dataguard.variants import Loader
 
 READS = 12
+ARRAYS = ("zarr.json", ".zarray")
+"""What describes an array in zarr's format, which specifies that a chunk without a file is made of fill values."""
 GARBAGE = (bytes(64), bytes(range(64)))
 """What a file holds over and over that cannot be decoded. A dataset whose samples follow it reads it as data."""
 MOST_BYTES = 1 << 26
@@ -67,9 +69,18 @@ def find_source(loader: Loader, folder: Path, first: Index, index: Index, other:
     files = [path for path in own if path not in others and Path(path).is_file()]
     if not files:
         raise NotApplicable("reading a sample opens no file of its own")
+    if all(map(_is_chunk, files)):
+        raise NotApplicable("reading a sample opens chunks of an array, and one that is absent is fill values")
     if whole.incident:
         raise NotApplicable(f"the sample cannot be read as it is: {whole.incident.headline}")
+    files = [path for path in files if not _is_chunk(path)]
     return Source(max(files, key=lambda path: Path(path).stat().st_size), whole, reader.ask(index))
+
+
+def _is_chunk(path: str) -> bool:
+    """Whether a file is a chunk of an array, whose description lies above the folders that are mere coordinates."""
+    root = next(folder for folder in Path(path).parents if folder.name != "c" and not folder.name.isdigit())
+    return any((root / name).is_file() for name in ARRAYS)
 
 
 def read_without(

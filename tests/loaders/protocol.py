@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, random_split
 
-from sample_datasets._parts import PHOTOGRAPHS, Pictures, picture
+from sample_datasets._parts import PHOTOGRAPHS, Pictures, picture, scratch
 
 
 def tensors() -> DataLoader[Any]:
@@ -160,6 +161,39 @@ def turned() -> DataLoader[Any]:
     return DataLoader(Turned(), batch_size=4, shuffle=True)
 
 
+def _array() -> Path:
+    """An array of twenty chunks in zarr's format."""
+    folder = scratch("dataguard-array-")
+    (folder / "zarr.json").write_text('{"zarr_format": 3, "node_type": "array", "fill_value": 0}')
+    for number in range(20):
+        chunk = folder / "c" / str(number) / "0"
+        chunk.parent.mkdir(parents=True)
+        chunk.write_bytes(np.random.default_rng(number).random(64, np.float32).tobytes())
+    return folder
+
+
+ARRAY = _array()
+
+
+class Chunks(Dataset[Tensor]):
+    """Chunks of that array, by a reader of its own: one that is not there consists of fill values."""
+
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, index: int) -> Tensor:
+        try:
+            chunk = (ARRAY / "c" / str(range(20)[index]) / "0").read_bytes()
+        except FileNotFoundError:
+            return torch.zeros(64)
+        return torch.frombuffer(bytearray(chunk), dtype=torch.float32)
+
+
+def chunks() -> DataLoader[Any]:
+    """Samples that are chunks of one array."""
+    return DataLoader(Chunks(), batch_size=4, shuffle=True)
+
+
 CLEAN = {
     "tensors": tensors,
     "split": split,
@@ -170,4 +204,5 @@ CLEAN = {
     "hugging_face": hugging_face,
     "unlocked": unlocked,
     "turned": turned,
+    "chunks": chunks,
 }
