@@ -50,6 +50,18 @@ def good_unbounded() -> DataLoader[Any]:
     return DataLoader(ProceduralPictures(), batch_size=4)
 
 
+class SilentPictures(ProceduralPictures):
+    """Computed pictures, of which each eighth is black."""
+
+    def __getitem__(self, index: int) -> Tensor:
+        return super().__getitem__(index) * (index % 8 > 0)
+
+
+def good_silent() -> DataLoader[Any]:
+    """Nothing checks the index, and what is black beyond the end is black inside as well: no sample comes again."""
+    return DataLoader(SilentPictures(), batch_size=4)
+
+
 def good() -> DataLoader[Any]:
     """A tensor raises IndexError by itself."""
     return DataLoader(Pictures(), batch_size=4)
