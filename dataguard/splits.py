@@ -176,6 +176,8 @@ def _structure(lab: Lab, other: Lab) -> Mismatch | None:
     (path, leaf, paths), (other_path, before, other_paths) = own, theirs
     name = other.facts.name
     if path != other_path:
+        if path.removesuffix("[*]") == other_path.removesuffix("[*]"):  # several views of it, in a list
+            return None
         renamed = paths - other_paths == {path} and other_paths - paths == {other_path}
         swapped = path in other_paths and other_path in paths and _form(leaf) == _form(before)
         there = f"has its input in batch{path}, and {name} in batch{other_path}"

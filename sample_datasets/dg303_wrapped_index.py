@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import torch
@@ -163,6 +164,19 @@ class Unpaired(Dataset[dict[str, Tensor]]):
 def good_unpaired() -> DataLoader[Any]:
     """The smaller half of unpaired pictures begins anew, the other goes on."""
     return DataLoader(Unpaired(), batch_size=4)
+
+
+class Drawn(Unpaired):
+    """Each zebra is drawn at random, so that none has a horse of its own."""
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        zebra = self.zebras[random.randrange(len(self.zebras))]
+        return {"horse": super().__getitem__(index)["horse"], "zebra": zebra}
+
+
+def good_drawn() -> DataLoader[Any]:
+    """The smaller half of unpaired pictures begins anew, the other is drawn."""
+    return DataLoader(Drawn(), batch_size=4)
 
 
 class Listed(Pictures):

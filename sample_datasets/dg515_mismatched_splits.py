@@ -175,6 +175,16 @@ def good() -> Loaders:
     return loaders(jitter, transforms.Compose([TO_TENSOR, NORMALIZE]))
 
 
+def views(image: Image.Image) -> list[Tensor]:
+    """Two views of a picture, as contrastive learning takes them."""
+    return [AUGMENTED(image), AUGMENTED(image)]
+
+
+def good_views() -> Loaders:
+    """Training gives two views of each picture in a list, validation the picture alone."""
+    return loaders(views, transforms.Compose([transforms.CenterCrop(32), TO_TENSOR, NORMALIZE]))
+
+
 def good_classes() -> Loaders:
     """Classes are numbered once, and validation lacks one of them."""
     numbers = {"cat": 0, "dog": 1, "elk": 2, "owl": 3}

@@ -52,6 +52,12 @@ def test_what_comes_is_compared_with_what_would_have(came: str, point: Point, wo
     assert found(came, point) == words
 
 
+def test_what_comes_after_the_batches_that_were_read_is_not_known() -> None:
+    beginning = replace(REFERENCE, ended=False)
+    assert found("b1 c2 d2 e3", Point(0, 1), reference=beginning, asked=beginning) == []
+    assert found("a1 b1 c2 d2", Point(0, 1), reference=beginning, asked=beginning) == ["1 batch came again"]
+
+
 def test_samples_that_nobody_has_seen_are_random() -> None:
     with pytest.raises(Undecided, match="draws its samples anew"):
         found("x2 y1", Point(0, 2))

@@ -60,6 +60,8 @@ def _meant(period: Period, repeat: int) -> str | None:
         return f"its {period.factor!r} says so"
     if period.listed:
         return "what it holds repeats by itself"
+    if period.partner:
+        return f"sample{period.partner} is drawn at random beside it, out of more"
     return f"its {period.virtual!r} says so, and each draws random numbers anew" if _drawn_anew(period) else None
 
 

@@ -41,7 +41,8 @@ class Period:
     """A dataset whose content repeats: where it is, its length, its period and the leaves that tell samples apart.
 
     `factor` names a number of its own that equals length / period, `virtual` one that equals the length, and `listed`
-    tells that what it holds repeats by itself. `random` tells that random numbers have a say in those leaves.
+    tells that what it holds repeats by itself. `random` tells that random numbers have a say in those leaves, and
+    `partner` is another one that is drawn whatever the index, out of something as long as the dataset.
     """
 
     where: str
@@ -53,6 +54,7 @@ class Period:
     virtual: str | None
     listed: bool
     random: bool
+    partner: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ def _period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | 
         if all(_equal(leaves, *pair) for pair in pairs):
             other = reader.ask(0, 1, dataset)
             own = _numbers(dataset)
+            long = [held for held in _held(dataset) if _size(held) == length]
             return Period(
                 where,
                 length,
@@ -134,8 +137,9 @@ def _period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | 
                 len(pairs) + 2,
                 factor=next((name for name, number in own if number > 1 and number * period == length), None),
                 virtual=next((name for name, number in own if number == length), None),
-                listed=any(_is_periodic(held, period) for held in _held(dataset) if _size(held) == length),
+                listed=any(_is_periodic(held, period) for held in long),
                 random=not _equal(leaves, block[0], other),
+                partner=_partner(block, other, leaves) if long else None,
             )
     return None
 
@@ -155,6 +159,17 @@ def _telling(block: Sequence[Answer], again: Answer, various: Sequence[str]) -> 
         if again.digests.get(path) == digest and len(set(series)) == len(block) and not counts:
             found.append(path)
     return found
+
+
+def _partner(block: Sequence[Answer], other: Answer, telling: Sequence[str]) -> str | None:
+    """A leaf as large as those that tell samples apart, and drawn at random whatever the index."""
+    sizes = {leaf.path: math.prod(leaf.shape or ()) for leaf in block[0].leaves}
+    large = max(sizes[path] for path in telling)
+    for path, size in sizes.items():
+        alike = all(_equal([path], block[0], answer) for answer in block)
+        if size >= large and alike and not _equal([path], block[0], other):
+            return path
+    return None
 
 
 def _spelled(index: int) -> list[Any]:

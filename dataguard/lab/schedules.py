@@ -16,6 +16,8 @@ MOST_BATCHES = 1_000_000
 MOST_RECORDED = 100_000
 """Indices of an epoch that are drawn at most, unless there are as many in the dataset."""
 
+PATIENCE = 4096
+"""Known indices in a row, at least, after which no new one is waited for."""
 MOST_SPREAD = 10_000
 """Indices of an epoch over which a few are spread."""
 MOST_DEALT = 10_000
@@ -272,10 +274,16 @@ def _first(indices: Iterable[Any], count: int) -> list[Any]:
 
 
 def unique(indices: Iterable[Any]) -> Iterator[Any]:
-    """Each index once; one that cannot be hashed is compared by its repr."""
-    seen = set()
+    """Each index once; one that cannot be hashed is compared by its repr.
+
+    A sampler without end has no more new ones, or hardly any, once many in a row are known.
+    """
+    seen, known = set(), 0
     for index in indices:
         key = index if isinstance(index, int | str) else repr(index)
-        if key not in seen:
+        known = known + 1 if key in seen else 0
+        if not known:
             seen.add(key)
             yield index
+        elif known > max(PATIENCE, 16 * len(seen)):
+            return

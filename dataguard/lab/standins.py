@@ -9,14 +9,30 @@ from collections.abc import Callable
 from typing import Any
 
 
+class _Called:
+    """What is called in place of an object that has no twin, and has the other attributes of that object."""
+
+    def __init__(self, original: Any, function: Callable[..., Any]) -> None:
+        self._original = original
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+
 def standing_in(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     """What is called as the function, and is of the original's own type, where that is a class of the user's side."""
+    if isinstance(original, types.FunctionType | types.BuiltinFunctionType | types.MethodType):
+        return function
     try:
         stand_in = copy.copy(original)
         calls = {"__call__": lambda _, *args, **kwargs: function(*args, **kwargs)}
         stand_in.__class__ = type(type(original).__name__, (type(original),), calls)
-    except Exception:  # noqa: BLE001 - functions and other built-in types have no such twin
-        return function
+    except Exception:  # noqa: BLE001 - built-in types, such as a connection of sqlite3, have no such twin
+        return _Called(original, function)
     return stand_in  # type: ignore[no-any-return]
 
 
