@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 PAIRS = 4
 """How many pairs of labels are tried until one comes out as two values."""
+MOST_ENTANGLED = 4
+"""One of so many draws may be entangled."""
 READS = LOOKS + (CHARTS + 2) * FEWEST
 
 
@@ -116,6 +118,8 @@ def run_maps(build: Callable[..., Loader], folder: Path, indices: Sequence[Index
     study = draw_all(sitting, labels)
     if not study.draws:
         raise Undecided("nothing could be drawn over the pictures of a sample again and again: they are kept")
+    if MOST_ENTANGLED * study.entangled > len(study.draws):
+        raise Undecided("what becomes of pictures hangs on what their maps hold, such as patches cut out around it")
     targets = tuple(study.targets(looks))
     emptied = () if targets or len(labels) < 2 else tuple(_constant(looks, study.pictures))
     if not targets and not emptied:

@@ -75,14 +75,18 @@ class Draw:
 
 
 class Study:
-    """Draws of one loader with all charts, and what follows from them."""
+    """Draws of one loader with all charts, and what follows from them.
+
+    In `entangled` ones a picture comes out otherwise when its map does, or a map when its picture does: patches are cut
+    out around what a map marks, so that each chart is cut at another place.
+    """
 
     def __init__(self, sitting: Sitting) -> None:
         self._sitting = sitting
         self.draws: list[Draw] = []
         self.pictures: set[str] = set()
         self.maps: set[str] = set()
-        self.reads = 0
+        self.reads = self.entangled = 0
         self._next = 0
         self._labels = sitting.easel.ends is not None
         ends = sitting.easel.ends or ((0.0,), (0.0,))
@@ -104,8 +108,7 @@ class Study:
         if any(view is None for view in views):
             return
         taken = [view for view in views if view is not None]
-        if not (self.maps and self.pictures):
-            self._tell_apart(number, draw, taken[0])
+        self._tell_apart(number, draw, taken[0])
         paths = [path for path in taken[0].leaves if all(path in view.leaves for view in taken)]
         paths = [path for path in paths if len({view.leaves[path].shape for view in taken}) == 1]
         sizes = {path: taken[0].leaves[path].shape[-2:] for path in paths}
@@ -117,17 +120,22 @@ class Study:
         return self._sitting.shot(number, draw, chart, **negative)
 
     def _tell_apart(self, number: int, draw: int, first: View) -> None:
-        """Which leaves follow the picture, and which the map: each is drawn as its negative once."""
+        """Which leaves follow the picture, and which the map: each is drawn as its negative once.
+
+        Leaves that have been told apart, and that follow both in another draw, hang on what a map holds.
+        """
         picture = self._shot(number, draw, 0, picture=True)
         target = self._shot(number, draw, 0, target=True)
         if picture is None or target is None:
             return
-        for path, leaf in first.leaves.items():
-            follows = [_differ(leaf, other.leaves.get(path)) for other in (picture, target)]
-            if follows == [True, False]:
-                self.pictures.add(path)
-            elif follows == [False, True]:
-                self.maps.add(path)
+        follows = {
+            path: [_differ(leaf, other.leaves.get(path)) for other in (picture, target)]
+            for path, leaf in first.leaves.items()
+        }
+        self.entangled += any(follows.get(path) == [True, True] for path in self.pictures | self.maps)
+        if not (self.maps and self.pictures):
+            self.pictures |= {path for path, both in follows.items() if both == [True, False]}
+            self.maps |= {path for path, both in follows.items() if both == [False, True]}
 
     def targets(self, looks: Sequence[View]) -> Iterator[Target]:
         """Every map leaf, with the picture that it keeps closest to."""

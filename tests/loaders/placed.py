@@ -76,6 +76,21 @@ def boxes_of(index: int) -> list[dict[str, Any]]:
     return [{"bbox": [3 + index % 4, 4, 10, 12], "category_id": 1}, {"bbox": [20, 10, 12, 14], "category_id": 2}]
 
 
+def around() -> Made:
+    """Every other draw cuts a patch out around a point that the mask marks, and each of them mirrors both."""
+
+    def make(index: int) -> tuple[Tensor, Tensor]:
+        pixels, labels = np.array(image(index)), np.array(mask(index))
+        rows, columns = np.nonzero(labels == labels.max())
+        point = random.randrange(len(rows)) if random.random() < 0.5 else None
+        top, left = (0, 0) if point is None else (min(rows[point], 16), min(columns[point], 32))
+        across = slice(None, None, random.choice((1, -1)))
+        pixels, labels = (part[top : top + 32, left : left + 32][:, across].copy() for part in (pixels, labels))
+        return F.to_tensor(pixels), numbers(labels)
+
+    return Made(make)
+
+
 def emptied() -> Made:
     """Class numbers are divided by 255 and then cut to whole numbers."""
     return Made(lambda index: (F.to_tensor(image(index)), F.to_tensor(mask(index)).long()))
@@ -125,6 +140,7 @@ LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
     "kept": lambda: DataLoader(kept(), batch_size=4),
     "lists": lambda: DataLoader(Lists(), batch_size=4, collate_fn=together),
     "val": lambda: DataLoader(Lists(), batch_size=4, collate_fn=together),
+    "around": lambda: DataLoader(around(), batch_size=4),
     "emptied": lambda: DataLoader(emptied(), batch_size=4),
     "drawn": lambda: DataLoader(drawn(), batch_size=4),
     "labelled": lambda: DataLoader(labelled(), batch_size=4),
