@@ -144,6 +144,13 @@ def test_a_padding_is_no_colour() -> None:
     assert plain_factor(found.gains, found.offsets) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_four_frames_are_no_four_channels(axis: int) -> None:
+    found = fit(shots(lambda picture, _: np.stack([picture / 255] * 4, axis=axis)), "")
+    assert found is not None
+    assert (found.order, found.exact) == ("RGB", True)
+
+
 def test_jitter_is_cut_off_at_black_and_white() -> None:
     def jitter(picture: np.ndarray, draw: int) -> np.ndarray:
         bright = np.clip(picture[::-1] / 255 * (0.7 + 0.1 * draw), 0, 1)
