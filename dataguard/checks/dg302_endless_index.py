@@ -27,7 +27,7 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     if ends.first_failing is not None or ends.beyond[0].incident:
         return Looked(looked)
     twins = {answer.index: _twin(answer, ends) for answer in ends.beyond if not answer.incident}
-    if None in twins.values():  # a single twin may be chance: samples of silence are all alike
+    if None in twins.values():  # a single twin may be chance, as of a silence or a title
         return Looked(
             looked, note=f"dataset[{ends.length}] does not raise IndexError: iteration goes on beyond the end"
         )
