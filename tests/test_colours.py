@@ -145,8 +145,9 @@ def test_a_padding_is_no_colour() -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_four_frames_are_no_four_channels(axis: int) -> None:
-    found = fit(shots(lambda picture, _: np.stack([picture / 255] * 4, axis=axis)), "")
+@pytest.mark.parametrize("frames", [2, 4, 16])
+def test_frames_are_no_channels(axis: int, frames: int) -> None:
+    found = fit(shots(lambda picture, _: np.stack([picture / 255] * frames, axis=axis)), "")
     assert found is not None
     assert (found.order, found.exact) == ("RGB", True)
 

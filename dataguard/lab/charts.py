@@ -99,8 +99,8 @@ def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
     if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fiu" or leaf.ndim < 3 or min(leaf.shape) < 1:
         return None
     numbers = (bands,) if bands > 4 else (1, 3, 4)
-    if leaf.shape[-4:-2] == (3, 4):  # four frames behind the channels, and not three images with an alpha channel
-        leaf = leaf.swapaxes(-4, -3)
+    if leaf.shape[-4:-3] == (3,) and leaf.shape[-3] not in (1, 3) and leaf.shape[-1] not in numbers:
+        leaf = leaf.swapaxes(-4, -3)  # frames behind the channels: four are not three images with an alpha channel
     if leaf.shape[-3] in numbers and min(leaf.shape[-2:]) > 4:
         leaf = np.moveaxis(leaf, -3, -1)
     elif leaf.shape[-1] not in numbers or min(leaf.shape[-3:-1]) <= 4:
