@@ -46,7 +46,7 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
     late = [step for step in pipeline.steps if not step.settled and not step.acts_on]
     if late and not strangers and not idle:
         raise Undecided(f"{late[0].path} never acts here, and there was no time to try it on enough other pictures")
-    thrown = None if strangers or idle else lab.transforms.thrown
+    thrown = pipeline.thrown
     if thrown:
         yield Finding(
             message=f"what {thrown.path} ({thrown.name}) gives is thrown away: {thrown.samples} samples are the same "

@@ -28,7 +28,7 @@ from dataguard.lab.reader import Reader
 from dataguard.lab.records import Index
 from dataguard.lab.schedules import evenly
 from dataguard.lab.steps import Log, Watch, prints
-from dataguard.lab.thrown import READS as MOST_THROWN
+from dataguard.lab.thrown import READS as TWICE
 from dataguard.lab.thrown import Thrown, find_thrown
 from dataguard.lab.unread import FEWEST as FEWEST_UNREAD
 from dataguard.lab.unread import READS as MOST_UNREAD
@@ -84,10 +84,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The steps that were called with pictures while so many samples were read."""
+    """The steps that were called with pictures while so many samples were read, and one whose results reach none."""
 
     steps: tuple[Step, ...]
     samples: int
+    thrown: Thrown | None = None
 
     @property
     def exercised(self) -> dict[str, int]:
@@ -109,7 +110,7 @@ class Transforms:
     def pipeline(self) -> Pipeline:
         """What each step did. Raises NotApplicable where no object is called with a picture."""
         lab = self._lab
-        lab.afford(READS * lab.epoch.seconds_per_sample)
+        lab.afford((READS + TWICE) * lab.epoch.seconds_per_sample)
         seen = lab.epoch.indices
         indices = tuple(evenly(seen, READS))
         found: Pipeline = lab.vary(
@@ -128,17 +129,6 @@ class Transforms:
         )
         return found
 
-    @property
-    def thrown(self) -> Thrown | None:
-        """The step of which nothing comes out in samples, if there is one."""
-        lab = self._lab
-        lab.afford(2 * MOST_THROWN * lab.epoch.seconds_per_sample)
-        indices = tuple(evenly(lab.epoch.indices, MOST_THROWN))
-        found: Thrown | None = lab.vary(
-            "thrown", lambda folder: find_thrown(lab.build, folder, indices), lambda _, same: same
-        )
-        return found
-
 
 def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> Pipeline:
     """Watch every step while samples are read, in this process, which is thrown away."""
@@ -154,7 +144,9 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
     inner = [log for log in watch.logs if not log.is_outer]
     if not inner:
         raise NotApplicable("no object that the dataset holds is called with a picture")
-    return Pipeline(tuple(_step_of(log, watch) for log in inner), len(samples))
+    steps = tuple(_step_of(log, watch) for log in inner)
+    strange = any(step.acts_on for step in steps)  # that is told first, and decides
+    return Pipeline(steps, len(samples), None if strange else find_thrown(loader, watch, folder, indices))
 
 
 def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Iterator[Any]:

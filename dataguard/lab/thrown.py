@@ -7,7 +7,7 @@ that step works, the second sample is another one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,16 +42,14 @@ class Thrown:
     samples: int
 
 
-def find_thrown(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> Thrown | None:
-    """The first step of which nothing comes out, in this process, which is thrown away.
+def find_thrown(loader: Loader, watch: Watch, folder: Path, indices: Sequence[Index]) -> Thrown | None:
+    """The first of the steps that are watched of which nothing comes out, while samples are read again.
 
     A step that changes what it is given in place needs no result. Samples that hold objects of unknown kinds say
     nothing: what comes out of a step may be inside.
     """
     if len(indices) < FEWEST:
         return None
-    loader = build()
-    watch = Watch({"dataset": loader.dataset})
     reader = Reader(loader, folder, READS)
     until = time.monotonic() + _SECONDS
     try:
