@@ -202,9 +202,9 @@ class Contract(pytest.Item):
             self.add_marker(pytest.mark.xfail(reason=reason, strict=False))
         elif status is Status.PASSED and reason:
             self.user_properties.append((NOTE, f"passed: {reason}"))
-        mild = status is Status.FAILED and self.check.severity.rank > self.fail_on.rank
+        mild = status is Status.FAILED and self.result.severity.rank > self.fail_on.rank
         if mild:
-            texts = [f"{self.check.severity.value}: {finding.message}" for finding in self.result.findings]
+            texts = [f"{self.result.severity.value}: {finding.message}" for finding in self.result.findings]
             self.user_properties.extend((NOTE, text) for text in texts)
         elif status in (Status.FAILED, Status.EXPECTED):
             raise ContractBroken(self.result)

@@ -74,12 +74,16 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One defect that was observed: what, with which numbers, where, and how to see it again."""
+    """One defect that was observed: what, with which numbers, where, and how to see it again.
+
+    A `mild` one leaves another reading open: nothing but such findings is a warning at most.
+    """
 
     message: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
     at: Location | None = None
     repro: str | None = None
+    mild: bool = False
 
 
 @dataclass(frozen=True, slots=True)

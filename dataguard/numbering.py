@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dataguard.labels import UNLABELLED, VOID, Classes, Kind, Labels, batches_of, ignored
+from dataguard.labels import SMALLER, UNLABELLED, VOID, Classes, Kind, Labels, batches_of, ignored
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -48,6 +49,49 @@ def meaningless(contract: Mapping[str, Any], labels: Labels, classes: Classes) -
     signs = set(labels.values) == {-1, 1} and classes.count == 2
     unlabelled = 2 * labels.values.get(UNLABELLED, 0) >= sum(labels.values.values())
     return (*void, UNLABELLED) if signs or unlabelled else void
+
+
+def guessed(lab: Lab, found: Sequence[Labels]) -> tuple[Labels, Classes] | None:
+    """How many classes there likely are where nobody says so, if some of their numbers then make no sense.
+
+    Only what is given as a label says anything: a leaf that is called so, or has no name at all and stands beside no
+    tokens, the next of which it may be. Each number is there in several samples, and so many samples were seen that one
+    which is missing is none by chance.
+    """
+    likely = [one for one in found if one.repeats and one.kind in (Kind.SAMPLE, Kind.PIXEL)]
+    labels = likely[0] if len(likely) == 1 else None
+    if labels is None or not (labels.named or (_PLACE.match(labels.path) and not _has_tokens(lab))):
+        return None
+    numbers = sorted(labels.values)
+    count = sum(number >= 0 for number in numbers)
+    often = min(labels.samples.values()) >= FEWEST and labels.of >= MANY * len(numbers)
+    if not often or count < 2 or not _is_odd(labels, numbers, count):
+        return None
+    return labels, Classes(count, "its values look like", declared=False)
+
+
+FEWEST, MANY = 4, 8
+"""Samples that have each number at least, and how many there are for each number."""
+_PLACE = re.compile(r"\[\d+\]$")
+
+
+def _is_odd(labels: Labels, numbers: Sequence[int], count: int) -> bool:
+    """Whether so many numbers are not 0 to count - 1: they count from 1, have gaps, or hold a mark besides."""
+    if labels.kind is Kind.PIXEL:  # a rare class is in few masks, and 255 marks edges
+        undivided = numbers == [0, VOID] and labels.type_name != "uint8"
+        return undivided or numbers == list(range(1, count + 1))
+    marked = numbers == list(range(UNLABELLED, count)) and 2 * labels.values[UNLABELLED] < sum(labels.values.values())
+    return marked or numbers[0] == 1 == numbers[-1] - count + 1 or (numbers[0] >= 0 and _has_gaps(numbers))
+
+
+def _has_tokens(lab: Lab) -> bool:
+    """Whether a sample holds a row of whole numbers, as tokens are."""
+    leaves = lab.epoch.samples[0].leaves
+    return any(len(leaf.shape or ()) == 1 and leaf.size >= SMALLER and "int" in (leaf.dtype or "") for leaf in leaves)
+
+
+def _has_gaps(numbers: Sequence[int]) -> bool:
+    return numbers[-1] - numbers[0] >= len(numbers)
 
 
 def arrives(lab: Lab, labels: Labels, value: int) -> bool:

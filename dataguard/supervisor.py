@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from dataguard.model import Check, DataguardError, Result, Status, UsageError
+from dataguard.model import Check, DataguardError, Result, Severity, Status, UsageError
 from dataguard.news import NEWS, Tell
 from dataguard.processes import how_it_ended
 from dataguard.settings import Settings
@@ -96,7 +96,9 @@ class Session:
             self.close()
             return self._without_verdict(check, loader, Status.BROKEN, str(answer), started)
         result: Result = answer
-        return replace(result, severity=check.severity)  # which depends on the check set
+        mild = check.severity is Severity.ERROR and result.findings and all(one.mild for one in result.findings)
+        # That of the check depends on the check set.
+        return replace(result, severity=Severity.WARNING if mild else check.severity)
 
     def bench(self, loader: str, wanted: Wanted) -> LoaderTimes:
         """Measure one of the loaders. Raises UsageError, with the reason, when it does not run."""

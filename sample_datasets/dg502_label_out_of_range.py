@@ -285,3 +285,40 @@ def watched(transform: Callable[[Tensor], Tensor]) -> DataLoader[Any]:
 def good_nobody_knows() -> DataLoader[Any]:
     """A list of pairs, of which nobody says how many classes there are."""
     return watched(lambda image: image.flip(2))
+
+
+def told_by_nobody(number_of: Callable[[int], int]) -> DataLoader[Any]:
+    """Pictures with numbers, of which nobody says how many classes they are of."""
+    return DataLoader([(picture(n), number_of(n)) for n in range(96)], batch_size=4)  # type: ignore[arg-type]
+
+
+def bad_from_one() -> DataLoader[Any]:
+    """Numbers that start at 1, all of them there many times."""
+    return told_by_nobody(lambda number: 1 + number % 5)
+
+
+def bad_selected() -> DataLoader[Any]:
+    """Two classes of a larger set, which keep the numbers they have there."""
+    return told_by_nobody(lambda number: (3, 5)[number % 2])
+
+
+def bad_trimap() -> DataLoader[Any]:
+    """Masks of the numbers 1 to 3: the animal, what is behind it, and the edge between them."""
+    masks = [1 + (torch.arange(256) // 16 + number).reshape(16, 16) % 3 for number in range(32)]
+    return DataLoader([(picture(n, 16, 16), mask) for n, mask in enumerate(masks)], batch_size=4)  # type: ignore[arg-type]
+
+
+def good_later_classes() -> DataLoader[Any]:
+    """The classes of a second task count on where those of the first one end."""
+    return told_by_nobody(lambda number: 5 + number % 5)
+
+
+def good_verified() -> DataLoader[Any]:
+    """Whether two pictures belong together is 1 or -1, as a margin loss wants it."""
+    return told_by_nobody(lambda number: 1 - 2 * (number % 2))
+
+
+def good_next_word() -> DataLoader[Any]:
+    """Rows of words and the word that follows; 0 fills short rows up, and so no row ends in it."""
+    rows = torch.arange(96 * 17).reshape(96, 17) * 7 % 5 + 1
+    return DataLoader([(row[:16], row[16]) for row in rows], batch_size=4)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from dataguard.lab.naming import find_namings
 from dataguard.lab.numbers import Appraisal, Numbers
 from dataguard.lab.records import SampleRecord
 from dataguard.labels import Classes, Kind, Labels, _common, _kind, chosen, is_named
-from dataguard.model import Status
+from dataguard.model import Severity, Status
 from dataguard.numbering import balance
 from dataguard.settings import Settings
 from dataguard.splits import _function
@@ -363,3 +363,9 @@ def table(*rows: Sequence[float], dtype: torch.dtype = torch.float32) -> Table:
 def test_a_leaf_has_some_forms_and_not_others(found: Table, forms: set[str]) -> None:
     width = found.width if (found.width or 0) > 1 else None
     assert {form for form in TARGET_FORMS if fits(found, form, width) and (form != "multilabel" or width)} == forms
+
+
+@pytest.mark.parametrize(("face", "severity"), [("bad", Severity.ERROR), ("bad_from_one", Severity.WARNING)])
+def test_labels_that_alone_tell_of_classes_are_a_warning(face: str, severity: Severity) -> None:
+    (result,) = scan(f"sample_datasets.dg502_label_out_of_range:{face}", Settings(select=("DG502",))).results
+    assert (result.status, result.severity) == (Status.FAILED, severity)

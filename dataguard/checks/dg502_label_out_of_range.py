@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.labels import Classes, Kind, Labels, candidates, chosen, ignored, numbered, whole
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check, known
-from dataguard.numbering import arrives, balance, meaningless
+from dataguard.numbering import arrives, balance, guessed, meaningless
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -26,7 +27,8 @@ def dg502_label_out_of_range(lab: Lab) -> Judgement:
     Symptom: "Target 10 is out of bounds" in the best case; on a GPU "device-side assert triggered", in some later line;
         or an output that no class belongs to, and training on a class that does not exist.
     Cause: classes count from 1; -1 or 255 marks what has no label, and the loss is not told; class numbers of a larger
-        set (COCO's 1 to 90 for 80 classes) are taken as they are; a mask of 0 and 255 was not divided.
+        set (COCO's 1 to 90 for 80 classes) are taken as they are; a mask of 0 and 255 was not divided. Where nothing
+        tells how many classes there are, labels say so themselves, and the finding is a warning.
     Fix: map labels to 0, ..., C - 1 where they are read; pass `ignore_index` to the loss for what has no label, and say
         so by `[tool.dataguard.contract] ignore_index = 255`.
     Links: https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
@@ -38,7 +40,10 @@ def dg502_label_out_of_range(lab: Lab) -> Judgement:
     if not found:
         raise NotApplicable("no leaf of a sample can number its class: a whole number beside a larger input")
     groups = numbered(lab, found)
-    notes = [] if groups else [_unknown(lab, found, ignored(lab.settings.contract))]
+    notes: list[str | None] = []
+    if not groups:
+        yield from _guessed(lab, found)
+        notes = [_unknown(lab, found, ignored(lab.settings.contract))]
     for classes, leaves in groups:
         labels = chosen(leaves, classes.count, declared=classes.declared)
         if labels is None:
@@ -57,6 +62,17 @@ def _unknown(lab: Lab, found: Sequence[Labels], void: Sequence[int]) -> str | No
     """How classes are balanced where nobody says how many there are."""
     likely = [one for one in found if one.repeats and one.kind is Kind.SAMPLE and len(one.values) > 1]
     return balance(whole(lab, likely[0]), void) if len(likely) == 1 else None
+
+
+def _guessed(lab: Lab, found: Sequence[Labels]) -> Iterator[Finding]:
+    """What makes no sense where the labels alone tell how many classes there may be."""
+    labels_and_classes = guessed(lab, [whole(lab, labels) for labels in found])
+    if labels_and_classes:
+        labels, classes = labels_and_classes
+        void = meaningless(lab.settings.contract, labels, classes)
+        wrong = [one for one in labels.outside(classes.count, void)[:MOST] if arrives(lab, labels, one)]
+        if wrong:
+            yield replace(_finding(lab, labels, classes, wrong), mild=True)
 
 
 def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -> Finding:

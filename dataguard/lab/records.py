@@ -46,7 +46,7 @@ _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
 class Leaf:
     """One value at the bottom of a sample or batch.
 
-    `kind` is the type's name, `shape` is None for what has none, `digest` is 8 bytes of BLAKE2b over dtype, shape and
+    `kind` is the type's name, `shape` is None for what has none, `digest` is a hash of 8 bytes over dtype, shape and
     content. `nan` and `inf` count non-finite elements; `mask` says that they are nothing but -inf in an additive mask.
     `shown` is a short text or whole number as Python writes it, `device` where a tensor is, if that is not the CPU.
     `constant` tells of an array of some size that it holds one value throughout.
