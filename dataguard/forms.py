@@ -9,6 +9,7 @@ from math import isclose
 from typing import TYPE_CHECKING
 
 from dataguard.labels import SMALLER, batches_of, candidates, is_named, samples_of
+from dataguard.numbering import MANY, stands_as_label
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -140,6 +141,23 @@ def fits(table: Table, form: str, classes: int | None) -> bool:
     if form == "multilabel":
         return values is not None and values <= {0, 1} and table.rank == 2 and wide
     return table.is_float
+
+
+def guessed(lab: Lab, found: Sequence[Table]) -> int | None:
+    """How many classes the only leaf that may be a label tells of itself, where nobody else does.
+
+    It has a column for each, or all of their numbers, again and again. Floats are taken for such numbers beside images
+    alone, or by their name: what is counted and forecast looks like that, too.
+    """
+    table = found[0] if len(found) == 1 else None
+    if table is None or not stands_as_label(lab, table.path):
+        return None
+    if table.rank == 2 and table.width != 1:
+        return table.width
+    values, entries = table.values or set(), sum(one.shape[0] for one in table.numbers)
+    clear = not table.is_float or table.named or any(len(leaf.shape or ()) > 2 for leaf in lab.epoch.samples[0].leaves)
+    every = values == set(range(len(values))) and entries >= MANY * len(values)
+    return len(values) if clear and every else None
 
 
 def misread(lab: Lab, table: Table, classes: int) -> str | None:

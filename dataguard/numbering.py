@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dataguard.labels import SMALLER, UNLABELLED, VOID, Classes, Kind, Labels, batches_of, ignored
+from dataguard.labels import SMALLER, UNLABELLED, VOID, Classes, Kind, Labels, batches_of, ignored, is_named
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -60,7 +60,7 @@ def guessed(lab: Lab, found: Sequence[Labels]) -> tuple[Labels, Classes] | None:
     """
     likely = [one for one in found if one.repeats and one.kind in (Kind.SAMPLE, Kind.PIXEL)]
     labels = likely[0] if len(likely) == 1 else None
-    if labels is None or not (labels.named or (_PLACE.match(labels.path) and not _has_tokens(lab))):
+    if labels is None or not stands_as_label(lab, labels.path):
         return None
     numbers = sorted(labels.values)
     count = sum(number >= 0 for number in numbers)
@@ -72,6 +72,13 @@ def guessed(lab: Lab, found: Sequence[Labels]) -> tuple[Labels, Classes] | None:
 
 FEWEST, MANY = 4, 8
 """Samples that have each number at least, and how many there are for each number."""
+
+
+def stands_as_label(lab: Lab, path: str) -> bool:
+    """Whether a leaf is called like a label, or has no name at all in samples without tokens."""
+    return is_named(path) or (bool(_PLACE.match(path)) and not _has_tokens(lab))
+
+
 _PLACE = re.compile(r"\[\d+\]$")
 
 

@@ -203,3 +203,29 @@ def good_taught() -> DataLoader[Any]:
 def good_channels() -> DataLoader[Any]:
     """Masks with an axis for one channel, as floats: some libraries have them so, and make rows of them later."""
     return DataLoader(Scenes(Tensor.float), batch_size=4)
+
+
+def told_by_nobody(write: Callable[[int], Any]) -> DataLoader[Any]:
+    """Pictures with labels, of which nobody says how many classes they are of."""
+    return DataLoader([(picture(n), write(n)) for n in range(64)], batch_size=4)  # type: ignore[arg-type]
+
+
+def bad_float_pairs() -> DataLoader[Any]:
+    """Numbers of classes as floats, which tell themselves that they are all of 0 to 3."""
+    return told_by_nobody(lambda number: float(number % 4))
+
+
+def bad_one_hot_pairs() -> DataLoader[Any]:
+    """Ones and zeros as whole numbers: there is a column for each class."""
+    return told_by_nobody(lambda number: functional.one_hot(torch.tensor(number % 4), 4))
+
+
+def good_corners() -> DataLoader[Any]:
+    """Four whole numbers in a row are the corners of a box."""
+    return told_by_nobody(lambda number: torch.tensor([1, 2, 4 + number % 3, 7]))
+
+
+def good_forecast() -> DataLoader[Any]:
+    """How many came in the last days, and on the next one: counts as floats, of which all of 0 to 4 are there."""
+    counts = torch.arange(64 + 12) * 7 % 5.0
+    return DataLoader([(counts[n : n + 12], counts[n + 12]) for n in range(64)], batch_size=4)  # type: ignore[arg-type]

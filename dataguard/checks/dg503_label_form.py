@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.forms import Table, divided, fits, misread, tables
+from dataguard.forms import Table, divided, fits, guessed, misread, tables
 from dataguard.labels import classes_of
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
 
@@ -37,14 +37,15 @@ def dg503_label_form(lab: Lab) -> Judgement:
             table = _meant(found, form)
             yield _finding(lab, table, f"is {table.spelled}, {_held(table)}, and the contract says {form!r}")
         return Looked(lab.epoch.exercised)
-    if classes is None:
+    count = classes.count if classes else guessed(lab, found)
+    if count is None:
         raise NotApplicable(f"nothing tells which leaf is a label, or how many classes there are: {ASK}")
-    for path, said in divided(lab, classes.count).items():
-        message = f"sample{path} {said}, and {classes.source} {classes.count} classes"
-        yield Finding(message, at=lab.dataset.place)
-    good = [table for table in found if _is_usual(table, classes.count)]
+    for path, said in divided(lab, count).items():
+        source = f"{classes.source} {count}" if classes else f"labels tell of {count}"
+        yield Finding(f"sample{path} {said}, and {source} classes", at=lab.dataset.place)
+    good = [table for table in found if _is_usual(table, count)]
     for table in [] if good else found:
-        wrong = misread(lab, table, classes.count)
+        wrong = misread(lab, table, count)
         if wrong:
             yield _finding(lab, table, wrong)
             break
