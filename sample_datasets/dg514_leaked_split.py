@@ -162,6 +162,15 @@ def bad_balanced() -> Loaders:
     return pair(Subset(data, range(75)), Subset(data, range(75, 100)))
 
 
+def bad_balanced_few() -> Loaders:
+    """The same with ten measurements in a row: no two of them agree by themselves."""
+    rng = np.random.default_rng(9)
+    rows, kinds = rng.normal(size=(120, 10)).astype(np.float32), np.arange(120) % 6 == 0
+    order = rng.permutation(np.concatenate([np.flatnonzero(~kinds), np.repeat(np.flatnonzero(kinds), 5)]))
+    data = TensorDataset(torch.from_numpy(rows[order]), torch.from_numpy(kinds[order]).long())
+    return pair(Subset(data, range(150)), Subset(data, range(150, 200)))
+
+
 class Reviews(Dataset):
     """Reviews as texts, which a collate_fn may turn into tokens."""
 

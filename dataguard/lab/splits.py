@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +42,8 @@ OFTEN = 3
 """What occurs more often within one split tells no sample."""
 SPREAD = 0.25
 """The share of different samples in a split that repeats itself, as where classes were balanced before the split."""
+FEWEST_ROWS, FEWEST_COLUMNS, MEASURED = 24, 3, 0.95
+"""Different rows, the columns of measurements in them, and the share of values in such a column that are different."""
 READS = (LOOKED + 1) * (len(DRAWS) + 1)
 
 
@@ -135,7 +137,7 @@ class Splits:
                 lambda _, found: found,
             )
         read = {name: [pairs[one] for one in chosen if one in pairs] for name, chosen in looked.items()}
-        telling = is_shared(earlier.values(), numbers.values())
+        telling = is_shared(earlier.values(), numbers.values()) or all(map(_is_measured, (other.epoch, lab.epoch)))
         judged = tuple(
             Way(name, len({two for _, two in found}), _agreed(name, read[name], telling)) for name, found in ways
         )
@@ -228,13 +230,31 @@ def _apart(pairs: Sequence[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
 def _agreed(way: str, pairs: Sequence[Pair], telling: bool) -> tuple[Pair, ...]:
     """Pairs that were read again; where samples repeat anyway, only those count that agree in all they hold.
 
-    So do small samples, where as many of these as there are is `telling`.
+    So do small samples, where that so many or such ones agree is `telling`.
     """
     if way == REPEATED:
-        return tuple(replace(pair, same=pair.same and pair.wholly) for pair in pairs)
+        return tuple(replace(pair, same=(pair.same or telling) and pair.wholly) for pair in pairs)
     if way == READ and telling:
         return tuple(replace(pair, same=pair.same or pair.wholly) for pair in pairs)
     return tuple(pairs)
+
+
+def _is_measured(epoch: EpochTrace) -> bool:
+    """Whether the input of a sample is a row of floats that differ from row to row in several places by themselves.
+
+    Two such rows are equal as copies of each other alone, however few their numbers are.
+    """
+    rows: dict[str, set[tuple[float, ...]]] = defaultdict(set)
+    for one in epoch.appraisals:
+        floats = [each for each in one.numbers if each.is_float and not each.whole and len(each.shape) == 1]
+        if one.position is not None and floats:
+            largest = max(floats, key=lambda each: each.size)
+            rows[largest.path].add(largest.values)
+    different = max(rows.values(), key=len, default=set())
+    if len({len(row) for row in different}) != 1 or len(different) < FEWEST_ROWS:
+        return False
+    distinct = [len(set(column)) >= MEASURED * len(different) for column in zip(*different, strict=True)]
+    return sum(distinct) >= FEWEST_COLUMNS
 
 
 def _another(lab: Lab, wanted: Sequence[Index]) -> Index:
