@@ -85,15 +85,19 @@ def _tells(run: Run, path: str) -> bool:
 
 
 def _words(epoch: Batches, after: int, came: Batches, stable: Sequence[str]) -> str | None:
-    """Where in the epoch the restored loader goes on, where it does so at one of its batches."""
+    """Where in the epoch the restored loader goes on, where it does so at one of its batches, and not at the right one.
+
+    At the right one it may still end too early or too late.
+    """
     if not came:
         return f"nothing came, in place of {_batches(len(epoch) - after)}"
-    first, *rest = (tuple(part for part in batch if part[0] in stable) for batch in (came[0], *epoch))
-    if rest.count(first) != 1:
+    first, *others = (tuple(part for part in batch if part[0] in stable) for batch in (came[0], *epoch))
+    if others.count(first) != 1:
         return None
-    ahead = rest.index(first) - after
+    ahead = others.index(first) - after
     if ahead == 0:
-        return f"{_batches(len(came))} came, in place of {len(epoch) - after}"
+        rest = len(epoch) - after
+        return f"{_batches(len(came))} came, in place of {rest}" if len(came) != rest else None
     return f"{_batches(-ahead)} came again" if ahead < 0 else f"{_batches(ahead)} left out"
 
 

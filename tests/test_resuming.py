@@ -42,6 +42,7 @@ def found(came: str, point: Point, *, reference: Run = REFERENCE, asked: Run = R
         ("a1 b1 c2 d2", Point(0, 2), ["2 batches came again"]),
         ("d2", Point(0, 2), ["1 batch left out"]),
         ("c2", Point(0, 2), ["1 batch came, in place of 2"]),
+        ("b1 d2 c2", Point(0, 1), ["other batches came than would have"]),
         ("", Point(0, 2), ["nothing came, in place of 2 batches"]),
         ("", Point(0, 4, end=True), []),
         ("b1 d2 a1 c2", Point(0, 4, end=True), []),
@@ -58,9 +59,10 @@ def test_what_comes_after_the_batches_that_were_read_is_not_known() -> None:
     assert found("a1 b1 c2 d2", Point(0, 1), reference=beginning, asked=beginning) == ["1 batch came again"]
 
 
-def test_samples_that_nobody_has_seen_are_random() -> None:
+@pytest.mark.parametrize(("came", "after"), [("x2 y1", 2), ("b1 x2 y1", 1)])
+def test_samples_that_nobody_has_seen_are_random(came: str, after: int) -> None:
     with pytest.raises(Undecided, match="draws its samples anew"):
-        found("x2 y1", Point(0, 2))
+        found(came, Point(0, after))
 
 
 def test_other_batches_of_known_samples_are_an_order() -> None:
