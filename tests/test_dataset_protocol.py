@@ -22,6 +22,16 @@ def test_what_only_looks_broken_passes() -> None:
     assert told(report, Status.FAILED, Status.BROKEN, Status.INCONCLUSIVE) == []
 
 
+def test_an_index_that_filtering_took_away_is_told_from_other_keys() -> None:
+    select = Settings(select=("DG001", "DG301"))
+    gap = scan("tests.loaders.protocol:sifted", select)
+    assert told(gap, Status.FAILED) == [("sifted", "DG001"), ("sifted", "DG301")]
+    assert gap.results[1].findings[0].message == "len(dataset) is 32, but index 3 raises KeyError: 3"
+    assert told(scan("tests.loaders.protocol:renumbered", select), Status.FAILED) == []
+    for other in ("unnamed", "oversampled"):
+        assert told(scan(f"tests.loaders.protocol:{other}", select), Status.FAILED) == [(other, "DG001")]
+
+
 def test_slow_samples_leave_verdicts_open() -> None:
     report = scan("tests.loaders.protocol:slow", Settings(select=("DG306",), budget=12))
     assert told(report, Status.INCONCLUSIVE) == [("slow", "DG306")]

@@ -134,6 +134,49 @@ def unlocked() -> DataLoader[Any]:
     return DataLoader(Opened(), batch_size=4, num_workers=2, worker_init_fn=unlock)
 
 
+class Sifted(Pictures):
+    """Pictures under the numbers that they had before a fifth of them was taken out."""
+
+    def __init__(self, *, anew: bool) -> None:
+        super().__init__(count=40)
+        left = [number for number in range(40) if number % 5 != 3]
+        self.numbers = dict(enumerate(left)) if anew else {number: number for number in left}
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return super().__getitem__(self.numbers[index])
+
+
+def sifted() -> DataLoader[Any]:
+    """Looked up by numbers with gaps."""
+    return DataLoader(Sifted(anew=False), batch_size=4, num_workers=2)
+
+
+def renumbered() -> DataLoader[Any]:
+    """The same, numbered anew."""
+    return DataLoader(Sifted(anew=True), batch_size=4, num_workers=2)
+
+
+class Named(Pictures):
+    """Pictures with a table that lacks a name, and not an index."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        return image, {0: 0, 1: 1, 2: 2, 3: 3}[label + 7 * (index == 5)]
+
+
+def unnamed() -> DataLoader[Any]:
+    """A label that its table does not know: no index is missing."""
+    return DataLoader(Named(), batch_size=4)
+
+
+def oversampled() -> DataLoader[Any]:
+    """A sampler that asks for what nobody promised."""
+    return DataLoader(Sifted(anew=True), batch_size=4, sampler=[0, 1, 2, 40])
+
+
 class Slow(Pictures):
     """Pictures that take their time."""
 
