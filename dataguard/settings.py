@@ -48,8 +48,12 @@ class Settings:
     """Seconds that the observations of one loader may take together."""
     timeout: float = 20.0
     """Seconds without any progress after which a loader counts as hanging."""
-    seed: int = 0
-    """Seed of python, numpy and torch before the factory is called."""
+    seed: int = 577_216
+    """Seed of python, numpy and torch before the factory is called.
+
+    None that users give to generators of their own: with 0, what is drawn at random for one split would be what a
+    `torch.Generator().manual_seed(0)` draws for another, and the two would look like one.
+    """
     workers: int | None = None
     """Replaces the loader's own num_workers."""
     start_method: str | None = None

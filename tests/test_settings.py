@@ -222,7 +222,7 @@ class TestFiles:
     def test_dataguard_toml_goes_before_pyproject(self, tmp_path: Path) -> None:
         write(tmp_path / "pyproject.toml", "[tool.dataguard]\nsamples = 5\nseed = 5\n")
         write(tmp_path / "dataguard.toml", "samples = 6\n")
-        assert (resolve(start=tmp_path).samples, resolve(start=tmp_path).seed) == (6, 0)
+        assert (resolve(start=tmp_path).samples, resolve(start=tmp_path).seed) == (6, Settings().seed)
 
     def test_a_folder_above_counts_and_a_pyproject_without_our_table_does_not_stop_the_search(
         self, tmp_path: Path

@@ -15,13 +15,16 @@ from hypothesis.extra.numpy import arrays
 from PIL import Image
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
+from dataguard.engine import scan
 from dataguard.lab.held import CONTENT, held_by
 from dataguard.lab.leaves import leaves_of
 from dataguard.lab.likenesses import Likeness, album_of, likeness
 from dataguard.lab.passing import UNREAD, Notes, Passing, PassingBatches, without_unread
 from dataguard.lab.prints import PrintFile, is_rich, print_of, read_prints
 from dataguard.lab.splits import _alike, _rest
+from dataguard.model import Status
 from dataguard.odds import is_shared
+from dataguard.settings import Settings
 
 
 class Files(Dataset[Any]):
@@ -267,3 +270,10 @@ def test_leaves_without_digests_count_the_same(dtype: torch.dtype) -> None:
 
 def test_an_array_of_indices_may_be_empty() -> None:
     assert held_by(TensorDataset(torch.rand(3, 20)), array("q"), 10) == ({}, [])
+
+
+def test_splits_drawn_apart_do_not_meet_by_the_seed_of_the_scan() -> None:
+    report = scan("tests.loaders.seeded_apart:splits", Settings(select=("DG514",)))
+    assert [result.loader for result in report.results if result.status is Status.FAILED] == []
+    report = scan("tests.loaders.seeded_apart:splits", Settings(select=("DG514",), seed=0))
+    assert [result.loader for result in report.results if result.status is Status.FAILED] != []
