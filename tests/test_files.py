@@ -17,6 +17,7 @@ from dataguard.lab.handing import Handing, Seen
 from dataguard.lab.headers import read_header, with_orientation
 from dataguard.lab.isolation import isolated
 from dataguard.lab.twins import as_rgb, decoded, like, png, recoloured, tiff
+from dataguard.model import Status
 from dataguard.settings import Settings
 from tests.loaders.kinds import KINDS, interlaced
 
@@ -95,6 +96,13 @@ def test_photographs_of_other_packages_are_met_by_loaders() -> None:
     found = {result.code: result for result in report.results if result.loader == "turned"}
     assert found["DG508"].exercised == {"files": 28, "files turned": 1}
     assert "mean [0.485, 0.456, 0.406]" in str(found["DG505"].reason)
+
+
+def test_files_that_are_written_anew_for_every_loader_are_the_same_files() -> None:
+    report = scan("tests.loaders.anew:loaders", Settings(select=("DG001", "DG506", "DG508", "DG509", "DG510")))
+    failed = {(result.loader, result.code) for result in report.results if result.findings}
+    assert failed == {("stored", "DG508"), ("numbers", "DG510"), ("white", "DG509"), ("shallow", "DG506")}
+    assert not report.count(Status.INCONCLUSIVE)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"II*\0", b"no image at all", bytes(64)])

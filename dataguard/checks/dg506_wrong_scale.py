@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.imagery import image_finding
-from dataguard.model import Judgement, Looked, NotApplicable, Severity, Undecided, check
-from dataguard.normalizations import KNOWN, own_slip, plain_factor, read, shown, slip_of
+from dataguard.imagery import file_finding, image_finding
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.normalizations import FACTORS, KNOWN, own_slip, plain_factor, read, shown, slip_of
 
 if TYPE_CHECKING:
     from dataguard.lab import Lab
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 RAW = (255.0, 65535.0)
 """What white is in values that nobody has scaled."""
+SHALLOW = FACTORS[257.0]
 
 
 @check("DG506", "wrong-scale", Severity.ERROR)
@@ -28,7 +29,11 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
     Fix: scale once, where the type of the image is known: `v2.ToDtype(torch.float32, scale=True)`, or one division.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.ToTensor.html
     """
-    colours = lab.colour.charts
+    try:
+        colours = lab.colour.charts
+    except NotApplicable as error:
+        yield _shallow(lab, error)
+        return Looked({"files of 16 bits": lab.files.depth.files})
     images = [fit for fit in colours.fits if fit.is_float]
     if not images:
         raise NotApplicable("image leaves hold whole numbers, which are scaled later")
@@ -41,6 +46,20 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
     elif not {"value_range", "normalization"} & set(lab.settings.contract):
         _need_scaled(images)
     return Looked(colours.exercised)
+
+
+def _shallow(lab: Lab, error: NotApplicable) -> Finding:
+    """Scans without colours, whose 16 bits are divided by the range of 8. Raises the error where there are none."""
+    try:
+        depth = lab.files.depth
+    except (NotApplicable, Undecided):
+        raise error from None
+    wide = {curve.path: curve.span for curve in depth.curves if curve.span and slip_of(curve.span) == SHALLOW}
+    if not wide:
+        raise error
+    path, span = next(iter(wide.items()))
+    message = f"{path} is {SHALLOW}: values from 0 to 65535 come out {shown([span])[0]:g} apart"
+    return file_finding(lab, depth.place, message, {"leaves": [*wide], "files of 16 bits": depth.files})
 
 
 def _why(lab: Lab, fit: Fit) -> str | None:

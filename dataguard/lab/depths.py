@@ -23,6 +23,9 @@ SHARE = 0.01
 """The share of pixels above a limit from which on it matters."""
 DISTINCT = 512
 """A file of fewer values is no picture: they may be numbers of objects, of which some bits mean something."""
+WHOLE = 65535
+STRAIGHT = 1e-3
+"""How far values of a straight line may lie off, as a share of its span."""
 LEVELS = (1_000, 20_000, 30_000, 40_000, 60_000)
 """The values of even images that are handed over to see which way they go."""
 
@@ -40,6 +43,14 @@ class Curve:
         """Whether values of the upper half fall below those of the lower one."""
         low, more, most, upper, highest = self.values
         return low < more < most and upper < low and upper < highest < low
+
+    @property
+    def span(self) -> float | None:
+        """How far apart 0 and 65535 come out as floating point numbers, where all values follow one straight line."""
+        gain, offset = np.polyfit(LEVELS, self.values, 1)
+        missed = np.abs(np.polyval((gain, offset), LEVELS) - self.values).max()
+        straight = "float" in self.dtype and missed < STRAIGHT * abs(gain) * LEVELS[-1]
+        return float(gain) * WHOLE if straight else None
 
     @property
     def vanishes(self) -> bool:
@@ -85,7 +96,7 @@ def find_depth(exchange: Exchange, deep: Sequence[Known]) -> Depth:
     """
     poor: list[tuple[Known, bytes, np.ndarray]] = []
     for known in deep[:: -(-len(deep) // MOST)]:
-        content = exchange.view(known.place).content(known.name)
+        content = exchange.view(known.place).content(known)
         pixels = decoded(content)
         if pixels is None or pixels.dtype != np.uint16:
             raise Undecided(f"no library that is imported reads all bits of {known.header.format} files")

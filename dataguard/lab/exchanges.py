@@ -65,11 +65,24 @@ class View:
     contents: tuple[bytes, ...]
     taken: bool
 
-    def content(self, name: str) -> bytes:
+    def content(self, known: Known) -> bytes:
         """The content of a file that was handed over. Raises Undecided where it was not, this time."""
-        for one, content in zip(self.handed, self.contents, strict=True):
-            if one.name == name:
-                return content
+        return self.contents[self._part(known)]
+
+    def name(self, known: Known) -> str:
+        """What a file is called this time. Raises Undecided where it was not handed over."""
+        return self.handed[self._part(known)].name
+
+    def _part(self, known: Known) -> int:
+        """Which of the files one is: that of its name, else a like one in its place.
+
+        A loader that is built anew may write its files anew, into another folder.
+        """
+        names, part = [one.name for one in self.handed], known.part
+        if known.name in names:
+            return names.index(known.name)
+        if part < len(names) and self.handed[part].header == known.header:
+            return part
         raise Undecided("a sample that is read again is made of other files")
 
     def unlike(self, other: View) -> set[str]:
@@ -90,6 +103,7 @@ class Exchange:
         self.loader = build()
         self._box = BlackBox(folder / "blackbox")
         Reader(self.loader, folder)  # this process passes for a worker
+        self._seen: dict[Place, View] = {}
         self.is_stream = isinstance(self.loader.dataset, torch.utils.data.IterableDataset)
 
     def view(self, place: Place) -> View:
@@ -97,6 +111,7 @@ class Exchange:
         seen = self._apart(lambda: self._view(place))
         if seen is None:
             raise Undecided("a sample that is read again by itself raises")
+        self._seen[place] = seen
         return seen
 
     def exchanged(self, known: Known, content: bytes, other: bytes) -> View:
@@ -104,9 +119,11 @@ class Exchange:
 
         Raises Undecided where the user's code raises, or does not ask for that file again.
         """
+        before = self._seen.get(known.place)
+        name = before.name(known) if before else known.name
 
         def run() -> View:
-            self._handing.put(known.name, content, other)
+            self._handing.put(name, content, other)
             return self._view(known.place)
 
         seen = self._apart(run)

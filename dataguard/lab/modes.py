@@ -110,8 +110,8 @@ def _pairs(files: Sequence[Known]) -> Pairs:
 def _try(exchange: Exchange, known: Known, model: Known) -> tuple[Trial, bool]:
     """What becomes of a file, and whether that shifts the structure of the sample."""
     seen = exchange.view(known.place)
-    content = seen.content(known.name)
-    another = exchange.view(model.place).content(model.name) if model != known else _even(known)
+    content = seen.content(known)
+    another = exchange.view(model.place).content(model) if model != known else _even(known)
     usual = exchange.exchanged(known, content, another)
     trial = Trial(known.header.pixels, known.place, known.name)
     follows = sorted(seen.unlike(usual) & set(seen.pictures) & set(usual.pictures))
@@ -130,7 +130,7 @@ def _try(exchange: Exchange, known: Known, model: Known) -> tuple[Trial, bool]:
 
 def _is_picture(exchange: Exchange, known: Known) -> bool:
     """Whether a file with a palette has more colours than a mask has classes."""
-    twins = recoloured(exchange.view(known.place).content(known.name))
+    twins = recoloured(exchange.view(known.place).content(known))
     return twins is not None and twins.used >= COLOURS
 
 
@@ -143,7 +143,7 @@ def _beside_a_picture(known: Known, files: Sequence[Known]) -> bool:
 def _greyed(exchange: Exchange, known: Known) -> list[Trial]:
     """A trial where labels come out as the brightness of their colours, also of other ones in the palette."""
     seen = exchange.view(known.place)
-    content = seen.content(known.name)
+    content = seen.content(known)
     twins = recoloured(content)
     if twins is None or not np.ptp(twins.colours, axis=1).any():  # the numbers of greys may be their brightness
         return []

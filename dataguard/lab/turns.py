@@ -90,7 +90,7 @@ def _tells(known: Known) -> bool:
 
 def _try(exchange: Exchange, sightings: Sightings, known: Known) -> Turn:
     seen = exchange.view(known.place)
-    content = seen.content(known.name)
+    content = seen.content(known)
     turned = exchange.exchanged(known, content, _with(content, 1 if known.header.rotated else 6))
     if seen.unlike(turned) and seen.unlike(exchange.view(known.place)):
         raise Undecided("a sample varies from read to read with the same random numbers")
@@ -100,9 +100,9 @@ def _try(exchange: Exchange, sightings: Sightings, known: Known) -> Turn:
         return replace(turn, astray=_astray(exchange, known, content, seen))
     other = _another(sightings, known)
     there = exchange.view(other.place)
-    given = _with(there.content(other.name), 1)
+    given = _with(there.content(other), 1)
     if other.header.rotated:
-        there = exchange.exchanged(other, there.content(other.name), given)
+        there = exchange.exchanged(other, there.content(other), given)
     swapped = exchange.exchanged(known, content, given)
     follows = seen.unlike(swapped) & set(seen.pictures)
     if not follows:
