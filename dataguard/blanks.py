@@ -15,11 +15,12 @@ MOST_AGAIN = 3
 
 
 def blank(samples: Sequence[SampleRecord]) -> dict[str, list[SampleRecord]]:
-    """The samples whose images are one value throughout, by what is said of them."""
+    """The samples whose images are of one value or colour throughout, by what is said of them."""
     found: dict[str, list[SampleRecord]] = defaultdict(list)
     for sample in samples:
         if sample.blank:
-            found[f"sample{sample.blank.path} holds one value throughout"].append(sample)
+            what = "is of one colour" if sample.blank.is_coloured else "holds one value"
+            found[f"sample{sample.blank.path} {what} throughout"].append(sample)
     return found
 
 

@@ -121,6 +121,19 @@ def test_a_sample_is_blank_when_all_its_images_are() -> None:
     assert sample(("scan", torch.zeros(1, 16, 16)), ("label", 1)).blank
 
 
+def test_a_normalized_image_of_one_colour_is_blank() -> None:
+    colour = torch.tensor([-2.12, -2.04, -1.8])
+    image = colour.view(3, 1, 1).expand(3, 16, 16)
+    assert sample(("image", image)).blank
+    assert sample(("image", image.movedim(0, -1).numpy())).blank
+    assert sample(("clip", image.expand(5, 3, 16, 16))).blank
+    marked = image.clone()
+    marked[1, 9, 11] = 0
+    assert not sample(("image", marked)).blank
+    assert not sample(("rows", torch.arange(5.0).view(5, 1, 1).expand(5, 16, 16))).blank
+    assert not sample(("rows", colour.view(3, 1).expand(3, 64))).blank
+
+
 BOX = Appraisal(None, 0, 0, 0, ())
 
 

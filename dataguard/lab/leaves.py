@@ -23,6 +23,8 @@ from dataguard.lab.records import FEWEST, Leaf
 
 MAX_DEPTH = 12
 MAX_LEAVES = 4096
+CHANNELS = (3, 4)
+"""How many channels an image with colours has."""
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
 _VALUES = (PurePath, date, time, timedelta, Enum, UUID, range, slice, torch.dtype, torch.device)
 """Types whose objects are told by how Python writes them."""
@@ -182,15 +184,28 @@ def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor, digests: bool) -> L
 
 
 def _is_constant(array: Any) -> bool:
-    """Whether a tensor or array of some size holds one value throughout; a few values tell of most that it does not."""
+    """Whether a tensor or array of some size holds one value throughout, or an image one colour.
+
+    A few values tell of most that they do not.
+    """
     if math.prod(array.shape) < FEWEST:
         return False
     flat = array.reshape(-1)
-    few = flat[:: len(flat) // FEWEST]
     try:
-        return bool((few == flat[0]).all()) and bool((flat == flat[0]).all())
+        if len(set(flat[:: len(flat) // FEWEST].tolist())) > max(CHANNELS):
+            return False
+        return any(all(bool((part == part.reshape(-1)[0]).all()) for part in parts) for parts in _channels(array))
     except (RuntimeError, TypeError):  # types that cannot be compared
         return False
+
+
+def _channels(array: Any) -> Iterator[list[Any]]:
+    """An array as a whole, and by its channels, along each axis that may be theirs."""
+    yield [array]
+    axes = {array.ndim - 3, array.ndim - 1} if array.ndim in (3, 4) else set()
+    for axis in sorted(axes):
+        if array.shape[axis] in CHANNELS:
+            yield [array[(slice(None),) * axis + (channel,)] for channel in range(array.shape[axis])]
 
 
 def _non_finite_array(array: np.ndarray, path: str) -> tuple[int, int, bool]:

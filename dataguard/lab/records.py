@@ -49,7 +49,7 @@ class Leaf:
     `kind` is the type's name, `shape` is None for what has none, `digest` is a hash of 8 bytes over dtype, shape and
     content. `nan` and `inf` count non-finite elements; `mask` says that they are nothing but -inf in an additive mask.
     `shown` is a short text or whole number as Python writes it, `device` where a tensor is, if that is not the CPU.
-    `constant` tells of an array of some size that it holds one value throughout.
+    `constant` tells of an array of some size that it holds one value throughout, or one colour.
     """
 
     path: str
@@ -85,7 +85,7 @@ class Leaf:
 
 
 def blank_of(leaves: Sequence[Leaf]) -> Leaf | None:
-    """The first image of a sample, where each of them has one value throughout; of other tables, where it has none."""
+    """The first image of a sample, where each of them has one colour throughout; of other tables, where it has none."""
     tables = [leaf for leaf in leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
     inputs = [leaf for leaf in tables if leaf.is_coloured] or tables
     return inputs[0] if inputs and all(leaf.constant for leaf in inputs) else None
