@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Iterator
-from types import FrameType
+from collections.abc import Collection, Iterator
+from types import FrameType, ModuleType
 from typing import Any
 
 from dataguard.incident import is_library
@@ -22,18 +22,59 @@ _SERVING = ("torch", "numpy", "dataguard")
 
 
 @contextlib.contextmanager
-def drawing() -> Iterator[set[str]]:
-    """Collect the names of the packages whose own code draws inside, in this thread."""
-    found: set[str] = set()
+def drawing() -> Iterator[set[tuple[str, str]]]:
+    """Collect the packages whose own code draws inside, in this thread, each with whose generator it draws from."""
+    found: set[tuple[str, str]] = set()
 
     def profile(frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call" and getattr(called, "__name__", "") in _DRAWS:
-            found.update(filter(None, [package_at(frame)]))
+            package = package_at(frame)
+            if package:
+                found.add((package, _owner(called)))
 
     before = sys.getprofile()
     sys.setprofile(profile)
     try:
         yield found
+    finally:
+        sys.setprofile(before)
+
+
+def _owner(called: Any) -> str:
+    """The module whose generator a function draws from: random, numpy or torch."""
+    own = getattr(called, "__self__", None)
+    module = own.__name__ if isinstance(own, ModuleType) else (own if isinstance(own, type) else type(own)).__module__
+    top = module.partition(".")[0]
+    return "torch" if top == "builtins" else top  # torch's own functions belong to no module
+
+
+SHARED = {
+    "random.seed": ("random",),
+    "random.setstate": ("random",),
+    "numpy.random.seed": ("numpy", "random"),  # numpy's draws do not show, and who draws from it mostly draws from both
+    "numpy.random.set_state": ("numpy", "random"),
+    "torch.manual_seed": ("torch",),
+    "torch.set_rng_state": ("torch",),
+}
+"""Of the seeds of generators that a whole process shares, whose draws hang on them.
+
+A generator that the user's code makes for itself is none that a library knows of.
+"""
+
+
+def steerable(drawn: Collection[tuple[str, str]], kinds: Collection[str]) -> tuple[str, ...]:
+    """The packages of those that drew, whose draws hang on seeds of these kinds."""
+    owners = {owner for kind in kinds for owner in SHARED.get(kind, ())}
+    return tuple(sorted({package for package, owner in drawn if owner in owners}))
+
+
+@contextlib.contextmanager
+def unheeded() -> Iterator[None]:
+    """Let nothing count that is drawn inside."""
+    before = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        yield
     finally:
         sys.setprofile(before)
 

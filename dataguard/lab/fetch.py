@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from dataguard.lab.draws import unheeded
 from dataguard.lab.generators import move_on
 from dataguard.lab.incidents import incident_of
 from dataguard.lab.leaves import leaves_of, shared_bytes
@@ -118,7 +119,8 @@ class Fetch:
         incident = batch = None
         watcher.box.mark(watcher.worker, "collate", None)
         try:
-            batch = self.user_collate(data)
+            with unheeded():
+                batch = self.user_collate(data)
         except Exception as error:  # noqa: BLE001 - recorded, and raised again below unless the plan goes on
             incident = incident_of(error, "collate", None, self.batch, watcher.worker)
         except BaseException as error:  # it ends this worker: the record is all that will be left

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dataguard.lab.draws import drawing
+from dataguard.lab.draws import drawing, steerable
 from dataguard.lab.generators import find_generators
 from dataguard.lab.records import Seedings, Spool
 from dataguard.lab.seeds import Given, SeedWatch
@@ -17,14 +17,14 @@ class SeedNotes:
     """Spools which seeds are given during the first fetches of each epoch of a process.
 
     `burns` tells, for each fetch, how many numbers a generator skips right after it was seeded: with a constant, or
-    `always`. In the latter case it is noted, too, which libraries draw.
+    `always`. In the latter case it is noted, too, which libraries draw what hangs on those seeds.
     """
 
     def __init__(self, burns: Sequence[int], spool: Spool, worker: int | None, *, always: bool) -> None:
         self._burns = burns
         self._spool = spool
         self._worker = worker
-        self._drawing = drawing if always else lambda: contextlib.nullcontext(set[str]())
+        self._drawing = drawing if always else lambda: contextlib.nullcontext(set[tuple[str, str]]())
         self._watch = SeedWatch(always=always)
 
     @contextlib.contextmanager
@@ -35,10 +35,11 @@ class SeedNotes:
             return
         if not fetch:
             self._watch.adopt(roots)
-        with self._drawing() as libraries, self._watch.watching(self._burns[fetch]) as given:
+        with self._drawing() as drawn, self._watch.watching(self._burns[fetch]) as given:
             yield
         seeds = tuple(seeding for _, seeding in given)
-        self._spool.write(Seedings(self._worker, epoch, fetch, seeds, tuple(sorted(libraries))))
+        libraries = steerable(drawn, {seeding.kind for seeding in seeds})
+        self._spool.write(Seedings(self._worker, epoch, fetch, seeds, libraries))
 
 
 class FirstSeeds:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, default_collate
+from torchvision.transforms import v2
 
 from sample_datasets._parts import Pictures, brighten
 from sample_datasets.dg103_frozen_augmentation import Kept, Sample, Stream
@@ -50,6 +51,27 @@ class Numbered(Pictures):
     def __getitem__(self, index: int) -> Sample:
         image, label = super().__getitem__(index)
         return image * np.random.default_rng((torch.initial_seed(), index)).uniform(0.5, 1.0), label
+
+
+class Beside(Pictures):
+    """Pictures are flipped by a library, and a pose is invented from the index."""
+
+    flip = v2.RandomHorizontalFlip()
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        return self.flip(image), torch.from_numpy(np.random.default_rng(index).random(24)).float(), label
+
+
+class Made(Pictures):
+    """Every picture is invented from its index."""
+
+    def __getitem__(self, index: int) -> Sample:
+        return torch.rand((3, 8, 8), generator=torch.Generator().manual_seed(index)), self.labels[index]
+
+
+def mixed(samples: list[Sample]) -> Any:
+    return v2.MixUp(num_classes=10)(*default_collate(samples))
 
 
 class Lone(Pictures):
@@ -98,6 +120,8 @@ def passing() -> dict[str, DataLoader[Any]]:
         "train_palette": kept(Palette()),
         "train_numbered": kept(Numbered(), persistent_workers=False),
         "train_lone": kept(Lone()),
+        "train_beside": kept(Beside()),
+        "train_mixed": kept(Made(), collate_fn=mixed),
         "train_numbered_stream": kept(Stream(lambda image, number: image * random.Random(number).uniform(0.5, 1))),
         "train_order": kept(Reordered(lambda image, number: brighten(image))),
     }
