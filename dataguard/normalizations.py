@@ -7,6 +7,7 @@ then tells the scale. Standard library only.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
@@ -212,7 +213,21 @@ def muddled(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
             return f"the numbers of {one.name} stand in another order"
     own = [one.name for one in telling if len(mean) > 1 and _same(mean, one.mean)]
     other = [one.name for one in telling if len(mean) > 1 and _same(std, one.std)]
-    return f"the mean is that of {own[0]}, and the standard deviation that of {other[0]}" if own and other else None
+    if own and other:
+        return f"the mean is that of {own[0]}, and the standard deviation that of {other[0]}"
+    return _stacked(mean, std)
+
+
+def _stacked(mean: Numbers, std: Numbers) -> str | None:
+    """Which two known statistics of colours were applied one after the other, if that explains all numbers."""
+    known = [one for one in KNOWN.values() if len(one.mean) == len(mean) > 1 and min(one.std) > 0.01]
+    for first, second in itertools.permutations(known, 2):
+        pairs = list(zip(first.mean, first.std, second.mean, strict=True))
+        both = tuple(mean + std * then for mean, std, then in pairs)
+        spread = tuple(std * then for std, then in zip(first.std, second.std, strict=True))
+        if (first.is_telling or second.is_telling) and _same(mean, both) and _same(std, spread):
+            return f"{first.name} statistics are applied, and {second.name} statistics after them"
+    return None
 
 
 def _same(some: Sequence[float], others: Sequence[float]) -> bool:

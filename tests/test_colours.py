@@ -86,6 +86,12 @@ def test_statistics_of_ones_own_are_none_of_the_known_ones() -> None:
         (IMAGENET.mean[::-1], IMAGENET.std, "the numbers of ImageNet stand in another order"),
         ((0.456, 0.485, 0.406), (0.224, 0.229, 0.225), "the numbers of ImageNet stand in another order"),
         (KNOWN["clip"].mean, IMAGENET.std, "the mean is that of CLIP, and the standard deviation that of ImageNet"),
+        (
+            tuple(mean + std / 2 for mean, std in zip(IMAGENET.mean, IMAGENET.std, strict=True)),
+            tuple(std / 2 for std in IMAGENET.std),
+            "ImageNet statistics are applied, and Inception statistics after them",
+        ),
+        ((0.725, 0.725, 0.725), (0.1125, 0.1125, 0.1125), None),
         (IMAGENET.mean, (0.5, 0.5, 0.5), None),
         (IMAGENET.mean, (1, 1, 1), None),
         ((0.45, 0.45, 0.45), (0.45, 0.45, 0.45), None),
@@ -370,6 +376,11 @@ def test_models_of_timm_have_statistics() -> None:
         ("sample_datasets.dg506_wrong_scale:bad", {"normalization": "imagenet"}, ["DG506"]),
         ("sample_datasets.dg507_wrong_normalization:bad", {"normalization": "imagenet"}, ["DG507"]),
         ("sample_datasets.dg507_wrong_normalization:bad_turned", {"normalization": "imagenet"}, ["DG507"]),
+        (
+            "sample_datasets.dg507_wrong_normalization:bad_turned",
+            {"normalization": "imagenet", "channels": "BGR"},
+            ["DG505"],
+        ),
         ("sample_datasets.dg505_swapped_channels:bad", {"normalization": "imagenet"}, ["DG505"]),
     ],
 )

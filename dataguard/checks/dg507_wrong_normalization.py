@@ -29,8 +29,8 @@ def dg507_wrong_normalization(lab: Lab) -> Judgement:
     images = [fit for fit in colours.fits if fit.is_float]
     if not images:
         raise NotApplicable("image leaves hold whole numbers, which are normalized later")
-    own = lab.colour.meant
-    wrong = {fit: why for fit in images for why in [_unlike(fit, own) if own else _unmeant(fit)] if why}
+    own, meant = lab.colour.meant, lab.settings.contract.get("channels")
+    wrong = {fit: why for fit in images for why in [_unlike(fit, own, meant) if own else _unmeant(fit)] if why}
     if wrong:
         fit, why = next(iter(wrong.items()))
         mean, std = (shown(part) for part in recovered(fit.gains, fit.offsets))
@@ -40,14 +40,17 @@ def dg507_wrong_normalization(lab: Lab) -> Judgement:
     return Looked(colours.exercised, None if wrong or elsewhere else told)
 
 
-def _unlike(fit: Fit, own: Statistics) -> str | None:
-    """In what the statistics differ from those of the contract. What only the scale makes wrong is not meant here."""
+def _unlike(fit: Fit, own: Statistics, meant: str | None) -> str | None:
+    """In what the statistics differ from those of the contract, for channels in the order that is `meant`.
+
+    What only the scale makes wrong is not meant here, nor what only the order of the image does.
+    """
     found = read(fit.gains, fit.offsets, [own])
     if found is None:
         return f"the contract says {shown(own.mean)} and {shown(own.std)}"
     if found.times > 1:
         return "those of the contract are applied twice"
-    if found.turned and fit.order != "BGR":
+    if found.turned and (meant or fit.order) != "BGR":
         return "those of the contract, blue first, meet red first"
     if found.slip is None and abs(found.factor - 1) > 2e-3:
         return f"the contract says {shown(own.mean)} and {shown(own.std)}, for values from 0 to 1"
