@@ -127,6 +127,7 @@ def test_a_normalized_image_of_one_colour_is_blank() -> None:
     assert sample(("image", image)).blank
     assert sample(("image", image.movedim(0, -1).numpy())).blank
     assert sample(("clip", image.expand(5, 3, 16, 16))).blank
+    assert not sample(("board", torch.stack([torch.zeros(8, 8), torch.zeros(8, 8), torch.ones(8, 8)]))).blank
     marked = image.clone()
     marked[1, 9, 11] = 0
     assert not sample(("image", marked)).blank

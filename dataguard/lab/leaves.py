@@ -25,6 +25,8 @@ MAX_DEPTH = 12
 MAX_LEAVES = 4096
 CHANNELS = (3, 4)
 """How many channels an image with colours has."""
+_FLAGS = {-1, 0, 1}
+"""Planes of several of these are no colour, but those of an empty board."""
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
 _VALUES = (PurePath, date, time, timedelta, Enum, UUID, range, slice, torch.dtype, torch.device)
 """Types whose objects are told by how Python writes them."""
@@ -192,7 +194,8 @@ def _is_constant(array: Any) -> bool:
         return False
     flat = array.reshape(-1)
     try:
-        if len(set(flat[:: len(flat) // FEWEST].tolist())) > max(CHANNELS):
+        few = set(flat[:: len(flat) // FEWEST].tolist())
+        if len(few) > max(CHANNELS) or (len(few) > 1 and few <= _FLAGS):
             return False
         return any(all(bool((part == part.reshape(-1)[0]).all()) for part in parts) for parts in _channels(array))
     except (RuntimeError, TypeError):  # types that cannot be compared
