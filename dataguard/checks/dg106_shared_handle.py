@@ -51,7 +51,7 @@ def _look(lab: Lab) -> Handles:
     try:
         return lab.handles
     except LoaderFailed as failure:
-        reason = f"it runs as it is, but not as this observation needs it: {failure.incident.headline}"
+        reason = f"it fails under the settings of this observation: {failure.incident.headline}"
         raise Undecided(reason) from failure
 
 

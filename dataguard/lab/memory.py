@@ -75,7 +75,7 @@ class Memory:
         try:
             return (self.observe_all if whole else self.observe)(key, run, read)
         except LoaderFailed as failure:
-            reason = f"it runs as it is, but not as this observation needs it: {failure.incident.headline}"
+            reason = f"it fails under the settings of this observation: {failure.incident.headline}"
             raise Undecided(reason) from failure
 
     def _make(
