@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.blanks import blank, empty, lasts
 from dataguard.boxes import Boxes, boxes_of
-from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,11 @@ def dg504_blank_sample(lab: Lab) -> Judgement:
         for words, samples in kinds.items():
             if len(samples) > NATURE * len(epoch.samples):
                 notes.append(f"{words} in {len(samples)} of {len(epoch.samples)} samples: the data are like that")
-            elif lasts(lab, samples):
+            elif not lasts(lab, samples):
+                continue
+            elif _clipped(lab):
+                notes.append(f"{words} in {len(samples)} of {len(epoch.samples)} samples, of clipped files: see DG509")
+            else:
                 yield _finding(lab, words, samples)
     for boxes in boxes_of(lab):
         if boxes.wrong:
@@ -44,6 +48,14 @@ def dg504_blank_sample(lab: Lab) -> Judgement:
         elif boxes.puzzles:
             notes.append(f"sample{boxes.path} fits its image in no format: name it by contract.bbox_format")
     return Looked(epoch.exercised, "; ".join(notes) or None)
+
+
+def _clipped(lab: Lab) -> bool:
+    """Whether files of 16 bits lose their upper values, so that nothing but white may be left of some."""
+    try:
+        return lab.files.depth.clipped
+    except (NotApplicable, Undecided):
+        return False
 
 
 def _finding(lab: Lab, words: str, samples: Sequence[SampleRecord]) -> Finding:

@@ -44,6 +44,13 @@ def _scan(number: int, folder: Path) -> Path:
     return path
 
 
+def _bright(number: int, folder: Path) -> Path:
+    """Of some scans, not one value fits into 8 bits."""
+    path = folder / f"{number}.png"
+    Image.fromarray(np.maximum(scan(number, 65535), 300 if number % 5 == 0 else 0)).save(path)
+    return path
+
+
 def _shown(path: Path) -> Any:
     return to_tensor(Image.open(path).convert("RGB").resize((40, 40)))
 
@@ -64,6 +71,7 @@ loaders = {
     "numbers": lambda: _made(_sign, _numbers),
     "colours": lambda: _made(_sign, _shown),
     "white": lambda: _made(_scan, lambda path: to_tensor(Image.open(path).convert("L"))),
+    "blank": lambda: _made(_bright, lambda path: to_tensor(Image.open(path).convert("RGB"))),
     "shallow": lambda: _made(_scan, lambda path: to_tensor(np.asarray(Image.open(path), np.float32) / 255)),
     "depth": lambda: _made(_scan, lambda path: to_tensor(np.asarray(Image.open(path), np.float32) / 256)),
     "whole": lambda: _made(_scan, lambda path: to_tensor(np.asarray(Image.open(path), np.float32) / 65535)),
