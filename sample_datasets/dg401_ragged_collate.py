@@ -1,4 +1,7 @@
-"""DG401 ragged-collate: the collate function fails on a mixture of samples that the dataset really yields."""
+"""DG401 ragged-collate: the collate function fails on a mixture of samples that the dataset really yields.
+
+Those called `unlike_` differ in more than their shapes, so that DG305 tells of them, too.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class SomeGrey(Pictures):
         return (image[0] if index % 8 == 5 else image), label
 
 
-def bad_rank() -> DataLoader[Any]:
+def unlike_rank() -> DataLoader[Any]:
     """Some pictures are (height, width), the others (3, height, width)."""
     return DataLoader(SomeGrey(), batch_size=4, num_workers=2)
 
@@ -53,7 +56,7 @@ class SomeBoxed(Pictures):
         return {"image": image, "label": label, "box": torch.tensor([1, 1, 6, 4])}
 
 
-def bad_keys() -> DataLoader[Any]:
+def unlike_keys() -> DataLoader[Any]:
     """An optional key is missing in some samples."""
     return DataLoader(SomeBoxed(), batch_size=4, num_workers=2)
 
@@ -66,7 +69,7 @@ class SomeBoxesNone(Pictures):
         return {"image": image, "label": label, "box": None if index % 8 == 5 else torch.tensor([1, 1, 6, 4])}
 
 
-def bad_none() -> DataLoader[Any]:
+def unlike_none() -> DataLoader[Any]:
     """A field is None now and then, which the default collate does not know."""
     return DataLoader(SomeBoxesNone(), batch_size=4, num_workers=2)
 
@@ -97,7 +100,7 @@ class SomeRaw(Pictures):
         return ((image * 255).long() if index % 8 == 4 else image), label
 
 
-def bad_dtype() -> DataLoader[Any]:
+def unlike_dtype() -> DataLoader[Any]:
     """int64 at the head of float32: promoted in silence without workers, an error with them."""
     return DataLoader(SomeRaw(), batch_size=4, num_workers=2)
 

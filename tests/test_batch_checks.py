@@ -110,7 +110,7 @@ def test_indices_that_cannot_be_asked_for_again_are_said() -> None:
 
 
 def test_a_line_to_run_again_fails_as_the_loader_does() -> None:
-    report = scan("sample_datasets.dg401_ragged_collate:bad_dtype", Settings(select=("DG401",)))
+    report = scan("sample_datasets.dg401_ragged_collate:unlike_dtype", Settings(select=("DG401",)))
     (finding,) = report.results[0].findings
     assert finding.repro is not None
     program, *arguments = shlex.split(finding.repro)

@@ -32,6 +32,12 @@ def test_an_index_that_filtering_took_away_is_told_from_other_keys() -> None:
         assert told(scan(f"tests.loaders.protocol:{other}", select), Status.FAILED) == [(other, "DG001")]
 
 
+@pytest.mark.parametrize("face", ["unlike_rank", "unlike_keys", "unlike_none", "unlike_dtype"])
+def test_samples_of_another_structure_that_collate_refuses_are_told_by_both_checks(face: str) -> None:
+    report = scan(f"sample_datasets.dg401_ragged_collate:{face}", Settings(select=("DG0", "DG3", "DG4")))
+    assert told(report, Status.FAILED) == [(face, "DG305"), (face, "DG401")]
+
+
 def test_slow_samples_leave_verdicts_open() -> None:
     report = scan("tests.loaders.protocol:slow", Settings(select=("DG306",), budget=12))
     assert told(report, Status.INCONCLUSIVE) == [("slow", "DG306")]
