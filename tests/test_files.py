@@ -98,7 +98,10 @@ def test_photographs_of_other_packages_are_met_by_loaders() -> None:
     assert "mean [0.485, 0.456, 0.406]" in str(found["DG505"].reason)
 
 
-def test_files_that_are_written_anew_for_every_loader_are_the_same_files() -> None:
+def test_files_that_are_written_anew_for_every_loader_are_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANEW", str(tmp_path))
     report = scan("tests.loaders.anew:loaders", Settings(select=("DG001", "DG504", "DG506", "DG508", "DG509", "DG510")))
     failed = {(result.loader, result.code) for result in report.results if result.findings}
     assert failed == {

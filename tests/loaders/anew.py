@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ COUNT = 12
 
 
 def _made(write: Callable[[int, Path], Path], load: Callable[[Path], Any]) -> DataLoader[Any]:
-    folder = Path(tempfile.mkdtemp(dir=files.FOLDER))
+    folder = Path(tempfile.mkdtemp(dir=os.environ["ANEW"]))
     return files.loader([write(number, folder) for number in range(COUNT)], load, shuffle=True)
 
 
