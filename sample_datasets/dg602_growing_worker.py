@@ -165,7 +165,17 @@ def good_bytes() -> DataLoader:
 
 def good_small() -> DataLoader:
     """A dataset that is kept in memory on purpose, as it is small."""
-    return DataLoader(Cached(2000), batch_size=16, num_workers=2, shuffle=True, persistent_workers=True)
+    return DataLoader(Cached(1000), batch_size=16, num_workers=2, shuffle=True, persistent_workers=True)
+
+
+def bad_each_for_itself() -> DataLoader:
+    """Two workers come to keep all of a larger one, each for itself: it fits, and is a warning."""
+    return DataLoader(Cached(20_000), batch_size=16, num_workers=2, shuffle=True, persistent_workers=True)
+
+
+def good_once() -> DataLoader:
+    """The same in one process, which keeps each picture once."""
+    return DataLoader(Cached(20_000), batch_size=16, shuffle=True)
 
 
 class Mixed(Pictures):

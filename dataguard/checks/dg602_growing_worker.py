@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from dataguard.lab import Lab
     from dataguard.lab.holdings import Reading
 
-
 LEAST = 1 << 19
 """Bytes by which a process grows in a third of what it reads, to be more than the noise of its allocator."""
 MUCH, TOO_MUCH = 0.1, 0.9
 """The share of memory up to which keeping data is nobody's concern, and from which on it does not fit."""
 
+NOTICED = 1 << 28
+"""Bytes that workers keep in the end, each for itself, up to which a dataset is small, and kept on purpose."""
 FILE = 1 << 16
 """Bytes that an open file and its buffer take at most."""
 
@@ -44,7 +45,10 @@ def dg602_growing_worker(lab: Lab) -> Judgement:
         return Looked(growth.strain.exercised, "what grows are files that are left open: see DG604")
     memory, needed = memory_of(lab), _needed(lab, growth)
     if growth.is_too_much(lab, needed, None if memory is None else TOO_MUCH * memory):
-        yield _finding(lab, growth, memory, needed)
+        yield _finding(lab, growth, memory, needed, fits=False)
+        return Looked(growth.strain.exercised)
+    if lab.facts.num_workers and not growth.bounded and (needed or 0) > NOTICED:
+        yield _finding(lab, growth, memory, needed, fits=True)
         return Looked(growth.strain.exercised)
     share = f", of {size(memory)}" if memory and needed and needed > MUCH * memory else ""
     kept = f"what is read is kept{f' in {growth.hoard.path}' if growth.hoard else ''}"
@@ -71,26 +75,26 @@ def _unseen(lab: Lab) -> str | None:
     return f"growth by less than {size(max(rates))} for each sample would not have been seen"
 
 
-def _finding(lab: Lab, growth: Growth, memory: int | None, needed: float | None) -> Finding:
+def _finding(lab: Lab, growth: Growth, memory: int | None, needed: float | None, *, fits: bool) -> Finding:
     hoard, workers = growth.hoard, lab.facts.num_workers
-    who = "each worker" if workers else "the process that reads"
+    who = "each worker" if workers else "the reading process"
     keeps = f": {hoard.path} keeps what was read" if hoard else ""
     times = " even for samples that it read before" if growth.leaks else ""
-    seconds = memory / (growth.rate * growth.strain.rate * max(workers, 1)) if memory else None
+    seconds = memory / (growth.rate * growth.strain.rate * max(workers, 1)) if memory and not fits else None
+    ending = "each for itself" if fits else "and never levels off"
     file, line = hoard.at if hoard and hoard.at else (None, None)
     return Finding(
-        message=f"{who} grows by {size(1000 * growth.rate)} per 1,000 samples{times}, and never levels off{keeps}",
+        message=f"{who} grows by {size(1000 * growth.rate)} per 1,000 samples{times}, {ending}{keeps}",
         evidence=known(
             {
                 "needed in all": "more and more" if needed is None else size(needed),
                 "memory": None if memory is None else size(memory),
                 "reached after": f"{span(seconds)} of loading at this speed" if seconds else None,
-                "container": f"{hoard.path}, a {hoard.kind}: {hoard.rate:.2g} entries for each sample"
-                if hoard
-                else None,
+                "container": hoard and f"{hoard.path}, a {hoard.kind}: {hoard.rate:.2g} entries for each sample",
                 "bound": hoard.bound if hoard else None,
                 "samples a worker read": growth.strain.exercised["samples"] // max(len(growth.strain.readings), 1),
             }
         ),
         at=Location(file, line, hoard.path) if hoard else None,
+        mild=fits,
     )

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from dataguard.lab import Lab
     from dataguard.lab.heavies import Heavy
 
-SHARE = 0.1
-"""The share of memory from which on copies are worth a warning."""
+SHARE, MUCH = 0.1, 1 << 29
+"""The share of memory, and the bytes, from which on copies are worth a warning, whichever is less."""
 LEAST = 1 << 16
 """Bytes that a worker copies once it has settled, to be more than what the interpreter itself touches."""
 
@@ -41,7 +41,8 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
     if not heavies or memory is None:
         return Looked({"large containers": len(heavies)})
     held = sum(heavy.bytes for heavy in heavies if not _is_inside(heavy.path, [one.path for one in heavies]))
-    if held * facts.num_workers < SHARE * memory:
+    most = min(SHARE * memory, MUCH)
+    if held * facts.num_workers < most:
         return Looked({"large containers": len(heavies)}, _little(heavies[0], f"at most {size(held)}"))
     strain = lab.resources.copying
     copied = strain.copied()
@@ -50,7 +51,7 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
     rate = statistics.fmean(rate for rate, _ in copied)
     read = float("inf") if facts.persistent or not facts.length else facts.length / facts.num_workers
     copies = min(held, rate * read)
-    if copies * facts.num_workers < SHARE * memory:
+    if copies * facts.num_workers < most:
         return Looked(strain.exercised, _little(heavies[0], size(copies)))
     largest = heavies[0]
     file, line = largest.at or (None, None)
