@@ -144,7 +144,7 @@ def test_a_clean_loader_passes_in_an_empty_directory_under_every_strictness(plac
     assert set(counts) == {"passed", "skipped"}
     outcome.stdout.fnmatch_lines(
         [
-            f"dataguard: loaders:good ({len(CATALOGUE)} checks, seed 0)",
+            f"dataguard: loaders:good ({len(CATALOGUE)} checks, seed {Settings().seed})",
             "SKIPPED * loaders:good: num_workers=0*",
         ]
     )
@@ -280,7 +280,7 @@ def test_two_workers_of_xdist_share_the_tests(place: pytest.Pytester) -> None:
     outcome.assert_outcomes(failed=2, passed=5, skipped=1)
     outcome.stdout.fnmatch_lines(
         [
-            "dataguard: loaders:bad (3 checks, seed 0)",
+            f"dataguard: loaders:bad (3 checks, seed {Settings().seed})",
             "*dataset?5? holds 3 NaN*",
             "dataguard::DG403-singleton-batch?train? - warning: *",
             "FAILED dataguard::DG501-non-finite-sample?train? - *dataset?5? holds 3 NaN",
