@@ -153,22 +153,24 @@ def bad_records() -> Loaders:
     return pair(Records(range(70)), Records(range(60, 100)))
 
 
-def bad_balanced() -> Loaders:
-    """Rows of the rarer class were repeated until both were as many, and split then."""
-    rng = np.random.default_rng(8)
-    rows, kinds = rng.normal(size=(60, 48)).astype(np.float32), np.arange(60) % 6 == 0
+def balanced(seed: int, count: int, width: int) -> Loaders:
+    """Rows, of which those of the rarer class are repeated until both are as many; a quarter is split off then."""
+    rng = np.random.default_rng(seed)
+    rows, kinds = rng.normal(size=(count, width)).astype(np.float32), np.arange(count) % 6 == 0
     order = rng.permutation(np.concatenate([np.flatnonzero(~kinds), np.repeat(np.flatnonzero(kinds), 5)]))
     data = TensorDataset(torch.from_numpy(rows[order]), torch.from_numpy(kinds[order]).long())
-    return pair(Subset(data, range(75)), Subset(data, range(75, 100)))
+    first = len(data) * 3 // 4
+    return pair(Subset(data, range(first)), Subset(data, range(first, len(data))))
+
+
+def bad_balanced() -> Loaders:
+    """Rows of the rarer class were repeated until both were as many, and split then."""
+    return balanced(8, count=60, width=48)
 
 
 def bad_balanced_few() -> Loaders:
     """The same with ten measurements in a row: no two of them agree by themselves."""
-    rng = np.random.default_rng(9)
-    rows, kinds = rng.normal(size=(120, 10)).astype(np.float32), np.arange(120) % 6 == 0
-    order = rng.permutation(np.concatenate([np.flatnonzero(~kinds), np.repeat(np.flatnonzero(kinds), 5)]))
-    data = TensorDataset(torch.from_numpy(rows[order]), torch.from_numpy(kinds[order]).long())
-    return pair(Subset(data, range(150)), Subset(data, range(150, 200)))
+    return balanced(9, count=120, width=10)
 
 
 class Reviews(Dataset):

@@ -50,11 +50,8 @@ def dg502_label_out_of_range(lab: Lab) -> Judgement:
             notes.append(f"{classes.source} {classes.count} classes, but no leaf numbers them clearly")
             continue
         labels = whole(lab, labels)
-        void = meaningless(lab.settings.contract, labels, classes)
-        wrong = [one for one in labels.outside(classes.count, void)[:MOST] if arrives(lab, labels, one)]
-        if wrong:
-            yield _finding(lab, labels, classes, wrong)
-        notes.append(balance(labels, void, classes))
+        yield from _judged(lab, labels, classes)
+        notes.append(balance(labels, meaningless(lab.settings.contract, labels, classes), classes))
     return Looked(lab.epoch.exercised, "; ".join(filter(None, notes)) or None)
 
 
@@ -68,11 +65,15 @@ def _guessed(lab: Lab, found: Sequence[Labels]) -> Iterator[Finding]:
     """What makes no sense where the labels alone tell how many classes there may be."""
     labels_and_classes = guessed(lab, [whole(lab, labels) for labels in found])
     if labels_and_classes:
-        labels, classes = labels_and_classes
-        void = meaningless(lab.settings.contract, labels, classes)
-        wrong = [one for one in labels.outside(classes.count, void)[:MOST] if arrives(lab, labels, one)]
-        if wrong:
-            yield replace(_finding(lab, labels, classes, wrong), mild=True)
+        yield from (replace(finding, mild=True) for finding in _judged(lab, *labels_and_classes))
+
+
+def _judged(lab: Lab, labels: Labels, classes: Classes) -> Iterator[Finding]:
+    """The values out of range that reach a batch, in one finding."""
+    void = meaningless(lab.settings.contract, labels, classes)
+    wrong = [one for one in labels.outside(classes.count, void)[:MOST] if arrives(lab, labels, one)]
+    if wrong:
+        yield _finding(lab, labels, classes, wrong)
 
 
 def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -> Finding:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from dataguard.blanks import blank, empty, lasts
 from dataguard.boxes import Boxes, boxes_of
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
+from dataguard.incident import had
+from dataguard.model import Finding, Judgement, Looked, Severity, check, known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,10 +53,8 @@ def dg504_blank_sample(lab: Lab) -> Judgement:
 
 def _clipped(lab: Lab) -> bool:
     """Whether files of 16 bits lose their upper values, so that nothing but white may be left of some."""
-    try:
-        return lab.files.depth.clipped
-    except (NotApplicable, Undecided):
-        return False
+    depth = had(lambda: lab.files.depth)
+    return depth is not None and depth.clipped
 
 
 def _finding(lab: Lab, words: str, samples: Sequence[SampleRecord]) -> Finding:

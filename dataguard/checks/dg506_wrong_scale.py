@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.imagery import file_finding, image_finding
+from dataguard.incident import had
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
 from dataguard.normalizations import FACTORS, KNOWN, own_slip, plain_factor, read, shown, slip_of
 
@@ -50,12 +51,10 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
 
 def _shallow(lab: Lab, error: NotApplicable) -> Finding:
     """Scans without colours, whose 16 bits are divided by the range of 8. Raises the error where there are none."""
-    try:
-        depth = lab.files.depth
-    except (NotApplicable, Undecided):
-        raise error from None
-    wide = {curve.path: curve.span for curve in depth.curves if curve.span and slip_of(curve.span) == SHALLOW}
-    if not wide:
+    depth = had(lambda: lab.files.depth)
+    curves = depth.curves if depth else ()
+    wide = {curve.path: curve.span for curve in curves if curve.span and slip_of(curve.span) == SHALLOW}
+    if depth is None or not wide:
         raise error
     path, span = next(iter(wide.items()))
     message = f"{path} is {SHALLOW}: values from 0 to 65535 come out {shown([span])[0]:g} apart"
