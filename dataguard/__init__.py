@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dataguard import strategies
-    from dataguard.agreed import Leaf, assert_contract
     from dataguard.model import Finding, Report, Severity, Status
-    from dataguard.settings import Settings
-    from dataguard.toolbox import parametrize_with_checks, use_target
+    from dataguard.pytest_plugin.fixtures import parametrize_with_checks, use_target
+    from dataguard.settings.settings import Settings
+    from dataguard.testing import strategies
+    from dataguard.testing.batch_contract import Leaf, assert_contract
 
 __version__ = "0.1.0"
 __all__ = [
@@ -38,11 +38,11 @@ _HOMES = {
     "Report": "dataguard.model",
     "Severity": "dataguard.model",
     "Status": "dataguard.model",
-    "Settings": "dataguard.settings",
-    "Leaf": "dataguard.agreed",
-    "assert_contract": "dataguard.agreed",
-    "parametrize_with_checks": "dataguard.toolbox",
-    "use_target": "dataguard.toolbox",
+    "Settings": "dataguard.settings.settings",
+    "Leaf": "dataguard.testing.batch_contract",
+    "assert_contract": "dataguard.testing.batch_contract",
+    "parametrize_with_checks": "dataguard.pytest_plugin.fixtures",
+    "use_target": "dataguard.pytest_plugin.fixtures",
 }
 
 
@@ -54,7 +54,7 @@ def scan(*targets: str, config: str | None = None, **options: Any) -> Report:
     Raises UsageError for a target that cannot be loaded and for an option that does not exist.
     """
     from dataguard.engine import scan as run
-    from dataguard.settings import resolve
+    from dataguard.settings.settings import resolve
 
     settings = resolve(config, targets=_spellings(targets) or None, **options)
     if not settings.targets:
@@ -70,7 +70,7 @@ def check_loader(factory: Any, **options: Any) -> Report:
     `factory` is a function of a module, or its spelling; `options` are those of `scan`. Raises UsageError for a factory
     that cannot be found by name, as it runs in a process of its own.
     """
-    from dataguard.spelling import spelling_of
+    from dataguard.target.spelling import spelling_of
 
     return scan(spelling_of(factory), **options)
 
@@ -93,7 +93,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name == "strategies":
-        return import_module("dataguard.strategies")
+        return import_module("dataguard.testing.strategies")
     raise AttributeError(f"module 'dataguard' has no attribute {name!r}")
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from dataguard.cli import main
+from dataguard.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 from dataguard.checks import CATALOGUE
 from dataguard.incident import LoaderFailed
 from dataguard.model import Check, Finding, Looked, NotApplicable, Report, Result, Status, Undecided, UsageError
-from dataguard.news import News, Tell
-from dataguard.settings import Settings, chosen, expectation
-from dataguard.starts import examine
-from dataguard.state import forget_all, state_of
-from dataguard.supervisor import Session
-from dataguard.team import own_team
-from dataguard.wardens import nursery
+from dataguard.process.launcher import nursery
+from dataguard.process.progress import News, Tell
+from dataguard.process.resume_store import forget_all, state_of
+from dataguard.process.session import Session
+from dataguard.process.start_methods import examine
+from dataguard.process.torchrun import own_team
+from dataguard.settings.settings import Settings, chosen, expectation
 
 if TYPE_CHECKING:
-    from dataguard.lab import Lab
+    from dataguard.lab.lab import Lab
 
 Listener = Callable[[str, str, Result | News | None], None]
 """Called with a check's id and a loader's name when a judgement starts, with news of it, and with its result."""

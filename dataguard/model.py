@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dataguard.lab import Lab
+    from dataguard.lab.lab import Lab
 
 SCHEMA = "urn:dataguard:report:1"
 SCHEMA_VERSION = 1

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.model import UsageError
-from dataguard.ranking import Ranking, Ratio, paired, rank, unpaired
+from dataguard.stats.timing_comparison import Ranking, Ratio, paired, rank, unpaired
 
 SCHEMA = "urn:dataguard:bench:1"
 HOST = "name"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from dataguard.wardens import nursery
+from dataguard.process.launcher import nursery
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import psutil
 
-from dataguard.processes import descendants
+from dataguard.process.process_tree import descendants
 
 _PATIENCE = 5.0
 """Seconds: a process that has closed its pipes, by which it is known to have ended, has a few steps of exit to go."""

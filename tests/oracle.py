@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 
 from dataguard.engine import scan
 from dataguard.model import Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 from tests.descriptions import shown, simpler
 from tests.loaders.generated import FILE, INITS, Description, build
 from tests.loaders.sources import Source

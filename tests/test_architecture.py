@@ -34,7 +34,7 @@ def test_static_analysis_is_clean(command: tuple[str, ...]) -> None:
 
 def test_files_are_short() -> None:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
-    checks = set(CHECKS.glob("dg*.py"))
+    checks = set(CHECKS.rglob("dg*.py"))
     allowed = {path: CHECK_LINES if path in checks else MODULE_LINES for path in lengths}
     too_long = {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > allowed[path]}
     assert too_long == {}
@@ -46,7 +46,7 @@ def test_files_are_short() -> None:
     ids=["module", "sample", "page"],
 )
 def test_every_check_owns_one_file_of_its_stem(folder: str, suffix: str) -> None:
-    assert {path.stem for path in (ROOT / folder).glob(f"dg*{suffix}")} == {check.stem for check in CATALOGUE}
+    assert {path.stem for path in (ROOT / folder).rglob(f"dg*{suffix}")} == {check.stem for check in CATALOGUE}
 
 
 def test_the_catalogue_is_ordered_and_free_of_twins() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import strategies as st
 
 from dataguard.engine import scan
-from dataguard.lab.examples import Drawing
+from dataguard.lab.batches.shrinking import Drawing
 from dataguard.model import Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 
 def test_what_other_settings_would_do_is_a_note() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from dataguard.engine import scan
 from dataguard.model import Result, Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 HOW_IT_IS_LOADED = ("DG201", "DG207", "DG208")
 

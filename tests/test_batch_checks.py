@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from dataguard.checks.dg406_double_precision_batch import dg406_double_precision_batch
-from dataguard.checks.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
+from dataguard.checks.batches.dg406_double_precision_batch import dg406_double_precision_batch
+from dataguard.checks.batches.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
 from dataguard.engine import scan
-from dataguard.lab.handfuls import choose
-from dataguard.lab.passes import EpochTrace
-from dataguard.lab.records import BatchRecord, Index, Leaf, SampleRecord
+from dataguard.lab.batches.collate_inputs import choose
+from dataguard.lab.core.records import BatchRecord, Index, Leaf, SampleRecord
+from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.model import Check, Finding, Looked, NotApplicable
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 

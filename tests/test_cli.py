@@ -18,10 +18,10 @@ import pytest
 from click.testing import CliRunner
 
 import dataguard
-from dataguard import cli
+from dataguard.cli import main
 from dataguard.model import Finding, Report, Status, UsageError
-from dataguard.settings import Settings
-from dataguard.state import state_of
+from dataguard.process.resume_store import state_of
+from dataguard.settings.settings import Settings
 from tests.sample_reports import CATALOGUE, clean, empty, full, result, stub_engine
 
 ROOT = Path(__file__).parents[1]
@@ -47,7 +47,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
             return answer or clean()
 
         stub_engine(monkeypatch, scan)
-        code = cli.main(arguments)
+        code = main.main(arguments)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -178,7 +178,7 @@ class TestUsage:
         assert out.startswith("Usage: dataguard")
 
     def test_help_states_the_real_defaults(self) -> None:
-        text = " ".join(CliRunner().invoke(cli.dataguard, ["scan", "--help"]).output.split())
+        text = " ".join(CliRunner().invoke(main.dataguard, ["scan", "--help"]).output.split())
         defaults = Settings()
         for default in (defaults.samples, f"{defaults.budget:g}", f"{defaults.timeout:g}", defaults.fail_on.value):
             assert f"[default: {default}]" in text
@@ -199,8 +199,8 @@ class TestTargets:
             return clean()
 
         stub_engine(monkeypatch, scan)
-        cli.main(["scan"])
-        cli.main(["scan", "a:x", "b=c:y"])
+        main.main(["scan"])
+        main.main(["scan", "a:x", "b=c:y"])
         assert seen == [("from:file",), ("a:x", "b=c:y")]
 
     def test_config_names_the_file(self, run: Run) -> None:
@@ -248,7 +248,7 @@ class TestOutputs:
     @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
     def test_any_encoding_of_stdout_will_do(self, form: str, encoding: str, run: Run) -> None:
         program = (
-            "import sys, pytest; from tests.sample_reports import *; from dataguard.cli import main\n"
+            "import sys, pytest; from tests.sample_reports import *; from dataguard.cli.main import main\n"
             "stub_engine(pytest.MonkeyPatch(), lambda *_: full())\n"
             f"sys.exit(main(['scan', 'a:b', '--format', '{form}']))"
         )
@@ -294,8 +294,8 @@ class TestListAndExplain:
 PROGRAM = """
 import sys, time, pytest
 from tests.sample_reports import *
-from dataguard.cli import main
-from dataguard.news import News, Unreadable
+from dataguard.cli.main import main
+from dataguard.process.progress import News, Unreadable
 
 def scan(targets, settings, listen):
     if listen:

@@ -16,14 +16,14 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
-from dataguard.lab.collating import Bench, run_bench
-from dataguard.lab.collations import Carried, Collation, Form
-from dataguard.lab.examples import Drawing
-from dataguard.lab.mixtures import Mixtures, run_mixtures
-from dataguard.lab.rows import columns, holds
-from dataguard.lab.together import Together
+from dataguard.checks.batches.pairing import mispaired, misread, missing
+from dataguard.lab.batches.batch_rows import columns, holds
+from dataguard.lab.batches.collate_observations import Bench, run_bench
+from dataguard.lab.batches.collate_trials import Carried, Collation, Form
+from dataguard.lab.batches.getitems import Together
+from dataguard.lab.batches.mixed_batches import Mixtures, run_mixtures
+from dataguard.lab.batches.shrinking import Drawing
 from dataguard.model import NotApplicable, Undecided
-from dataguard.pairing import mispaired, misread, missing
 
 IMAGE, LABEL, MASK = b"image", b"label", b"mask"
 ONE, TWO, THREE = (frozenset({number}) for number in range(3))

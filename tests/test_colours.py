@@ -13,14 +13,23 @@ import pytest
 import torch
 
 from dataguard.engine import scan
-from dataguard.lab.charts import BLACK, CHARTS, Shot, fit, follows, shoot
-from dataguard.lab.colour import Colours, run_charts
-from dataguard.lab.decoders import RGB, Painter
-from dataguard.lab.isolation import isolated
-from dataguard.lab.presets import statistics_of
+from dataguard.lab.images.chart_fit import BLACK, CHARTS, Shot, fit, follows, shoot
+from dataguard.lab.images.colour_charts import Colours, run_charts
+from dataguard.lab.images.painter import RGB, Painter
+from dataguard.lab.images.weight_statistics import statistics_of
+from dataguard.lab.process.isolation import isolated
 from dataguard.model import Status, Undecided
-from dataguard.normalizations import KNOWN, declared, mixed_scales, muddled, plain_factor, read, recovered, slip_of
-from dataguard.settings import Settings
+from dataguard.settings.normalization import (
+    KNOWN,
+    declared,
+    mixed_scales,
+    muddled,
+    plain_factor,
+    read,
+    recovered,
+    slip_of,
+)
+from dataguard.settings.settings import Settings
 from tests.loaders import coloured
 
 IMAGENET = KNOWN["imagenet"]

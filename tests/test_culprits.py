@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard import fixes
+from dataguard.checks.randomness import rng_fixes
 from dataguard.engine import scan
-from dataguard.lab.generators import find_generators
-from dataguard.lab.isolation import isolated
-from dataguard.lab.records import GeneratorState, Seeding
-from dataguard.lab.seeds import SeedWatch
+from dataguard.lab.core.records import GeneratorState, Seeding
+from dataguard.lab.process.isolation import isolated
+from dataguard.lab.rng.rng_discovery import find_generators
+from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.model import Finding, Report, Result, Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 LOADERS = Path(__file__).parent / "loaders" / "culprits.py"
 
@@ -124,13 +124,13 @@ HELD = {
 
 @pytest.mark.parametrize("path", HELD)
 def test_a_held_generator_is_made_in_the_worker(path: str) -> None:
-    fix = fixes.fix_of_generator(GeneratorState(path, "numpy.random.Generator", b"", None))
+    fix = rng_fixes.fix_of_generator(GeneratorState(path, "numpy.random.Generator", b"", None))
     assert str(fix).startswith(HELD[path])
 
 
 @pytest.mark.parametrize("kind", ["Generator", "RandomState", "PCG64", "MT19937", "Philox", "SFC64", "PCG64DXSM"])
 def test_the_fix_for_a_kind_of_numpys_makes_one_of_that_kind(kind: str) -> None:
-    fix = str(fixes.fix_of_generator(GeneratorState("dataset.rng", f"numpy.random.{kind}", b"", None)))
+    fix = str(rng_fixes.fix_of_generator(GeneratorState("dataset.rng", f"numpy.random.{kind}", b"", None)))
     made = eval(fix.partition(": ")[2], {"numpy": np, "torch": torch})
     assert type(made).__name__ == kind
 
@@ -145,18 +145,18 @@ def test_the_fix_for_a_kind_of_numpys_makes_one_of_that_kind(kind: str) -> None:
 )
 def test_a_library_is_seeded_by_its_own_method(reseed: str, called: str) -> None:
     state = GeneratorState("dataset.augment.steps[0].rng", "random.Random", b"", None, reseed, "dataset.augment")
-    assert fixes.fix_of_generator(state) == f"in worker_init_fn: {called}(torch.initial_seed() % 2**32)"
+    assert rng_fixes.fix_of_generator(state) == f"in worker_init_fn: {called}(torch.initial_seed() % 2**32)"
 
 
 def test_a_library_without_such_a_method_is_made_in_the_worker() -> None:
     state = GeneratorState("dataset.noise.dist._random_state", "random.Random", b"", None, None, "dataset.noise")
     made = "random.Random(torch.initial_seed())"
-    assert fixes.fix_of_generator(state) == f"make noise when the worker first needs it, with {made}"
+    assert rng_fixes.fix_of_generator(state) == f"make noise when the worker first needs it, with {made}"
 
 
 def test_a_fix_is_a_line_or_two() -> None:
     seeding = Seeding("numpy.random.RandomState.seed", "42", "/somewhere/far/data.py", 31, "init", path="dataset.rng")
-    longest = fixes.fix_of_seeding(seeding, 11)
+    longest = rng_fixes.fix_of_seeding(seeding, 11)
     assert len(longest) < 160
     assert re.match(r"data\.py:31 numpy\.random\.RandomState\.seed\(42\) in worker 11: seed from torch", longest)
 

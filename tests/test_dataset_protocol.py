@@ -9,7 +9,7 @@ import pytest
 
 from dataguard.engine import scan
 from dataguard.model import Report, Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 
 def told(report: Report, *statuses: Status) -> list[tuple[str, str]]:

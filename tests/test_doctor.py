@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dataguard import doctor
-from dataguard.cgroups import Allowance, read_allowance
-from dataguard.cli import dataguard as command_line
-from dataguard.doctor import Checkup, as_json, as_text
-from dataguard.machine import Machine
-from dataguard.sizes import size, span
+from dataguard.cli import doctor
+from dataguard.cli.doctor import Checkup, as_json, as_text
+from dataguard.cli.main import dataguard as command_line
+from dataguard.machine.cgroups import Allowance, read_allowance
+from dataguard.machine.machine import Machine
+from dataguard.machine.units import size, span
 from tests.test_imports import HEAVY, loaded
 
 GB, MB = 10**9, 10**6
@@ -162,7 +162,7 @@ def test_the_command_tells_by_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_doctor_asks_libraries_elsewhere() -> None:
-    program = "from dataguard.cli import main; assert main(['doctor']) in (0, 1)"
+    program = "from dataguard.cli.main import main; assert main(['doctor']) in (0, 1)"
     assert loaded(program, *HEAVY, "cv2", "PIL") == set()
 
 

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from dataguard.checks import CATALOGUE
-from dataguard.cli import dataguard as command_line
-from dataguard.pytest_plugin import OPTIONS
-from dataguard.settings import Settings
+from dataguard.cli.main import dataguard as command_line
+from dataguard.pytest_plugin.plugin import OPTIONS
+from dataguard.settings.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dataguard.drifts import Cause, drifts, is_heedless, is_input, mutations, repeatable, shifts, shown
-from dataguard.lab.reader import Answer
-from dataguard.lab.readings import DRAWS, ITEMS, TURNED, Readings, Run
-from dataguard.lab.records import Leaf
-from dataguard.lab.stored import Change
+from dataguard.checks.common.drift import Cause, drifts, is_heedless, is_input, mutations, repeatable, shifts, shown
+from dataguard.lab.core.records import Leaf
+from dataguard.lab.dataset.repeated_reads import DRAWS, ITEMS, TURNED, Readings, Run
+from dataguard.lab.dataset.source_mutation import Change
+from dataguard.lab.reading.sample_reader import Answer
 
 Give = Callable[[int, int, int, int], object]
 """A value by item, how often that was read before, how many reads there were in all, and the state of generators."""

@@ -13,12 +13,12 @@ from PIL import Image
 from torchvision.io import decode_image
 
 from dataguard.engine import scan
-from dataguard.lab.handing import Handing, Seen
-from dataguard.lab.headers import read_header, with_orientation
-from dataguard.lab.isolation import isolated
-from dataguard.lab.twins import as_rgb, decoded, like, png, recoloured, tiff
+from dataguard.lab.files.file_substitution import Handing, Seen
+from dataguard.lab.files.image_headers import read_header, with_orientation
+from dataguard.lab.files.image_writer import as_rgb, decoded, like, png, recoloured, tiff
+from dataguard.lab.process.isolation import isolated
 from dataguard.model import Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 from tests.loaders.kinds import KINDS, interlaced
 
 COLOURS = np.random.default_rng(0).integers(0, 256, (20, 30, 3)).astype(np.uint8)

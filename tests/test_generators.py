@@ -24,8 +24,8 @@ import pytest
 import rpds
 import torch
 
-from dataguard.lab.generators import find_generators, generator_states, kind_of, move_on
-from dataguard.lab.walk import FEW, MOST_ENTRIES, walk
+from dataguard.lab.core.object_graph import FEW, MOST_ENTRIES, walk
+from dataguard.lab.rng.rng_discovery import find_generators, generator_states, kind_of, move_on
 from tests.loaders import culprits
 
 MODULE_RNG = np.random.default_rng(0)

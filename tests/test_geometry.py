@@ -16,16 +16,27 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from dataguard.engine import scan
-from dataguard.lab.containers import exchange, is_picture, like, planes_of
-from dataguard.lab.easel import Easel, given_of, rule_of
-from dataguard.lab.fiducials import CHARTS, Field, apart, ends_of, flattened, located, pattern, pose_of, sampled, still
-from dataguard.lab.geometry import _labels_of
-from dataguard.lab.inks import inks_of
-from dataguard.lab.isolation import isolated
-from dataguard.lab.tables import Form, fits, forms_of, tables_of
-from dataguard.lab.unread import Unread, find_unread
+from dataguard.lab.geometry.box_tables import Form, fits, forms_of, tables_of
+from dataguard.lab.geometry.chart_painter import Easel, given_of, rule_of
+from dataguard.lab.geometry.mask_charts import _labels_of
+from dataguard.lab.geometry.mask_values import inks_of
+from dataguard.lab.geometry.stripe_charts import (
+    CHARTS,
+    Field,
+    apart,
+    ends_of,
+    flattened,
+    located,
+    pattern,
+    pose_of,
+    sampled,
+    still,
+)
+from dataguard.lab.images.image_containers import exchange, is_picture, like, planes_of
+from dataguard.lab.process.isolation import isolated
+from dataguard.lab.transforms.unused_transforms import Unread, find_unread
 from dataguard.model import Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 Change = Callable[[np.ndarray], np.ndarray]
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataguard.incident import imported_files
-from dataguard.lab.hashing import TurnedFrozenset, TurnedSet, ordered_sets
-from dataguard.lab.reimports import Places
-from dataguard.lab.walk import _reduced
+from dataguard.lab.core.object_graph import _reduced
+from dataguard.lab.dataset.fresh_import import Places
+from dataguard.lab.dataset.hash_order import TurnedFrozenset, TurnedSet, ordered_sets
 
 TEXTS = st.sets(st.text(max_size=3), max_size=6)
 

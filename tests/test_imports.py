@@ -13,25 +13,25 @@ import pytest
 from torch.utils.data import DataLoader
 
 from dataguard.engine import scan
-from dataguard.garbage import seldom_collected
-from dataguard.lab.survey import describe
+from dataguard.lab.reading.loader_survey import describe
 from dataguard.model import Status
-from dataguard.settings import Settings
-from dataguard.target import load
+from dataguard.process.gc_pause import seldom_collected
+from dataguard.settings.settings import Settings
+from dataguard.target.loading import load
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("torch", "numpy", "hypothesis")
 TERMINAL = ("rich", "click")
 LIGHT = (
     "dataguard",
-    "dataguard.cli",
+    "dataguard.cli.main",
     "dataguard.render",
-    "dataguard.settings",
+    "dataguard.settings.settings",
     "dataguard.model",
-    "dataguard.supervisor",
+    "dataguard.process.session",
     "dataguard.checks",
     "dataguard.engine",
-    "dataguard.docs",
+    "dataguard.render.check_pages",
 )
 
 
@@ -46,23 +46,23 @@ def test_no_room_before_the_lab_loads_anything_heavy() -> None:
     assert loaded(f"import {', '.join(LIGHT)}", *HEAVY) == set()
 
 
-@pytest.mark.parametrize("module", ["dataguard", "dataguard.model", "dataguard.settings"])
+@pytest.mark.parametrize("module", ["dataguard", "dataguard.model", "dataguard.settings.settings"])
 def test_the_core_is_standard_library_only(module: str) -> None:
     assert loaded(f"import {module}", *HEAVY, *TERMINAL, "psutil") == set()
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["scan", "--help"], ["bench", "--help"], ["--version"]])
 def test_help_waits_for_nothing(arguments: list[str]) -> None:
-    assert loaded(f"from dataguard.cli import main; main({arguments})", *HEAVY, "rich") == set()
+    assert loaded(f"from dataguard.cli.main import main; main({arguments})", *HEAVY, "rich") == set()
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["explain", "DG101"]])
 def test_reading_about_checks_loads_nothing_heavy(arguments: list[str]) -> None:
-    assert loaded(f"from dataguard.cli import main; assert main({arguments}) == 0", *HEAVY) == set()
+    assert loaded(f"from dataguard.cli.main import main; assert main({arguments}) == 0", *HEAVY) == set()
 
 
 def test_a_public_name_is_loaded_when_it_is_asked_for() -> None:
-    assert loaded("import dataguard", "dataguard.model", "dataguard.settings", "dataguard.engine") == set()
+    assert loaded("import dataguard", "dataguard.model", "dataguard.settings.settings", "dataguard.engine") == set()
     assert loaded("from dataguard import Report", "dataguard.model", "dataguard.engine") == {"dataguard.model"}
 
 

@@ -19,15 +19,15 @@ import psutil
 import pytest
 import torch
 
-from dataguard import leftovers
 from dataguard.incident import LoaderDied, LoaderHung, LoaderRaised
-from dataguard.lab import isolation, stacks
-from dataguard.lab.blackbox import SEATS, BlackBox
-from dataguard.lab.isolation import Broke, OutOfTime, isolated
-from dataguard.lab.memory import Memory
+from dataguard.lab.core.observation_cache import Memory
+from dataguard.lab.process import isolation, stack_dumps
+from dataguard.lab.process.flight_recorder import SEATS, BlackBox
+from dataguard.lab.process.isolation import Broke, OutOfTime, isolated
 from dataguard.model import Undecided
-from dataguard.processes import adopt_orphans, descendants, end_descendants, how_it_ended
-from dataguard.settings import Settings
+from dataguard.process import shm_cleanup
+from dataguard.process.process_tree import adopt_orphans, descendants, end_descendants, how_it_ended
+from dataguard.settings.settings import Settings
 from tests.offspring import left_over
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -164,7 +164,7 @@ class TestEndings:
 class TestDeadlines:
     def test_a_hang_shows_the_line_of_the_process_and_of_its_worker(self, tmp_path: Path) -> None:
         def work_for_ever() -> None:
-            stacks.register(tmp_path)
+            stack_dumps.register(tmp_path)
             BlackBox(tmp_path / "blackbox").mark(1, "sample", 5)
             time.sleep(1000)
 
@@ -261,14 +261,14 @@ class TestLeavingNothing:
     def test_the_name_of_a_tensor_that_was_being_shared_is_removed(self, tmp_path: Path) -> None:
         def work() -> str:
             name = f"torch_{os.getpid()}_1_0"
-            (leftovers.SHARED_MEMORY / name).write_bytes(b"x")
+            (shm_cleanup.SHARED_MEMORY / name).write_bytes(b"x")
             return name
 
         name = run(work, tmp_path)
-        assert name not in leftovers.names()
+        assert name not in shm_cleanup.names()
 
     def test_names_of_others_are_left_alone(self, tmp_path: Path) -> None:
-        foreign = leftovers.SHARED_MEMORY / f"torch_{os.getpid()}_1_test"
+        foreign = shm_cleanup.SHARED_MEMORY / f"torch_{os.getpid()}_1_test"
         foreign.write_bytes(b"x")
         try:
             run(lambda: None, tmp_path)
@@ -316,26 +316,26 @@ class TestBlackBox:
 class TestLogOfCreations:
     def test_it_lists_what_python_code_creates_and_nothing_that_it_reads(self, tmp_path: Path) -> None:
         mine, theirs = f"dataguard-test-{os.getpid()}", f"dataguard-theirs-{os.getpid()}"
-        (leftovers.SHARED_MEMORY / theirs).write_bytes(b"x")
-        before = leftovers.names() - {theirs}  # as if it had come up meanwhile
+        (shm_cleanup.SHARED_MEMORY / theirs).write_bytes(b"x")
+        before = shm_cleanup.names() - {theirs}  # as if it had come up meanwhile
 
         def work() -> None:
             from multiprocessing import resource_tracker, shared_memory
 
-            leftovers.log_creations(tmp_path / "log")
-            (leftovers.SHARED_MEMORY / theirs).read_bytes()
-            (leftovers.SHARED_MEMORY / mine).write_bytes(b"x")
+            shm_cleanup.log_creations(tmp_path / "log")
+            (shm_cleanup.SHARED_MEMORY / theirs).read_bytes()
+            (shm_cleanup.SHARED_MEMORY / mine).write_bytes(b"x")
             memory = shared_memory.SharedMemory(create=True, size=64, name=f"{mine}-memory")
             resource_tracker.unregister(f"/{memory.name}", "shared_memory")
             os._exit(0)
 
         with pytest.raises(LoaderDied):
             run(work, tmp_path)
-        assert {mine, f"{mine}-memory", theirs} <= leftovers.names()
-        leftovers.remove_created(tmp_path / "log", before)
-        assert not {mine, f"{mine}-memory"} & leftovers.names()
-        assert theirs in leftovers.names()
-        (leftovers.SHARED_MEMORY / theirs).unlink()
+        assert {mine, f"{mine}-memory", theirs} <= shm_cleanup.names()
+        shm_cleanup.remove_created(tmp_path / "log", before)
+        assert not {mine, f"{mine}-memory"} & shm_cleanup.names()
+        assert theirs in shm_cleanup.names()
+        (shm_cleanup.SHARED_MEMORY / theirs).unlink()
 
 
 def test_what_is_cut_short_and_leaves_nothing_is_open(tmp_path: Path) -> None:

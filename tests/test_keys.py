@@ -8,7 +8,7 @@ import pytest
 
 from dataguard.engine import scan
 from dataguard.model import Result, Status, UsageError
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 KEY = {"key": "tests.loaders.keyed:key"}
 

@@ -12,22 +12,22 @@ import torch
 from PIL import Image
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
-from dataguard.boxes import Box, _judged
+from dataguard.checks.common.labels import Classes, Kind, Labels, _common, _kind, chosen, is_named
+from dataguard.checks.labels.box_formats import Box, _judged
+from dataguard.checks.labels.class_numbers import balance
+from dataguard.checks.labels.label_forms import Table, fits
+from dataguard.checks.splits.split_mismatch import _function
 from dataguard.engine import scan
-from dataguard.forms import Table, fits
-from dataguard.lab.appraisals import numbers_of
-from dataguard.lab.facts import stem_of
-from dataguard.lab.label_tables import find_table
-from dataguard.lab.leaves import describe
-from dataguard.lab.naming import find_namings
-from dataguard.lab.numbers import Appraisal, Numbers
-from dataguard.lab.records import SampleRecord
-from dataguard.labels import Classes, Kind, Labels, _common, _kind, chosen, is_named
+from dataguard.lab.core.leaves import describe
+from dataguard.lab.core.loader_facts import stem_of
+from dataguard.lab.core.records import SampleRecord
+from dataguard.lab.core.value_summary import Appraisal, Numbers
+from dataguard.lab.labels.class_names import find_namings
+from dataguard.lab.labels.label_tables import find_table
+from dataguard.lab.spy.value_summaries import numbers_of
 from dataguard.model import Severity, Status
-from dataguard.numbering import balance
-from dataguard.settings import Settings
-from dataguard.splits import _function
-from dataguard.values import TARGET_FORMS
+from dataguard.settings.parsers import TARGET_FORMS
+from dataguard.settings.settings import Settings
 
 
 def only(value: Any, *, rows: bool = False) -> Numbers:

@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 from torch.nn.utils.rnn import pack_sequence
 
-from dataguard.lab.leaves import leaves_of, walk
+from dataguard.lab.core.leaves import leaves_of, walk
 
 Pair = namedtuple("Pair", "image label")
 

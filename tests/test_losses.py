@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss
 from dataguard.engine import scan
-from dataguard.lab.shards import Shards, Share
-from dataguard.lab.streams import StreamTrace
-from dataguard.losses import Loss, dealt_loss, excused, find_loss
+from dataguard.lab.ranks.shares import Shards, Share
+from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.model import Status, Undecided
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 Shares = Sequence[Sequence[int]]
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.lab.generators import generator_states
-from dataguard.lab.records import Census, GeneratorState
-from dataguard.lab.stillness import Free, Stillness
-from dataguard.masked import running_alike
+from dataguard.checks.randomness.masked_repeats import running_alike
+from dataguard.lab.core.records import Census, GeneratorState
+from dataguard.lab.rng.frozen_rng import Free, Stillness
+from dataguard.lab.rng.rng_discovery import generator_states
 
 Moments = dict[int, str]
 """The state of a generator by the fetches made."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataguard.checks.dataset.index_meaning import Moved, moved
 from dataguard.incident import Incident
-from dataguard.lab.reader import Answer
-from dataguard.lab.records import Leaf
-from dataguard.meanings import Moved, moved
+from dataguard.lab.core.records import Leaf
+from dataguard.lab.reading.sample_reader import Answer
 
 
 def answers(images: Sequence[object], labels: Sequence[object] = ()) -> list[Answer]:

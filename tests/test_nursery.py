@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dataguard import wardens
-from dataguard.processes import descendants
-from dataguard.settings import Settings
-from dataguard.supervisor import Session
-from dataguard.wardens import nursery
+from dataguard.process import launcher
+from dataguard.process.launcher import nursery
+from dataguard.process.process_tree import descendants
+from dataguard.process.session import Session
+from dataguard.settings.settings import Settings
 from tests.offspring import left_over
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -37,10 +37,12 @@ def nurseries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nurse
     """A folder with a module of loaders, and the nurseries that a test has to itself."""
     (tmp_path / "nursed_loaders.py").write_text(LOADERS)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(wardens, "_open", [])
+    monkeypatch.setattr(launcher, "_open", [])
     before = descendants()
     with nursery():
-        yield lambda: [one for one in descendants() if one not in before and "dataguard.nursery" in command(one)]
+        yield lambda: [
+            one for one in descendants() if one not in before and "dataguard.observer.zygote" in command(one)
+        ]
     assert left_over(before) == []
 
 

@@ -13,8 +13,8 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from dataguard.lab.collating import run_bench
-from dataguard.lab.paddings import Padding
+from dataguard.lab.batches.collate_observations import run_bench
+from dataguard.lab.batches.padding import Padding
 
 LENGTHS = (4, 7, 5, 6, 4, 9)
 Samples = list[Tensor]

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_sequence
 
-from dataguard.lab.pinnings import Pinning, can_pin, try_pinning
+from dataguard.lab.batches.pin_memory import Pinning, can_pin, try_pinning
 
 Pair = namedtuple("Pair", "x y")
 

@@ -8,7 +8,7 @@ import pytest
 
 from dataguard.engine import scan
 from dataguard.model import Report, Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 CLEAN = [f"tests.loaders.public:{name}" for name in ("clean", "clean_streams", "clean_objects")]
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ

@@ -22,16 +22,23 @@ import pytest
 
 from dataguard.checks import CATALOGUE
 from dataguard.model import Check, Result, Status
-from dataguard.pytest_plugin import OPTIONS, read_settings
-from dataguard.settings import Settings
-from dataguard.supervisor import Session
+from dataguard.process.session import Session
+from dataguard.pytest_plugin.plugin import OPTIONS, read_settings
+from dataguard.settings.settings import Settings
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[1]
 INSTALLED = any(point.name == "dataguard_loaders" for point in entry_points(group="pytest11"))
-LOADED = () if INSTALLED else ("-p", "dataguard.pytest_plugin")
-HEAVY = ("torch", "numpy", "hypothesis", "dataguard.contracts", "dataguard.settings", "dataguard.supervisor")
+LOADED = () if INSTALLED else ("-p", "dataguard.pytest_plugin.plugin")
+HEAVY = (
+    "torch",
+    "numpy",
+    "hypothesis",
+    "dataguard.pytest_plugin.items",
+    "dataguard.settings.settings",
+    "dataguard.process.session",
+)
 
 LOADERS = """
     import os
@@ -374,7 +381,7 @@ def test_a_run_that_does_not_ask_imports_nothing(place: pytest.Pytester, monkeyp
     )
     place.makepyprojecttoml('[tool.dataguard]\ntargets = ["loaders:bad"]')
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the plugins of others may import what they like
-    arguments = ("-p", "dataguard.pytest_plugin", "--strict-markers", "-m", "not dataguard")
+    arguments = ("-p", "dataguard.pytest_plugin.plugin", "--strict-markers", "-m", "not dataguard")
     outcome = place.runpytest_subprocess(*arguments)
     outcome.assert_outcomes(passed=1)
     outcome.stdout.no_fnmatch_line("dataguard:*")
@@ -382,7 +389,9 @@ def test_a_run_that_does_not_ask_imports_nothing(place: pytest.Pytester, monkeyp
 
 def test_blocked_it_is_gone(place: pytest.Pytester) -> None:
     place.makepyfile(test_own=OWN_TESTS)
-    run(place, "-p", "no:dataguard_loaders", "-p", "no:dataguard.pytest_plugin").assert_outcomes(passed=1, failed=1)
+    run(place, "-p", "no:dataguard_loaders", "-p", "no:dataguard.pytest_plugin.plugin").assert_outcomes(
+        passed=1, failed=1
+    )
 
 
 def test_the_ini_file_may_name_targets_and_single_tests_stay_alone(named: pytest.Pytester) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from dataguard.engine import scan
 from dataguard.model import Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 NIGHTLY = ["audiomentations", "kornia", "torchio", *(["monai"] if EVERY_FACE else [])]

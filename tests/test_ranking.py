@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataguard.ranking import LEAST_ROUNDS, MOST_ROUNDS, paired, race, rank, unpaired
+from dataguard.stats.timing_comparison import LEAST_ROUNDS, MOST_ROUNDS, paired, race, rank, unpaired
 
 SECONDS = st.floats(1e-6, 1e3)
 

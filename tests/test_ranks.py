@@ -15,11 +15,11 @@ import torch.distributed as dist
 
 from dataguard.engine import scan
 from dataguard.incident import LoaderDied, LoaderHung
-from dataguard.lab.isolation import isolated
-from dataguard.lab.ranks import Rank, run_ranks
+from dataguard.lab.process.isolation import isolated
+from dataguard.lab.ranks.rank_processes import Rank, run_ranks
 from dataguard.model import Status, Undecided
-from dataguard.processes import adopt_orphans, descendants
-from dataguard.settings import Settings
+from dataguard.process.process_tree import adopt_orphans, descendants
+from dataguard.settings.settings import Settings
 from tests.offspring import left_over
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

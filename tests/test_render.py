@@ -20,7 +20,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 
-from dataguard.cli import FORMATS as OFFERED
+from dataguard.cli.main import FORMATS as OFFERED
 from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, Report, Severity, Status
 from dataguard.render import FORMATS
 from dataguard.render.text import render_result

@@ -15,19 +15,19 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from dataguard.checks.machine.batches_in_flight import PAGE, flight_of
 from dataguard.engine import scan
-from dataguard.flights import PAGE, flight_of
-from dataguard.growth import common, trend
-from dataguard.lab.facts import facts_of
-from dataguard.lab.gauges import Gauges, memory_taken
-from dataguard.lab.heavies import find_heavies
-from dataguard.lab.hoards import Hoards, run_hoards
-from dataguard.lab.holdings import Gauging, Reading
-from dataguard.lab.isolation import isolated
-from dataguard.lab.looks import Look
-from dataguard.lab.records import Spool, read_spools
+from dataguard.lab.core.loader_facts import facts_of
+from dataguard.lab.core.process_usage import Gauging, Reading
+from dataguard.lab.core.records import Spool, read_spools
+from dataguard.lab.machine.copied_containers import find_heavies
+from dataguard.lab.machine.growing_containers import Hoards, run_hoards
+from dataguard.lab.machine.worker_readings import Look
+from dataguard.lab.process.isolation import isolated
+from dataguard.lab.spy.usage_readings import Gauges, memory_taken
 from dataguard.model import Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
+from dataguard.stats.trend import common, trend
 from sample_datasets import dg602_growing_worker as growing
 from sample_datasets import dg603_copied_dataset as copied
 from sample_datasets import dg604_leaking_handles as leaking

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from dataguard.checks.streams.resume import faults
 from dataguard.engine import scan
-from dataguard.lab.resumes import Batches, Point, Resumes, Run, through_json
+from dataguard.lab.streams.resume import Batches, Point, Resumes, Run, through_json
 from dataguard.model import Status, Undecided
-from dataguard.resuming import faults
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 
 def batches(words: str) -> Batches:

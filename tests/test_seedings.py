@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dataguard.lab.records import Seeding, Seedings
-from dataguard.lab.seedings import BURNS, EPOCHS, ITEMS, _constant, _indexed
+from dataguard.lab.core.records import Seeding, Seedings
+from dataguard.lab.randomness.constant_seeds import BURNS, EPOCHS, ITEMS, _constant, _indexed
 
 SEED = Seeding("numpy.random.Generator", "7", "data.py", 12, "__getitem__")
 

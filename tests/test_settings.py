@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from dataguard import cli
 from dataguard.checks import CATALOGUE as EVERY
+from dataguard.cli import main
 from dataguard.engine import scan
 from dataguard.model import Report, Severity, Status, UsageError
-from dataguard.pytest_plugin import OPTIONS
-from dataguard.settings import READ, Settings, chosen, expectation, resolve
-from dataguard.values import CONTRACT_KEYS
+from dataguard.pytest_plugin.plugin import OPTIONS
+from dataguard.settings.parsers import CONTRACT_KEYS
+from dataguard.settings.settings import READ, Settings, chosen, expectation, resolve
 from tests.sample_reports import CATALOGUE, empty, stub_engine
 
 GOOD: dict[str, tuple[Any, Any]] = {
@@ -404,5 +404,5 @@ def test_the_command_line_reaches(key: str, tmp_path: Path, monkeypatch: pytest.
 
     stub_engine(monkeypatch, scan)
     arguments, expected = {**REACHED, **COMMAND_LINE_ONLY}[key]
-    assert cli.main(["scan", *arguments]) == 0
+    assert main.main(["scan", *arguments]) == 0
     assert getattr(seen[0], key) == expected

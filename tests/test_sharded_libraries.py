@@ -11,7 +11,7 @@ import pytest
 
 from dataguard.engine import scan
 from dataguard.model import Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 from tests.loaders import sharded
 
 SELECT = ("DG0", "DG2", "DG404")

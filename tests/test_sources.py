@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from dataguard.lab import colour, hangings, records, sources, workers
-from dataguard.lab.sources import made_at
+from dataguard.lab.core import records, source_location
+from dataguard.lab.core.source_location import made_at
+from dataguard.lab.images import colour_charts
+from dataguard.lab.randomness import rng_dependence, same_items
 from sample_datasets import dg101_cloned_worker_rng
 
 
@@ -45,7 +47,7 @@ class Twice:
 
 CLASSES = [
     cls
-    for module in (colour, hangings, records, sources, workers, dg101_cloned_worker_rng)
+    for module in (colour_charts, rng_dependence, records, source_location, same_items, dg101_cloned_worker_rng)
     for cls in vars(module).values()
     if isinstance(cls, type) and cls.__module__ == module.__name__
 ]

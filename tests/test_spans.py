@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
-from dataguard.lab.leaves import leaves_of
-from dataguard.lab.periods import Hints, hints_of
-from dataguard.lab.records import SampleRecord
-from dataguard.lab.spans import Spans, probe_spans
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.records import SampleRecord
+from dataguard.lab.dataset.index_semantics import Spans, probe_spans
+from dataguard.lab.dataset.periodicity import Hints, hints_of
 from dataguard.model import NotApplicable
 from sample_datasets._parts import picture
 

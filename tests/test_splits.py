@@ -16,15 +16,15 @@ from PIL import Image
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
 from dataguard.engine import scan
-from dataguard.lab.held import CONTENT, held_by
-from dataguard.lab.leaves import leaves_of
-from dataguard.lab.likenesses import Likeness, album_of, likeness
-from dataguard.lab.passing import UNREAD, Notes, Passing, PassingBatches, without_unread
-from dataguard.lab.prints import PrintFile, is_rich, print_of, read_prints
-from dataguard.lab.splits import _alike, _rest
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.splits.index_contents import CONTENT, held_by
+from dataguard.lab.splits.near_duplicates import Likeness, album_of, likeness
+from dataguard.lab.splits.split_overlap import _alike, _rest
+from dataguard.lab.spy.content_hashes import PrintFile, is_rich, print_of, read_prints
+from dataguard.lab.spy.skip_unreadable import UNREAD, Notes, Passing, PassingBatches, without_unread
 from dataguard.model import Status
-from dataguard.odds import is_shared
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
+from dataguard.stats.coincidence import is_shared
 
 
 class Files(Dataset[Any]):

@@ -8,7 +8,7 @@ import pytest
 
 from dataguard.engine import scan
 from dataguard.model import Result, Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 SPAWN = "under spawn, the default on macOS and Windows: "
 ONLY_SPAWNED = [

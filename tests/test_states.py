@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from dataguard.engine import scan
-from dataguard.lab.generators import find_generators
-from dataguard.lab.schedules import Scripted
-from dataguard.lab.stillness import Stillness
-from dataguard.lab.streams import StreamTrace
+from dataguard.lab.core.index_schedules import Scripted
+from dataguard.lab.rng.frozen_rng import Stillness
+from dataguard.lab.rng.rng_discovery import find_generators
+from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.model import Result, Status, Undecided
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 from tests.loaders import frozen, states
 
 

@@ -16,7 +16,7 @@ from hypothesis.strategies import SearchStrategy
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler
 
-from dataguard import strategies
+from dataguard.testing import strategies
 
 PAGE = Path(__file__).parents[1] / "docs" / "strategies.md"
 QUICK = settings(max_examples=30, deadline=None)

@@ -21,8 +21,8 @@ import psutil
 import pytest
 
 import dataguard
-from dataguard import wardens
-from dataguard.settings import Settings
+from dataguard.process import launcher
+from dataguard.settings.settings import Settings
 from tests.namespace import SharedMemory, own_or_common_shared_memory
 
 LOADERS = Path(__file__).with_name("nasty_loaders.py")
@@ -428,7 +428,7 @@ def test_a_session_in_this_process_survives_and_leaves_nothing(
 ) -> None:
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv(MARK, project.mark)
-    monkeypatch.setattr(wardens, "_open", [])  # a nursery would carry the mark, and stay
+    monkeypatch.setattr(launcher, "_open", [])  # a nursery would carry the mark, and stay
     report = dataguard.scan("nasty_loaders:segfault_factory", select=("DG0",), timeout=TIMEOUT)
     assert [result.status.value for result in report.results] == ["skipped", "failed", "skipped"]
     assert report.exit_code(Settings().fail_on) == 1

@@ -22,8 +22,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from dataguard.engine import scan
 from dataguard.model import Status, UsageError
-from dataguard.settings import Settings
-from dataguard.target import FACTORY_PARAMETERS, Target, frames_of, load
+from dataguard.settings.settings import Settings
+from dataguard.target.loading import FACTORY_PARAMETERS, Target, frames_of, load
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
@@ -478,7 +478,8 @@ def test_lightning_combined_loaders() -> None:
 
 
 def test_a_data_module_needs_no_lightning() -> None:
-    code = "import sys; from dataguard.target import load; print([m for m in sys.modules if 'lightning' in m.lower()])"
+    names = "[m for m in sys.modules if 'lightning' in m.lower()]"
+    code = f"import sys; from dataguard.target.loading import load; print({names})"
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert outcome.stdout == "[]\n"
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from dataguard import cli
-from dataguard.bench import bench
+from dataguard.cli import main
+from dataguard.cli.bench import bench
 from dataguard.engine import scan
 from dataguard.model import Status, UsageError
-from dataguard.settings import Settings, resolve
+from dataguard.settings.settings import Settings, resolve
 from dataguard.timings import from_file
 
 ROOT = Path(__file__).parents[1]
@@ -26,7 +26,7 @@ EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = cli.main(["bench", *arguments])
+    code = main.main(["bench", *arguments])
     return code, *capsys.readouterr()
 
 
@@ -45,7 +45,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         str(path.with_suffix(".txt")),
     )
     options = ("--workers", "0,4", "--budget", "10", "--step", "tests.loaders.timed:step")
-    assert cli.main(["bench", TARGET, *options, *files]) == 0
+    assert main.main(["bench", TARGET, *options, *files]) == 0
     return path
 
 

@@ -14,11 +14,11 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
 
 from dataguard.incident import EmptyEpoch
-from dataguard.lab.blackbox import BlackBox
-from dataguard.lab.laps import Laps, run_lap
-from dataguard.lab.loops import run_feed
-from dataguard.lab.stages import run_profile
-from dataguard.lab.stopwatch import Stopwatch
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.throughput.batch_stages import run_profile
+from dataguard.lab.throughput.timed_run import Laps, run_lap
+from dataguard.lab.throughput.training_loop import run_feed
+from dataguard.lab.throughput.transform_timer import Stopwatch
 from dataguard.model import Undecided, UsageError
 from dataguard.render.timings import render
 from dataguard.timings import Bench, LoaderTimes, Setting, Stage, Timed, Waits, changes, from_file

@@ -14,7 +14,7 @@ import torch
 import dataguard
 from dataguard import Leaf, assert_contract, check_loader
 from dataguard.model import Status, UsageError
-from dataguard.spelling import spelling_of
+from dataguard.target.spelling import spelling_of
 from sample_datasets import dg301_overlong_len
 
 pytest_plugins = ["pytester"]

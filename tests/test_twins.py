@@ -18,7 +18,7 @@ import pytest
 from dataguard.checks import CATALOGUE
 from dataguard.engine import scan
 from dataguard.model import Check, Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
 SAMPLES = Path(__file__).parent.parent / "sample_datasets"
 

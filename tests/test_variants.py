@@ -29,8 +29,8 @@ from torch.utils.data import (
 from torch.utils.data.dataloader import default_collate, default_convert
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from dataguard.target import Target
-from dataguard.variants import overridden
+from dataguard.target.loading import Target
+from dataguard.target.variants import overridden
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
@@ -742,7 +742,7 @@ def test_constructing_a_variant_warns_no_more_than_the_user_is_warned() -> None:
 
 
 def test_an_argument_that_this_torch_does_not_know_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataguard import variants
+    from dataguard.target import variants
 
     monkeypatch.setattr(variants, "_ARGUMENTS", variants._ARGUMENTS - {"in_order"})
     for source in (DataLoader(SQUARES), lambda: DataLoader(SQUARES)):

@@ -21,18 +21,18 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from dataguard.engine import scan
-from dataguard.lab import ledgers
-from dataguard.lab.facts import facts_of
-from dataguard.lab.interrupted import Checkpoint, Runs
-from dataguard.lab.ledgers import Ledger, depth_of, read_ledgers
-from dataguard.lab.records import Leaf, SampleRecord
-from dataguard.lab.sieve import MOST_STRUCTURES, Sieve
-from dataguard.lab.whole import Everything, Turns
+from dataguard.lab.core.loader_facts import facts_of
+from dataguard.lab.core.records import Leaf, SampleRecord
+from dataguard.lab.epoch.full_epoch import Everything, Turns
+from dataguard.lab.epoch.interrupted_scan import Checkpoint, Runs
+from dataguard.lab.spy import sample_ledger
+from dataguard.lab.spy.record_sampling import MOST_STRUCTURES, Sieve
+from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
 from dataguard.model import Report, Status, UsageError
-from dataguard.news import News
-from dataguard.settings import Settings
-from dataguard.state import Kept, _lock, forget, opened, state_of
-from dataguard.team import Team, leave_no_trace, team_of
+from dataguard.process.progress import News
+from dataguard.process.resume_store import Kept, _lock, forget, opened, state_of
+from dataguard.process.torchrun import Team, leave_no_trace, team_of
+from dataguard.settings.settings import Settings
 from tests.loaders import whole
 
 LAUNCHED = {
@@ -108,14 +108,14 @@ def test_indices_that_do_not_exist_are_left_out() -> None:
 @pytest.mark.parametrize(("samples", "level"), [(0, 0), (10**6, 0), (10**6 + 1, 1), (3 * 10**6, 2), (10**8, 7)])
 def test_a_stream_of_more_than_a_million_samples_is_sampled(samples: int, level: int) -> None:
     assert depth_of(samples).level == level
-    assert samples >> level <= ledgers.MOST
+    assert samples >> level <= sample_ledger.MOST
 
 
 def test_a_ledger_takes_some_bytes_of_each_sample_and_keeps_the_same_ones_everywhere(tmp_path: Path) -> None:
     many = 20_000
     accounts = []
     for level, worker in ((0, 0), (2, 1), (2, 2)):
-        ledger = Ledger(tmp_path, worker, ledgers.Depth(level, 8))
+        ledger = Ledger(tmp_path, worker, sample_ledger.Depth(level, 8))
         order = range(many) if worker < 2 else range(many - 1, -1, -1)
         ledger.enter(0, (record(hash((number, "mixed")) & (2**64 - 1)) for number in order))
         accounts.append(read_ledgers(tmp_path, 0)[worker])
@@ -129,7 +129,7 @@ def test_a_ledger_takes_some_bytes_of_each_sample_and_keeps_the_same_ones_everyw
 
 
 def test_a_ledger_counts_each_epoch_by_itself(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path, None, ledgers.CLOSE)
+    ledger = Ledger(tmp_path, None, sample_ledger.CLOSE)
     for epoch, samples in enumerate((5, 3)):
         ledger.enter(epoch, map(record, range(samples)))
     assert [read_ledgers(tmp_path, epoch)[-1].samples for epoch in (0, 1)] == [5, 3]
@@ -167,7 +167,7 @@ def test_what_was_kept_is_used_on_request_only_and_by_the_same_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dataguard.state._lock", lambda path: 0)  # which this process would keep
+    monkeypatch.setattr("dataguard.process.resume_store._lock", lambda path: 0)  # which this process would keep
     state = state_of("a:x", Settings(all=True))
     assert state is not None
     assert state_of("a:x", Settings()) is None
@@ -185,7 +185,7 @@ def test_what_was_kept_is_used_on_request_only_and_by_the_same_code(
     assert kept(resume=False) is None
     assert kept() == "gone on with"
     assert kept(team_of(LAUNCHED)) == "what was kept is that of one process"
-    monkeypatch.setattr("dataguard.state._own_sources", lambda: {"mypkg/data.py": 1})
+    monkeypatch.setattr("dataguard.process.resume_store._own_sources", lambda: {"mypkg/data.py": 1})
     assert str(kept()).endswith(".py is not what it was")
     (state / "alone" / "sources.json").write_text("{")
     assert kept() == "what was kept is damaged"
@@ -200,7 +200,7 @@ def test_what_another_process_is_at_work_on_is_left_alone(tmp_path: Path, monkey
     state.mkdir(parents=True)
     theirs = _lock(state / "alone.lock")
     assert theirs is not None
-    monkeypatch.setattr("dataguard.state._PATIENCE", 0.1)
+    monkeypatch.setattr("dataguard.process.resume_store._PATIENCE", 0.1)
     assert opened(state, None, resume=False) == Kept(None)
     assert opened(state, None, resume=True) == Kept(None, "another scan of it is under way")
     forget(state)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 
-from dataguard.ranking import MOST_ROUNDS, Ranking, Ratio
 from dataguard.render.layout import Page
+from dataguard.stats.timing_comparison import MOST_ROUNDS, Ranking, Ratio
 from dataguard.timings import Bench, Change, LoaderTimes, Setting, Stage, Timed
 
 _ROOMY = 90

@@ -140,7 +140,7 @@ def held_data(folder: Path) -> list[str]:
 def memory(folder: Path) -> str:
     """The largest resident size of the reporting process: VmHWM, since ru_maxrss keeps that of the parent (Linux)."""
     code = (
-        "import sys; from pathlib import Path; from dataguard.cli import main; "
+        "import sys; from pathlib import Path; from dataguard.cli.main import main; "
         "sys.argv = ['dataguard', 'scan', '-q', 'tests.bench.loaders:folder_of_jpegs']; main(); "
         "print(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])"
     )

@@ -17,11 +17,11 @@ from pathlib import Path
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from dataguard.growth import common, trend
-from dataguard.lab.isolation import isolated
-from dataguard.lab.looks import Look, Strain, read_look, run_look
-from dataguard.lab.resources import FEWEST, MOST, SHARE
-from dataguard.variants import Loader
+from dataguard.lab.machine.resource_observations import FEWEST, MOST, SHARE
+from dataguard.lab.machine.worker_readings import Look, Strain, read_look, run_look
+from dataguard.lab.process.isolation import isolated
+from dataguard.stats.trend import common, trend
+from dataguard.target.variants import Loader
 
 PLANTED = (8_192, 16_384, 65_536, 262_144)
 TURNS = 5

@@ -13,8 +13,8 @@ import tempfile
 from itertools import islice
 from pathlib import Path
 
-from dataguard.lab.ledgers import Ledger, depth_of, read_ledgers
-from dataguard.lab.records import Leaf, SampleRecord
+from dataguard.lab.core.records import Leaf, SampleRecord
+from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
 
 SIZES = (100_000, 1_000_000, 4_000_000)
 LEAVES = 3

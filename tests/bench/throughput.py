@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from dataguard.lab.blackbox import BlackBox
-from dataguard.lab.sweeps import Sweep
-from dataguard.ranking import rank
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.throughput.settings_sweep import Sweep
+from dataguard.stats.timing_comparison import rank
 
 COUNTS = (0, 1, 2, 4)
 SECONDS = 42.0

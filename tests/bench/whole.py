@@ -21,14 +21,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from dataguard.lab import Lab
-from dataguard.lab.drive import shut
-from dataguard.lab.isolation import isolated
-from dataguard.lab.survey import describe
-from dataguard.lab.whole import read_portion, run_portion
-from dataguard.machine import Machine
-from dataguard.settings import Settings
-from dataguard.target import load
+from dataguard.lab.epoch.full_epoch import read_portion, run_portion
+from dataguard.lab.lab import Lab
+from dataguard.lab.process.isolation import isolated
+from dataguard.lab.reading.loader_survey import describe
+from dataguard.lab.spy.drive import shut
+from dataguard.machine.machine import Machine
+from dataguard.settings.settings import Settings
+from dataguard.target.loading import load
 from tests.bench.loaders import write_jpegs
 
 HOUR = 3600.0

@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 
 from dataguard.engine import scan
-from dataguard.lab import devices
-from dataguard.settings import Settings
+from dataguard.lab.throughput import cuda_copies
+from dataguard.settings.settings import Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 TITLE = "## Copies to a GPU"
@@ -21,13 +21,13 @@ FACES = ("bad", "good", "good_small", "good_own_class")
 
 def rows() -> list[str]:
     """A batch of 64 images of 224 x 224 as float32, from both kinds of memory, against the machine's own limit."""
-    limit = devices.limit()
+    limit = cuda_copies.limit()
     batch = torch.zeros(64, 3, 224, 224)
     made = [f"| one tensor of 64 MB, pinned: the machine's own limit | {limit / 1e9:.1f} GB/s | |"]
     for name, tensor in (("pageable", batch), ("pinned", batch.pin_memory())):
-        copying = devices.copy([tensor])
+        copying = cuda_copies.copy([tensor])
         made.append(f"| a batch of 38 MB, {name} | {copying.rate / 1e9:.1f} GB/s | {copying.overlap:.0%} |")
-    pinning = next(stage for stage in devices.look(batch, pinned=True).stages if stage.name == "pinning")
+    pinning = next(stage for stage in cuda_copies.look(batch, pinned=True).stages if stage.name == "pinning")
     made.append(f"| pinning that batch | {(pinning.seconds or 0) * 1e3:.1f} ms | |")
     return made
 
@@ -44,7 +44,7 @@ def verdicts() -> str:
 
 def main() -> int:
     """Write the section anew."""
-    reason = devices.why_not()
+    reason = cuda_copies.why_not()
     if reason is not None:
         sys.stderr.write(f"nothing is measured: {reason}\n")
         return 0

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from dataguard.engine import scan
-from dataguard.lab import devices
+from dataguard.lab.throughput import cuda_copies
 from dataguard.model import Status
-from dataguard.settings import Settings
+from dataguard.settings.settings import Settings
 
-WHY_NOT = devices.why_not()
+WHY_NOT = cuda_copies.why_not()
 cuda = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 BYTES = 40_000_000
 
@@ -37,23 +37,23 @@ class Pinnable(Plain):
 class TestCopies:
     def test_only_what_is_pinned_is_copied_beside_computation(self) -> None:
         plain = torch.zeros(BYTES, dtype=torch.uint8)
-        assert devices.copy([plain]).overlap < 0.5
-        assert devices.copy([plain.pin_memory()]).overlap > 0.5
+        assert cuda_copies.copy([plain]).overlap < 0.5
+        assert cuda_copies.copy([plain.pin_memory()]).overlap > 0.5
 
     def test_no_copy_is_faster_than_the_machine_s_own_limit(self) -> None:
-        limit = devices.limit()
+        limit = cuda_copies.limit()
         for tensor in (torch.zeros(BYTES, dtype=torch.uint8), torch.zeros(BYTES, dtype=torch.uint8).pin_memory()):
-            assert devices.copy([tensor]).rate < 1.2 * limit
+            assert cuda_copies.copy([tensor]).rate < 1.2 * limit
 
     def test_the_stages_of_a_batch(self) -> None:
-        moving = devices.look([torch.zeros(BYTES // 4), torch.zeros(3)], pinned=True)
+        moving = cuda_copies.look([torch.zeros(BYTES // 4), torch.zeros(3)], pinned=True)
         assert all(stage.seconds for stage in moving.stages)
         assert moving.known["unpinned"] == []
         assert moving.known["pinned"]["overlap"] > moving.known["pageable"]["overlap"]
 
     @pytest.mark.parametrize(("kind", "unpinned"), [(Plain, [".images"]), (Pinnable, [])])
     def test_a_batch_of_the_user_s_own_class(self, kind: type[Plain], unpinned: list[str]) -> None:
-        moving = devices.look(kind(torch.zeros(BYTES // 4)), pinned=True)
+        moving = cuda_copies.look(kind(torch.zeros(BYTES // 4)), pinned=True)
         assert moving.known["unpinned"] == unpinned
 
 
@@ -68,7 +68,7 @@ def test_a_sample_trips_what_its_name_says(face: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.skipif(WHY_NOT is None, reason="there is a CUDA device")
 def test_without_a_device_every_stage_says_why() -> None:
-    moving = devices.look([torch.zeros(BYTES // 4)], pinned=True)
+    moving = cuda_copies.look([torch.zeros(BYTES // 4)], pinned=True)
     assert {stage.skipped for stage in moving.stages} == {WHY_NOT}
     assert moving.known == {}
     settings = Settings(samples=64, select=("DG802",), contract={"step_ms": 40})

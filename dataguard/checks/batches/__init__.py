@@ -1,0 +1,1 @@
+"""What collate_fn makes of samples (DG4)."""

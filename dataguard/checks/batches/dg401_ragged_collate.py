@@ -1,0 +1,93 @@
+"""DG401: samples that do not fit into one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.batches.mixed_batches import Clash, Mixtures
+    from dataguard.lab.core.records import BatchRecord, Leaf, SampleRecord
+    from dataguard.lab.lab import Lab
+
+
+@check("DG401", "ragged-collate", Severity.ERROR)
+def dg401_ragged_collate(lab: Lab) -> Judgement:
+    """collate_fn fails on samples that the dataset really yields.
+
+    Symptom: "stack expects each tensor to be equal size", at random batches, sometimes after hours.
+    Cause: some samples differ in shape, dtype, keys or None-ness, and collate_fn cannot put them into one batch.
+    Fix: make the samples alike in the dataset (resize, convert, fill in), or give the loader a collate_fn that pads or
+        keeps a list.
+    Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
+    """
+    if not lab.facts.batched:
+        raise NotApplicable("automatic batching is off (batch_size=None): nothing is collated")
+    epoch = lab.epoch
+    if epoch.batches and all(batch.refuses_each for batch in epoch.batches):
+        raise NotApplicable("collate_fn fails on every batch: see DG001")
+    refused = next((batch for batch in epoch.batches if batch.incident and batch.incident.stage == "collate"), None)
+    together = epoch.members()[refused.worker, refused.batch] if refused else epoch.samples
+    tried = _mixtures(lab, together, refused)
+    if tried and tried.clash:
+        yield _clash(lab, tried.clash)
+    elif refused:
+        yield _refused(lab, refused, together)
+    counts = {"pairs": tried.batches, "structures": tried.kinds} if tried else {}
+    if refused or (tried and tried.clash):
+        return Looked(epoch.exercised | counts)
+    others = lab.collate.arrangements
+    counts["settings"] = others.tried
+    looked = epoch.exercised | {unit: count for unit, count in counts.items() if count}
+    return Looked(looked, others.trouble.note if others.trouble else None)
+
+
+def _mixtures(lab: Lab, samples: Sequence[SampleRecord], refused: BatchRecord | None) -> Mixtures | None:
+    """Batches of the most different samples, where any two may meet, or of those of a batch that was refused."""
+    if lab.facts.kind != "map" or not (refused or lab.facts.mixes_samples):
+        return None
+    try:
+        return lab.collate.mixtures(samples, single=1 in (lab.epoch.sizes or ()))
+    except (NotApplicable, Undecided):
+        if refused is None:
+            raise
+        return None
+
+
+def _clash(lab: Lab, clash: Clash) -> Finding:
+    indices = list(clash.indices)
+    shown = list(dict.fromkeys(indices))
+    difference = _difference(clash.samples[0], clash.samples[-1]) if len(shown) > 1 else ""
+    what = f"samples {shown}" if len(shown) > 1 else f"sample {shown[0]} {'by itself' if len(indices) == 1 else ''}"
+    return Finding(
+        message=f"collate_fn fails on {what.strip()}: {difference or clash.incident.message.splitlines()[0]}",
+        evidence={"exception": clash.incident.message, "samples": [str(index) for index in indices]},
+        at=clash.incident.location,
+        repro=lab.repro_batch(indices),
+    )
+
+
+def _refused(lab: Lab, batch: BatchRecord, members: Sequence[SampleRecord]) -> Finding:
+    assert batch.incident is not None
+    indices = list(dict.fromkeys(batch.indices))
+    difference = next(filter(None, (_difference(members[0].leaves, one.leaves) for one in members[1:])), "")
+    what = "samples of a stream" if None in indices else f"samples {indices}"
+    return Finding(
+        message=f"collate_fn fails on {what}: {difference or batch.incident.message.splitlines()[0]}",
+        evidence={"exception": batch.incident.message, "samples": [str(index) for index in indices]},
+        at=batch.incident.location,
+        repro=lab.repro_batch(indices) if None not in indices else None,
+    )
+
+
+def _difference(first: Sequence[Leaf], second: Sequence[Leaf]) -> str:
+    """The first leaf in which two samples differ: `['image'] is float32 (3, 64, 64) in one and ... in the other`."""
+    one, two = (
+        {leaf.path: f"{leaf.dtype or leaf.kind} {leaf.shape or ''}".strip() for leaf in x} for x in (first, second)
+    )
+    for path in dict.fromkeys((*one, *two)):
+        if one.get(path) != two.get(path):
+            return f"sample{path} is {one.get(path, 'absent')} in one and {two.get(path, 'absent')} in the other"
+    return ""

@@ -1,0 +1,70 @@
+"""DG404: no batch comes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.incident import EmptyEpoch
+from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+
+@check("DG404", "empty-epoch", Severity.ERROR)
+def dg404_empty_epoch(lab: Lab) -> Judgement:
+    """An epoch ends without a single batch.
+
+    Symptom: training is over in a moment, and the model is as it was; a mean over no batches is NaN or raises.
+    Cause: `drop_last` with fewer samples than a batch, on each rank or for each worker of a stream; an empty dataset; a
+        sampler or stream that works only once, such as a generator or an open file.
+    Fix: lower the batch size or the number of workers, or leave `drop_last` out; hand over something that starts anew
+        whenever it is iterated.
+    Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
+    """
+    looked: dict[str, int] = {}
+    where = _empty(lab, looked)
+    if where is not None:
+        facts = lab.facts
+        yield Finding(
+            message=f"no batch comes out{where}",
+            evidence=known(
+                {
+                    "len(dataset)": "0" if facts.length == 0 else facts.length,
+                    "len(loader)": facts.batches,
+                    "batch_size": facts.batch_size,
+                    "drop_last": "yes" if facts.drop_last else None,
+                    "workers": facts.num_workers,
+                    "sampler": facts.sampler if facts.kind == "map" else None,
+                }
+            ),
+        )
+    return Looked(looked)
+
+
+def _empty(lab: Lab, looked: dict[str, int]) -> str | None:
+    """Which epoch is empty, in words."""
+    try:
+        looked |= lab.epoch.exercised
+    except EmptyEpoch as empty:
+        if empty.stops:
+            raise
+        return ""
+    first, second = _first_batches(lab)
+    if first and second == 0:
+        return f" of a second epoch, after {first} in the first"
+    if lab.ranks.declared:
+        ranks = lab.ranks.shards().ranks
+        looked["ranks"] = len(ranks)
+        if not any(share.batches for share in ranks):
+            return f" of any of {len(ranks)} ranks"
+    return None
+
+
+def _first_batches(lab: Lab) -> tuple[int, int | None]:
+    """How many batches each of two epochs gives; None where that was not seen."""
+    if lab.facts.kind == "map":
+        drawn = lab.orders.batches
+        return drawn[0], None if lab.facts.own_iter else drawn[1]
+    trace = lab.stream(lab.facts.num_workers, pin=False)
+    return (trace.batches[0], trace.batches[1]) if trace.ended and len(trace.batches) > 1 else (0, None)

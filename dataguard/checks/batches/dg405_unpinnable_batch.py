@@ -1,0 +1,51 @@
+"""DG405: pinning does not reach the tensors of a batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, Severity, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.batches.pin_memory import Pinning
+    from dataguard.lab.lab import Lab
+
+
+@check("DG405", "unpinnable-batch", Severity.ERROR)
+def dg405_unpinnable_batch(lab: Lab) -> Judgement:
+    """pin_memory=True, but the tensors in the batch are not pinned.
+
+    Symptom: `to(device, non_blocking=True)` waits for each copy, in silence, so that loading and computing do not
+        overlap; or the thread that pins raises.
+    Cause: torch pins tensors in mappings, sequences and named tuples, and calls `pin_memory()` on any other object that
+        has it; a class without one (a dataclass, a set, any plain object) is handed on as it is.
+    Fix: give the class a method `pin_memory(self)` that pins its tensors and returns self, or hand out a dict, tuple or
+        named tuple.
+    Links: https://docs.pytorch.org/docs/stable/data.html#memory-pinning
+    """
+    pinning = lab.collate.pinning
+    message = _fault(pinning)
+    if message:
+        yield Finding(
+            message=message,
+            evidence={
+                "type of the batch": pinning.kind,
+                "tensors in it": pinning.before,
+                "not pinned": [f"batch{path}" for path in pinning.unpinned[:16]],
+                "seen by": "Tensor.is_pinned()" if pinning.really else "calls of Tensor.pin_memory()",
+            },
+        )
+    note = None if pinning.before or message else "there are no tensors in the batch: nothing is pinned"
+    return Looked({"tensors": pinning.before}, note)
+
+
+def _fault(pinning: Pinning) -> str | None:
+    if pinning.refused:
+        return f"pinning the batch raises {pinning.refused}"
+    if pinning.tensors < pinning.before:
+        came = f"{pinning.tensors} of {pinning.before} tensors come out, in a {pinning.came_out}"
+        return f"pinning the {pinning.kind} loses tensors: {came}"
+    if pinning.unpinned:
+        first = f"batch{pinning.unpinned[0]}"
+        return f"{len(pinning.unpinned)} of {pinning.tensors} tensors are not pinned, {first} among them"
+    return None

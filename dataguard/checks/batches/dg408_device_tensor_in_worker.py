@@ -1,0 +1,37 @@
+"""DG408: tensors on a device, made in a worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+
+@check("DG408", "device-tensor-in-worker", Severity.ERROR)
+def dg408_device_tensor_in_worker(lab: Lab) -> Judgement:
+    """Workers make tensors that are not on the CPU.
+
+    Symptom: "Cannot re-initialize CUDA in forked subprocess"; device memory that fills up with a context for each
+        worker; tensors without content where the device is `meta`.
+    Cause: the dataset or collate_fn moves tensors to the device, or a default device is set where workers inherit it.
+    Fix: leave tensors on the CPU in workers; pin them, and move whole batches in the training loop.
+    Links: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
+    """
+    if not lab.facts.num_workers:
+        raise NotApplicable("num_workers=0: samples are made in the main process")
+    epoch = lab.epoch
+    samples = ((f"sample{leaf.path}", leaf.device, one.worker) for one in epoch.samples for leaf in one.leaves)
+    batches = ((f"batch{leaf.path}", leaf.device, one.worker) for one in epoch.batches for leaf in one.leaves)
+    found = {path: (device, worker) for path, device, worker in (*samples, *batches) if device and worker is not None}
+    if found:
+        path, (device, worker) = next(iter(found.items()))
+        yield Finding(
+            message=f"{path} is on {device} in worker {worker}",
+            evidence={"leaves": list(found)[:16], "start method": lab.facts.start_method},
+        )
+    elif not lab.facts.cuda:
+        raise NotApplicable("no CUDA device")
+    return Looked(epoch.exercised)

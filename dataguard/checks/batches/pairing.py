@@ -1,0 +1,139 @@
+"""Whether a batch keeps its samples, and what belongs together, together. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dataguard.lab.batches.collate_trials import Carried, Collation, Form, Rows
+    from dataguard.lab.batches.getitems import Together
+
+FORMS = ("in order", "reversed")
+
+
+@dataclass(frozen=True, slots=True)
+class Mispair:
+    """A row of two leaves of a batch that holds one sample in the first and another in the second."""
+
+    leaf: str
+    other: str
+    row: int
+    samples: tuple[int, int]
+    order: tuple[int, ...]
+    """The samples in the order in which they were put in, which `form` says in a word."""
+    form: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Samples that no row of any leaf holds, or none of one `leaf`, where others take their rows."""
+
+    samples: tuple[int, ...]
+    leaf: str
+    rows: int
+    repeated: bool
+
+
+def mispaired(collation: Collation) -> Mispair | None:
+    """The first two leaves that do not belong together, whatever the seed, in one of the orders.
+
+    A leaf may come a second time in another order, as negatives of a contrastive loss do: one that fits is enough.
+    """
+    for name in FORMS:
+        found = [_mispairs(form, name) for (_, form_name), form in collation.forms.items() if form_name == name]
+        for pair in found[0] if found else ():
+            if all(pair in others for others in found):
+                return found[0][pair]
+    return None
+
+
+def _mispairs(form: Form, name: str) -> dict[tuple[bytes, bytes], Mispair]:
+    sources = dict.fromkeys(one.source for one in form.carried)
+    found = {}
+    for pair in combinations(sources, 2):
+        tried = list(_tried(form, pair, name))
+        if tried and all(tried):
+            found[pair] = next(one for one in tried if one)
+    return found
+
+
+def _tried(form: Form, sources: tuple[bytes, bytes], name: str) -> Iterator[Mispair | None]:
+    """Every two leaves that carry these sources in as many rows: None where all rows agree."""
+    first, second = ([one for one in form.carried if one.source == source] for source in sources)
+    for one in first:
+        for two in second:
+            if len(one.rows) == len(two.rows):
+                yield None if _is_told(one.rows, two.rows, form) else _apart(one, two, form, name)
+
+
+def _is_told(one: Rows, two: Rows, form: Form) -> bool:
+    """Whether a leaf of the batch says how the rows of one leaf are to be put into the order of the other."""
+    ways = [order for order in form.orders if len(order) == len(one)]
+    return any(
+        all(these[place] & those[row] for row, place in enumerate(order))
+        for order in ways
+        for these, those in ((one, two), (two, one))
+    )
+
+
+def _apart(one: Carried, two: Carried, form: Form, name: str) -> Mispair | None:
+    for row, (mine, theirs) in enumerate(zip(one.rows, two.rows, strict=True)):
+        if not mine & theirs:
+            return Mispair(one.leaf, two.leaf, row, (min(mine), min(theirs)), form.positions, name)
+    return None
+
+
+def missing(collation: Collation) -> Missing | None:
+    """Samples that are lost because of where they stand, the same ones whatever the seed.
+
+    A sample that gives nothing even alone is left out on purpose, and so is one that is lost in every order, for what
+    it holds. What changes with the seed is drawn.
+    """
+    if not collation.alone:
+        return None
+    for look in (_lost, _replaced):
+        by_form = {form: look(found, collation) for form, found in collation.forms.items() if form[1] in FORMS}
+        steady = all(by_form[0, name] == by_form[1, name] for name in FORMS)
+        first, second = (by_form[0, name] for name in FORMS)
+        if steady and first and second and first.samples != second.samples:
+            return first
+    return None
+
+
+def _lost(form: Form, collation: Collation) -> Missing | None:
+    """Samples of which nothing is there, but for what they share with others."""
+    lost, where = [], None
+    for sample in form.positions:
+        gone = [one for one in form.carried if not any(sample in row for row in one.rows)]
+        shared = [one for one in form.carried if one not in gone and len(collation.twins[one.source][sample]) > 1]
+        if gone and len(gone) + len(shared) == len(form.carried):
+            lost.append(sample)
+            where = where or gone[0]
+    return Missing(tuple(sorted(lost)), where.leaf, len(where.rows), repeated=False) if where else None
+
+
+def _replaced(form: Form, collation: Collation) -> Missing | None:
+    """Samples that are missing from all leaves of a source, whose rows are as many as there are samples."""
+    for source in dict.fromkeys(one.source for one in form.carried):
+        leaves = [one for one in form.carried if one.source == source]
+        lost = [sample for sample in form.positions if not any(sample in row for one in leaves for row in one.rows)]
+        if lost and any(len(one.rows) == len(form.positions) for one in leaves):
+            return Missing(tuple(sorted(lost)), leaves[0].leaf, len(leaves[0].rows), repeated=True)
+    return None
+
+
+def misread(together: Together) -> str | None:
+    """What `__getitems__` does wrong, in words."""
+    if together.parts:
+        one, first = together.parts[0]
+        two, second = next(part for part in together.parts if part[1] != first)
+        return f"mixes samples: sample{one} is that of dataset[{first!r}], sample{two} that of dataset[{second!r}]"
+    if len(together.given) != len(together.asked):
+        return f"gives {len(together.given)} samples for {len(together.asked)} indices"
+    for asked, given in zip(together.asked, together.given, strict=True):
+        if asked not in given:
+            return f"gives dataset[{given[0]!r}] where dataset[{asked!r}] was asked for"
+    return None

@@ -1,0 +1,41 @@
+"""Findings about image leaves, and about the files that they are made of. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding
+
+if TYPE_CHECKING:
+    from dataguard.lab.images.chart_fit import Fit
+    from dataguard.lab.lab import Lab
+
+
+def image_finding(lab: Lab, wrong: Mapping[Fit, str], words: str) -> Finding:
+    """One finding for all image leaves that are wrong; `words` say what is wrong with the first of them."""
+    colours = lab.colour.charts
+    fit = next(iter(wrong))
+    return Finding(
+        message=f"{colours.root}{fit.path} {words}",
+        evidence={"leaves": [f"{colours.root}{one.path}" for one in wrong], **colours.evidence(fit)},
+        at=lab.dataset.place,
+        repro=colours.expression and lab.repro(colours.expression),
+    )
+
+
+def file_finding(lab: Lab, place: object, message: str, evidence: Mapping[str, object]) -> Finding:
+    """A finding about the file of one sample; `place` is its index, or in a stream its position."""
+    indexed = lab.facts.kind == "map"
+    return Finding(
+        message=message,
+        evidence={"index" if indexed else "position": place, **evidence},
+        at=lab.dataset.place,
+        repro=lab.repro(f".dataset[{place!r}]") if indexed else None,
+    )
+
+
+def shown(file: str) -> str:
+    """How a file is called: by the last part of its path; what lies in no file of its own has no name."""
+    return Path(file).name if Path(file).is_absolute() else "an image"

@@ -1,0 +1,1 @@
+"""The protocol of a map-style dataset (DG3)."""

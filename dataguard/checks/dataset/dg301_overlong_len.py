@@ -1,0 +1,70 @@
+"""DG301: the dataset is shorter than it says."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dataguard.incident import Incident, LoaderRaised
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+
+@check("DG301", "overlong-len", Severity.ERROR)
+def dg301_overlong_len(lab: Lab) -> Judgement:
+    """An index inside range(len(dataset)) does not exist.
+
+    Symptom: an IndexError at the end of the first epoch, or somewhere in it once the order is shuffled; a KeyError with
+        the index for its key.
+    Cause: `__len__` counts something else than `__getitem__` serves: windows, frames, lines with the header, another
+        split. Or samples are looked up by a label that filtering took away: `df.loc[index]` in a frame with gaps.
+    Fix: make `__len__` return the first failing index that the evidence names. After filtering, number what is left
+        anew (`df.reset_index(drop=True)`), or look it up by place (`df.iloc[index]`).
+    Links: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
+    """
+    try:
+        ends = lab.ends
+    except LoaderRaised as failure:
+        yield _gap(lab, failure)
+        return Looked({})
+    if ends.last.incident is not None and ends.last.incident.error_type == "StopIteration":
+        raise NotApplicable("the last index raises StopIteration, which ends an epoch in silence: see DG204")
+    if ends.first_failing is not None and ends.last.incident is not None:
+        missing, raised = ends.length - ends.first_failing, ends.last.incident.headline
+        yield Finding(
+            message=f"len(dataset) is {ends.length}, but index {ends.first_failing} raises {raised}",
+            evidence={
+                "smallest failing index": ends.first_failing,
+                "len(dataset)": ends.length,
+                "likely": f"__len__ is {missing} too large{' (off by one)' if missing == 1 else ''}",
+            },
+            at=ends.last.incident.location,
+            repro=lab.repro(f".dataset[{ends.first_failing}]"),
+        )
+    return Looked({"reads": ends.reads})
+
+
+def _gap(lab: Lab, failure: LoaderRaised) -> Finding:
+    """An index in the middle of the range that is the very key which was not found. Raises what is no such failure."""
+    incident, length = failure.incident, lab.facts.length
+    if lab.facts.kind != "map" or length is None or not _is_missing(incident, length):
+        raise failure
+    return Finding(
+        message=f"len(dataset) is {length}, but index {incident.index} raises {incident.headline}",
+        evidence={
+            "failing index": int(incident.index or 0),
+            "len(dataset)": length,
+            "likely": "samples are looked up by labels with gaps, and not by their place",
+        },
+        at=incident.location,
+        repro=lab.repro_of(incident),
+    )
+
+
+def _is_missing(incident: Incident, length: int) -> bool:
+    """Whether reading a sample inside the range ended in a KeyError whose key is the sample's index."""
+    key = re.fullmatch(r"KeyError: (?:[\w.]+\()?(\d+)\)?", incident.headline)
+    inside = key is not None and key.group(1) == incident.index and int(key.group(1)) < length
+    return incident.stage == "sample" and inside

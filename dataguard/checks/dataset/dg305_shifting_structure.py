@@ -1,0 +1,87 @@
+"""DG305: samples whose structure depends on the index."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dataguard.checks.dataset.structure import difference, unlike
+from dataguard.model import Finding, Judgement, Looked, Severity, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.batches.mixed_batches import Pair
+    from dataguard.lab.core.records import BatchRecord, SampleRecord
+    from dataguard.lab.lab import Lab
+
+
+@check("DG305", "shifting-structure", Severity.ERROR)
+def dg305_shifting_structure(lab: Lab) -> Judgement:
+    """Keys, nesting, type or rank differ from sample to sample, and collating fails or hides it.
+
+    Symptom: a batch now and then lacks a key, or comes in another dtype or on another scale, by what it is mixed of; or
+        it cannot be made (DG401 tells of that, too).
+    Cause: some samples take another way through the code: a fallback, a second source, a label that is an int here and
+        a float there, an annotation that only some have. The default collate takes the keys of the first sample, and
+        promotes numbers to the widest type.
+    Fix: give all samples one structure at the end of `__getitem__` (`torch.as_tensor(label, dtype=torch.float32)`), or
+        treat the different kinds in a collate_fn of your own.
+    Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_collate
+    """
+    epoch = lab.epoch
+    forms = Counter(sample.form for sample in epoch.samples)
+    looked = Looked({**epoch.exercised, "structures": len(forms)})
+    if len(forms) < 2:
+        return looked
+    if not lab.facts.batched:
+        return Looked(looked.exercised, note="samples differ in more than their shapes, and are handed out one by one")
+    mixed = _mixed(lab)
+    if mixed is None:
+        yield _finding(lab, epoch.samples, forms, "does not take both")
+        return looked
+    batches = [batch for batch, _ in mixed]
+    for batch, samples in mixed if lab.facts.default_collate else [one for one in mixed if _hangs(one[0], batches)]:
+        path, _ = difference(*unlike(samples))
+        arrived = [leaf.type_name for leaf in batch.leaves if leaf.path == path]
+        yield _finding(lab, samples, forms, f"makes {arrived[0]} of both" if arrived else "leaves it out")
+        return looked
+    return Looked(looked.exercised, note="samples differ in more than their shapes, and batches are none the worse")
+
+
+def _finding(lab: Lab, samples: Sequence[SampleRecord], forms: Counter[Any], fate: str) -> Finding:
+    one, two = unlike(samples)
+    path, said = difference(one, two)
+    return Finding(
+        message=f"sample{path} is {said}: {lab.facts.collate} {fate}",
+        evidence={"structures": len(forms), "samples of the rarest": min(forms.values()), "of": forms.total()},
+        at=lab.dataset.place,
+        repro=None if one.index is None else lab.repro_batch([one.index, two.index]),
+    )
+
+
+def _mixed(lab: Lab) -> list[tuple[BatchRecord | Pair, Sequence[SampleRecord]]] | None:
+    """Batches of samples that differ in more than their shapes: those of the epoch, and pairs that may meet.
+
+    None where collate_fn fails on such samples.
+    """
+    epoch = lab.epoch
+    members = epoch.members()
+    batches: list[tuple[BatchRecord | Pair, list[SampleRecord]]]
+    batches = [(batch, members[batch.worker, batch.batch]) for batch in epoch.batches]
+    refused = any(batch.incident for batch in epoch.batches if unlike(members[batch.worker, batch.batch]))
+    if lab.facts.kind == "map" and lab.facts.mixes_samples and not refused:
+        by_index = {sample.index: sample for sample in epoch.samples}
+        tried = lab.collate.mixtures(epoch.samples, single=1 in (epoch.sizes or ()))
+        batches += [(pair, [by_index[index] for index in pair.indices]) for pair in tried.pairs]
+        refused = tried.clash is not None
+    return None if refused else [(batch, samples) for batch, samples in batches if unlike(samples)]
+
+
+def _hangs(batch: BatchRecord | Pair, others: Sequence[BatchRecord | Pair]) -> bool:
+    """Whether the same samples, in another order, give a batch of another structure."""
+    return any(_types(other) != _types(batch) for other in others if other.indices == batch.indices[::-1])
+
+
+def _types(batch: BatchRecord | Pair) -> Counter[tuple[str, str]]:
+    return Counter((re.sub(r"\[\d+\]", "[]", leaf.path), leaf.type_name) for leaf in batch.leaves)

@@ -1,0 +1,42 @@
+"""DG306: a label that hangs on what was read before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.drift import item_of, shifts, shown
+from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+
+@check("DG306", "shifting-label", Severity.ERROR)
+def dg306_shifting_label(lab: Lab) -> Judgement:
+    """The same index gives the same input with another label, by what was read before it.
+
+    Symptom: no error at all; the model learns from labels that belong to other samples, and more so once the order is
+        shuffled or workers share the work.
+    Cause: labels come from something that moves on with every read: an iterator, a counter, a list that is popped, the
+        number that a class gets when it is seen first, an attribute that the last read left behind.
+    Fix: make the label a function of the index: look it up in a table that `__init__` fills once, in a sorted order.
+    Links: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
+    """
+    readings = lab.dataset.readings
+    found = shifts(lab)
+    for leaf, shift in list(found.items())[:1]:
+        index, changed = item_of(readings, shift.drift), lab.dataset.changed
+        yield Finding(
+            message=f"sample{leaf} of index {index} is {shown(shift.before)} at one read and {shown(shift.after)} at "
+            f"another, while sample{shift.input} stays: it depends on {shift.drift.cause.value}",
+            evidence=known(
+                {
+                    "labels": [f"sample{path}" for path in found],
+                    "generators": "all that were found were held still",
+                    "changed by reading": [place.what for place in changed],
+                }
+            ),
+            at=changed[0] if changed else None,
+            repro=lab.repro_reads([index, *(other for other in readings.items if other != index), index]),
+        )
+    return Looked(readings.exercised)

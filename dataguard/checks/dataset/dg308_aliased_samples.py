@@ -1,0 +1,38 @@
+"""DG308: samples that lie in one buffer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, Severity, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+
+@check("DG308", "aliased-samples", Severity.WARNING)
+def dg308_aliased_samples(lab: Lab) -> Judgement:
+    """A sample that was fetched earlier changes when another one is fetched.
+
+    Symptom: all samples of a batch are the last one of it; two samples that are compared side by side are equal.
+    Cause: the dataset writes every sample into one buffer, array or dict of its own, and hands that out again and
+        again.
+    Fix: hand out a copy (`self.buffer.clone()`, `self.buffer.copy()`), or make what is returned anew for each sample.
+    Links: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
+    """
+    readings = lab.dataset.readings
+    overwritten = readings.forward.overwritten
+    if overwritten:
+        first = overwritten[0]
+        yield Finding(
+            message=f"sample{first.leaf} of index {first.earlier} changes when index {first.later} is read: both lie "
+            "in one place",
+            evidence={
+                "leaves": [f"sample{leaf}" for leaf in dict.fromkeys(one.leaf for one in overwritten)],
+                "samples that change": len({one.earlier for one in overwritten}),
+                "of": len(readings.items),
+            },
+            at=lab.dataset.place,
+            repro=lab.repro_reads([first.earlier, first.later]),
+        )
+    return Looked(readings.exercised)

@@ -1,0 +1,55 @@
+"""DG311: indices that are no plain int."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.drift import unsteady
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.dataset.index_semantics import Typed
+    from dataguard.lab.lab import Lab
+
+
+@check("DG311", "int-only-index", Severity.NOTE)
+def dg311_int_only_index(lab: Lab) -> Judgement:
+    """A numpy integer or a 0-d tensor as index fails, or gives another sample than the int it stands for.
+
+    Symptom: KeyError or TypeError, or other samples in silence, as soon as a sampler yields `torch.randperm(n)` or
+        `numpy.random.permutation(n)` as it is.
+    Cause: the index is looked up in a dict or set, where a tensor is not found, or it is asked for its type.
+    Fix: `index = int(index)` at the top of `__getitem__`.
+    Links: https://docs.python.org/3/library/operator.html#operator.index
+    """
+    spans = lab.dataset.spans
+    if spans.last.incident:
+        raise NotApplicable(f"the last sample cannot be read: {spans.last.incident.headline}")
+    other = [typed for typed in spans.typed if typed.incident or set(typed.unlike) - unsteady(lab)]
+    wrong = [typed for typed in other if _is_looked_up(typed)]
+    note = f"dataset[{other[0].spelled}] {_said(other[0])}" if other and not wrong else None
+    if wrong and lab.dataset.own:
+        first = next((typed for typed in wrong if not typed.incident), wrong[0])
+        number = "__import__('numpy').int64" if "numpy" in first.spelled else "__import__('torch').tensor"
+        yield Finding(
+            message=f"dataset[{first.spelled}] {_said(first)}",
+            evidence={f"dataset[{typed.spelled}]": _said(typed) for typed in wrong},
+            at=first.incident.location if first.incident else lab.dataset.place,
+            repro=lab.repro(f".dataset[{number}({first.index})]"),
+        )
+    return Looked({"reads": len(spans.typed)}, note)
+
+
+def _is_looked_up(typed: Typed) -> bool:
+    """Whether the dataset gives another sample, does not find one, or refuses the type itself.
+
+    What it hands the index to, such as a generator to seed, may refuse a type that no sampler of torch yields.
+    """
+    incident = typed.incident
+    if incident is None or "LookupError" in incident.error_bases:
+        return True
+    return incident.own_frame is not None and incident.own_frame.code.strip().startswith(("raise ", "assert "))
+
+
+def _said(typed: Typed) -> str:
+    return f"raises {typed.incident.headline}" if typed.incident else f"is not dataset[{typed.index}]"

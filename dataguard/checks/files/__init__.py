@@ -1,0 +1,1 @@
+"""How image files are read (DG5)."""

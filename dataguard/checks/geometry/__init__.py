@@ -1,0 +1,1 @@
+"""Masks and boxes under augmentation (DG5)."""

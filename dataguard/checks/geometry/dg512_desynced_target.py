@@ -1,0 +1,38 @@
+"""DG512: an image and its target move apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.checks.geometry.alignment import boxes_left, maps_apart
+from dataguard.model import DataguardError, Judgement, Looked, NotApplicable, Severity, Undecided, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+
+@check("DG512", "desynced-target", Severity.ERROR)
+def dg512_desynced_target(lab: Lab) -> Judgement:
+    """An image and its mask or boxes move apart on the way to the model.
+
+    Symptom: training converges to blurred masks and loose boxes, and more augmentation makes it worse; the same model
+        learns well without augmentation.
+    Cause: image and target are flipped, cropped or rotated by random numbers of their own; only the image is
+        transformed; boxes are not scaled with the image, or given in another form than the transform expects.
+    Fix: draw once and apply to both: `v2` transforms with `tv_tensors`, or albumentations with `mask=` and
+        `bbox_params`, in one call; with functional transforms, `get_params` once for both.
+    Links: https://docs.pytorch.org/vision/stable/auto_examples/transforms/plot_transforms_e2e.html
+    """
+    looked: dict[str, int] = {}
+    reasons: list[DataguardError] = []
+    for judge in (maps_apart, boxes_left):
+        try:
+            findings, exercised = judge(lab)
+        except (NotApplicable, Undecided) as reason:
+            reasons.append(reason)
+            continue
+        yield from findings
+        looked = {unit: looked.get(unit, 0) + count for unit, count in exercised.items()}
+    if not looked:
+        raise next((reason for reason in reasons if isinstance(reason, Undecided)), reasons[0])
+    return Looked(looked)

@@ -1,0 +1,1 @@
+"""Channels, scale and normalization of images (DG5)."""

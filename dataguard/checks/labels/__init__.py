@@ -1,0 +1,1 @@
+"""Labels, targets and blank samples (DG5)."""

@@ -1,0 +1,50 @@
+"""Samples with nothing in them: images of one value, empty sequences and texts. Standard library only."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dataguard.lab.core.records import Leaf, SampleRecord
+    from dataguard.lab.lab import Lab
+
+MOST_AGAIN = 3
+"""Blank samples that are read once more."""
+
+
+def blank(samples: Sequence[SampleRecord]) -> dict[str, list[SampleRecord]]:
+    """The samples whose images are of one value or colour throughout, by what is said of them."""
+    found: dict[str, list[SampleRecord]] = defaultdict(list)
+    for sample in samples:
+        if sample.blank:
+            what = "is of one colour" if sample.blank.is_coloured else "holds one value"
+            found[f"sample{sample.blank.path} {what} throughout"].append(sample)
+    return found
+
+
+def lasts(lab: Lab, samples: Sequence[SampleRecord]) -> bool:
+    """Whether a sample is as blank when it is read alone: two workers that share a file may spoil each other's."""
+    indices = [sample.index for sample in samples if sample.blank and sample.index is not None]
+    return not indices or any(lab.dataset.is_blank(index) for index in indices[:MOST_AGAIN])
+
+
+def empty(samples: Sequence[SampleRecord]) -> dict[str, list[SampleRecord]]:
+    """The samples whose input holds nothing: the leaf that is the largest one in most others, or a text."""
+    largest = Counter(leaf.path for sample in samples for leaf in [_input(sample.leaves)] if leaf)
+    path = next((path for path, count in largest.items() if 2 * count > len(samples)), None)
+    empty = [sample for sample in samples for leaf in sample.leaves if leaf.path == path and _is_empty(leaf)]
+    return {f"sample{path} is empty": empty} if empty else {}
+
+
+def _input(leaves: Sequence[Leaf]) -> Leaf | None:
+    """The largest leaf; where all are single values, the first text that is no more than that."""
+    largest = max(leaves, key=lambda leaf: leaf.size if leaf.shape is not None else 0, default=None)
+    if largest is not None and largest.shape and largest.size > 1:
+        return largest
+    return next((leaf for leaf in leaves if leaf.kind == "str"), None)
+
+
+def _is_empty(leaf: Leaf) -> bool:
+    return leaf.shown == "''" if leaf.kind == "str" else leaf.shape is not None and leaf.size == 0

@@ -1,0 +1,190 @@
+"""Boxes in images: which formats they fit, and which of them fit none. Standard library only.
+
+Nobody says in which format boxes are, unless the contract or the type of the tensor does. So every format in which most
+boxes make sense is one that may be meant, and a box is wrong where it makes no sense in any of those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.labels import records_of, samples_of
+
+if TYPE_CHECKING:
+    from dataguard.lab.core.records import Leaf, SampleRecord
+    from dataguard.lab.core.value_summary import Appraisal, Numbers
+    from dataguard.lab.lab import Lab
+
+FORMATS = ("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized")
+ALIASES = {
+    "pascal_voc": "xyxy",
+    "coco": "xywh",
+    "yolo": "cxcywh-normalized",
+    "albumentations": "xyxy-normalized",
+}
+"""What albumentations calls some of them."""
+MOST = 0.8
+"""The share of boxes that make sense in a format, from which on it may be meant."""
+FEWEST = 4
+"""Boxes that make sense in a format at least, for it to be one that may be meant."""
+INSIDE, WHOLLY = 0.5, 0.95
+"""The share of a box that lies in its image at least, and where a format fits."""
+ORDERED, SEEN = 16, 0.5
+"""Boxes that have their far corner behind the near one, all of them, for that to be no chance; and the share of them
+that lies in the image at least, where what lies beside it was left by a crop."""
+SHARE = 1.5
+"""No number of a box that is given by shares of its image is larger."""
+_BOX = re.compile(r"box|roi|rect", re.IGNORECASE)
+_ENTRY = re.compile(r"(?<=.)\[\d+\]")
+
+Four = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Four numbers of a sample, the place among its boxes, and the height and width of its image."""
+
+    sample: Appraisal
+    place: int
+    numbers: Four
+    height: int
+    width: int
+
+    @property
+    def by_shares(self) -> bool:
+        """Whether its numbers are shares of its image, by their size."""
+        return all(abs(number) <= SHARE for number in self.numbers)
+
+    def fault(self, layout: str, inside: float = INSIDE) -> str | None:
+        """What is wrong with it in one format, in which such a share of it has to lie in its image."""
+        left, top, right, bottom = _corners(self.numbers, layout, self.height, self.width)
+        if right <= left or bottom <= top:
+            return "has no area"
+        across = max(min(right, self.width) - max(left, 0), 0)
+        down = max(min(bottom, self.height) - max(top, 0), 0)
+        lies_in = across * down >= inside * (right - left) * (bottom - top)
+        return None if lies_in else "lies outside"
+
+
+def _corners(numbers: Four, layout: str, height: int, width: int) -> Four:
+    x, y, third, fourth = numbers
+    if layout.startswith("cxcywh"):
+        x, y, third, fourth = x - third / 2, y - fourth / 2, x + third / 2, y + fourth / 2
+    elif layout.startswith("xywh"):
+        third, fourth = x + third, y + fourth
+    if layout.endswith("normalized"):
+        return x * width, y * height, third * width, fourth * height
+    return x, y, third, fourth
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """A leaf of boxes: all that were seen of it, the formats that may be meant, and the boxes that fit none of them."""
+
+    path: str
+    seen: Sequence[Box]
+    formats: tuple[str, ...]
+    wrong: tuple[tuple[Box, str], ...]
+
+    @property
+    def puzzles(self) -> bool:
+        """Whether it is called boxes, and fits no format."""
+        return bool(_BOX.search(self.path)) and len(self.seen) >= FEWEST and not self.formats
+
+
+def boxes_of(lab: Lab) -> list[Boxes]:
+    """The leaves of boxes, in their order."""
+    declared = lab.settings.contract.get("bbox_format")
+    records = records_of(lab)
+    found: dict[str, list[Box]] = defaultdict(list)
+    layouts: dict[str, str] = {}
+    for sample in samples_of(lab.epoch.appraisals):
+        record = records.get(sample.place)
+        for numbers in sample.numbers:
+            size = numbers.canvas or (_size(record) if record else None)
+            if size and _may_be_boxes(numbers, sample.numbers, declared=bool(declared)):
+                path = _ENTRY.sub("[*]", numbers.path)
+                found[path] += [Box(sample, place, four, *size) for place, four in _fours(numbers)]
+                if numbers.layout:
+                    layouts[path] = numbers.layout
+    told = {path: ALIASES.get(declared, declared) if declared else layouts.get(path) for path in found}
+    return [_judged(path, _unpadded(boxes), told[path]) for path, boxes in found.items()]
+
+
+def _may_be_boxes(numbers: Numbers, beside: Sequence[Numbers], *, declared: bool) -> bool:
+    """Whether a leaf has the shape of boxes: rows of four, and something for each of them, or a name that says so."""
+    shape = numbers.shape
+    if shape[-1:] != (4,) or not numbers.values or numbers.type_name == "bool":
+        return False
+    named = bool(_BOX.search(numbers.path)) or numbers.layout in FORMATS
+    if len(shape) == 1:
+        return named
+    parallel = any(one.shape == shape[:1] and one.path != numbers.path for one in beside)
+    return len(shape) == 2 and (named or parallel or (declared and not any(map(_is_named, beside))))
+
+
+def _is_named(numbers: Numbers) -> bool:
+    return bool(_BOX.search(numbers.path))
+
+
+def _fours(numbers: Numbers) -> Iterator[tuple[int, Four]]:
+    values = numbers.values
+    for place in range(len(values) // 4):
+        x, y, third, fourth = values[4 * place : 4 * place + 4]
+        yield place, (x, y, third, fourth)
+
+
+def _size(record: SampleRecord) -> tuple[int, int] | None:
+    """The height and width of the largest image of a sample."""
+    images = [leaf for leaf in record.leaves if leaf.kind == "PIL.Image" or len(leaf.shape or ()) == 3]
+    return _height_width(max(images, key=lambda leaf: leaf.size)) if images else None
+
+
+def _height_width(leaf: Leaf) -> tuple[int, int] | None:
+    shape = leaf.shape or ()
+    if leaf.kind == "PIL.Image":
+        return shape[1], shape[0]
+    first = shape[0] in (1, 3, 4)
+    return (shape[1], shape[2]) if first else (shape[0], shape[1]) if shape[2] in (1, 3, 4) else None
+
+
+def _unpadded(boxes: Sequence[Box]) -> list[Box]:
+    """The boxes without rows of one value throughout, which fill up tables of a fixed length."""
+    counts: dict[int, int] = defaultdict(int)
+    for box in boxes:
+        counts[id(box.sample)] += 1
+    fixed = len(counts) > 1 and len(set(counts.values())) == 1 and min(counts.values()) > 1
+    return [box for box in boxes if not (fixed and len(set(box.numbers)) == 1)]
+
+
+def _judged(path: str, boxes: Sequence[Box], layout: str | None) -> Boxes:
+    if layout is not None and layout in FORMATS:
+        wrong = [(box, fault) for box in boxes for fault in [box.fault(layout)] if fault]
+        return Boxes(path, boxes, (layout,), tuple(wrong))
+    shares = 2 * sum(box.by_shares for box in boxes) > len(boxes)
+    possible = [one for one in FORMATS if one.endswith("normalized") == shares]
+    sound = {one: sum(box.fault(one, WHOLLY) is None for box in boxes) for one in possible}
+    formats = tuple(one for one, count in sound.items() if count >= max(MOST * len(boxes), FEWEST))
+    if not formats and _are_corners(boxes, possible[0]):
+        left = [(box, "lies outside") for box in boxes if min(box.numbers[2:]) <= 0]
+        return Boxes(path, boxes, (possible[0],) if left else (), tuple(left))
+    wrong = [
+        (box, faults[0])
+        for box in boxes
+        for faults in [[box.fault(one) for one in formats]]
+        if faults and all(faults) and faults[0]
+    ]
+    return Boxes(path, boxes, formats, tuple((box, str(fault)) for box, fault in wrong))
+
+
+def _are_corners(boxes: Sequence[Box], layout: str) -> bool:
+    """Whether numbers that fit no format are two corners all the same, of boxes that a crop has cut or left outside.
+
+    Sizes are not all larger than places, and what tells how to move a box is not in such an order.
+    """
+    ordered = all(box.numbers[2] > box.numbers[0] and box.numbers[3] > box.numbers[1] for box in boxes)
+    return ordered and len(boxes) >= ORDERED and sum(box.fault(layout) is None for box in boxes) >= SEEN * len(boxes)

@@ -1,0 +1,1 @@
+"""Memory, handles and threads (DG6)."""

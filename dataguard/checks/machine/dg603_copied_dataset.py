@@ -1,0 +1,77 @@
+"""DG603: a dataset of Python objects that is copied into every worker."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from dataguard.checks.machine.growth import memory_of
+from dataguard.machine.units import size
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.machine.copied_containers import Heavy
+
+SHARE, MUCH = 0.1, 1 << 29
+"""The share of memory, and the bytes, from which on copies are worth a warning, whichever is less."""
+LEAST = 1 << 16
+"""Bytes that a worker copies once it has settled, to be more than what the interpreter itself touches."""
+
+
+@check("DG603", "copied-dataset", Severity.WARNING)
+def dg603_copied_dataset(lab: Lab) -> Judgement:
+    """A large list or dict of Python objects is copied into every worker, page by page.
+
+    Symptom: memory rises during the first epoch as if the dataset leaked, by its size times num_workers, and stays.
+    Cause: forked workers share memory until one of them writes to it, and to look at a Python object writes its
+        reference count. The page around it is copied; after an epoch, all of them.
+    Fix: keep what is large in one array or tensor: numpy arrays of numbers and fixed-width strings, one array of bytes
+        with offsets, an Arrow table, a memory map. Or leave it in a file and open that in each worker.
+    Links: https://github.com/pytorch/pytorch/issues/13246
+    """
+    facts = lab.facts
+    if not facts.num_workers:
+        raise NotApplicable("num_workers=0: there is nothing to copy to")
+    if facts.start_method != "fork":
+        raise NotApplicable(f"workers start by {facts.start_method}: nothing is shared that could be copied later")
+    if not lab.machine.platform.startswith("Linux"):
+        raise NotApplicable("only Linux tells which memory is shared")
+    heavies, memory = lab.resources.heavies, memory_of(lab)
+    if not heavies or memory is None:
+        return Looked({"large containers": len(heavies)})
+    held = sum(heavy.bytes for heavy in heavies if not _is_inside(heavy.path, [one.path for one in heavies]))
+    most = min(SHARE * memory, MUCH)
+    if held * facts.num_workers < most:
+        return Looked({"large containers": len(heavies)}, _little(heavies[0], f"at most {size(held)}"))
+    strain = lab.resources.copying
+    copied = strain.copied()
+    if not copied or min(total for _, total in copied) < LEAST:
+        return Looked(strain.exercised)
+    rate = statistics.fmean(rate for rate, _ in copied)
+    read = float("inf") if facts.persistent or not facts.length else facts.length / facts.num_workers
+    copies = min(held, rate * read)
+    if copies * facts.num_workers < most:
+        return Looked(strain.exercised, _little(heavies[0], size(copies)))
+    largest = heavies[0]
+    file, line = largest.at or (None, None)
+    total = size(copies * facts.num_workers)
+    yield Finding(
+        message=f"{largest.path} is copied into {facts.num_workers} workers, {size(copies)} each, {total} in all",
+        evidence={
+            "container": f"{largest.kind} of {largest.entries:,} entries, about {size(largest.bytes)}",
+            "copied so far": f"{size(rate)} for each sample",
+            "memory": size(memory),
+        },
+        at=Location(file, line, largest.path),
+    )
+    return Looked(strain.exercised)
+
+
+def _little(heavy: Heavy, copies: str) -> str:
+    return f"workers copy {heavy.path}, {copies} each: little here"
+
+
+def _is_inside(path: str, others: list[str]) -> bool:
+    """Whether the path leads through one of the others, whose entries count it already."""
+    return any(path != other and path.startswith(other) for other in others)

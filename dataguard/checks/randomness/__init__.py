@@ -1,0 +1,1 @@
+"""Random numbers in workers, epochs and ranks (DG1)."""

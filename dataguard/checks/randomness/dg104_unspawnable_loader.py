@@ -1,0 +1,89 @@
+"""DG104: the loader cannot start its workers by spawn."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dataguard.incident import Incident, LoaderHung, LoaderUnspawnable, had
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, check, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.randomness.spawn_pickling import Culprit, Pickling
+
+
+@check("DG104", "unspawnable-loader", Severity.ERROR)
+def dg104_unspawnable_loader(lab: Lab) -> Judgement:
+    """Workers started by spawn or forkserver fail, where forked ones work.
+
+    Symptom: "Can't pickle local object", "cannot pickle '_thread.lock' object" or "DataLoader worker exited
+        unexpectedly" on macOS, on Windows, or on Linux from Python 3.14 on, with code that worked before.
+    Cause: such a worker shares no memory with the main process. It is sent the dataset, `collate_fn` and
+        `worker_init_fn` by pickle, which cannot carry lambdas, local functions and classes, open files, locks,
+        generators and `torch.Generator`; and it imports modules anew, without what was set in them at run time.
+    Fix: define functions and classes at the top of a module, bind arguments by `functools.partial`; open files and
+        create locks and generators on first use, inside the worker, and leave them out in `__getstate__`; pass on what
+        was set at run time as an attribute of the dataset. `multiprocessing_context="fork"` keeps the old way on Linux.
+    Links: https://docs.pytorch.org/docs/stable/data.html#platform-specific-behaviors
+        https://docs.python.org/3/library/multiprocessing.html#the-spawn-and-forkserver-start-methods
+    """
+    if not lab.facts.num_workers:
+        raise NotApplicable("num_workers=0: no worker is started, and nothing is pickled")
+    if not lab.facts.spawns:
+        raise NotApplicable(f"workers start by {lab.facts.start_method}{_latent(lab)}")
+    try:
+        exercised = lab.epoch.exercised
+    except LoaderUnspawnable as failure:
+        if isinstance(failure.__cause__, LoaderHung) and failure.incident.worker is None:
+            reason = f"{failure.incident.headline} while workers were started by {lab.facts.start_method}"
+            raise Undecided(f"{reason}, which takes long where much is imported: raise --timeout") from failure
+        yield _finding(lab, failure.incident)
+        return Looked({})
+    return Looked({unit: count for unit, count in exercised.items() if unit != "batches"})
+
+
+def _latent(lab: Lab) -> str:
+    """What a spawned start would meet, where the user's workers are forked: said, but not held against the loader."""
+    tried = _pickling(lab)
+    culprit = (tried.culprit or next(iter(tried.generators), None)) if tried else None
+    if culprit is None:
+        return ": nothing is pickled; --start-method spawn tries whether they could be spawned as well"
+    defaults = "the defaults on macOS, Windows and with Python 3.14"
+    return f"; under spawn or forkserver, {defaults}, they could not be started: {culprit.words}"
+
+
+def _pickling(lab: Lab) -> Pickling | None:
+    return had(lambda: lab.pickling)  # where the user's code ended the attempt, it says nothing of an object
+
+
+def _finding(lab: Lab, incident: Incident) -> Finding:
+    method = lab.facts.start_method
+    started = incident.stage in ("sample", "collate", "transfer")
+    culprit = None if started else _to_blame(lab, incident)
+    raised = re.findall(r"^\w[\w.]*: .*|^\w+(?:Error|Exception)$", incident.output, flags=re.MULTILINE)
+    exception = (culprit and culprit.error) or (incident.headline if started else [incident.headline, *raised][-1])
+    evidence = {
+        "exception": exception,
+        "object": culprit.what if culprit else None,
+        "path": culprit.path if culprit else None,
+        "start method": method,
+        "under fork": "the same epoch gets through",
+        "index": incident.index,
+    }
+    if culprit:
+        file, line = culprit.at or (None, None)
+        message = f"{culprit.words}: workers cannot be started by {method}"
+        return Finding(message, known(evidence), Location(file, line, culprit.path))
+    failed = incident.where if started else "workers cannot be started"
+    message = f"{failed}: {exception} under {method}, not under fork"
+    return Finding(message, known(evidence), incident.location if incident.own_frame else None)
+
+
+def _to_blame(lab: Lab, incident: Incident) -> Culprit | None:
+    """What is not pickled; else a torch.Generator: it is, but its state is gone before the worker can read it."""
+    tried = _pickling(lab)
+    if tried is None or tried.culprit:
+        return tried.culprit if tried else None
+    lost = re.search("rebuild_storage|resize file", incident.output)
+    return next(iter(tried.generators), None) if lost else None

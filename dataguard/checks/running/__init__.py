@@ -1,0 +1,1 @@
+"""The loader runs: it raises, dies or hangs (DG0)."""

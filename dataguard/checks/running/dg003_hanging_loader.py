@@ -1,0 +1,63 @@
+"""DG003: the loader stops without an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.incident import Incident, LoaderHung
+from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+
+@check("DG003", "hanging-loader", Severity.ERROR)
+def dg003_hanging_loader(lab: Lab) -> Judgement:
+    """The loader makes no progress, and no error comes.
+
+    Symptom: training stands still; workers are alive and idle, and nothing is printed.
+    Cause: a lock or a queue that nobody serves, a read that never returns, or a batch that cannot be pickled: torch's
+        feeder thread then dies in silence, and the main process waits for ever.
+    Fix: look at the stacks for the line that waits. For a batch that cannot be pickled, return tensors, arrays and
+        plain containers from `collate_fn`, and `detach()` what requires a gradient.
+    Links: https://github.com/pytorch/pytorch/issues/142884
+    """
+    for failure in lab.failures():
+        if not isinstance(failure, LoaderHung):
+            raise failure
+        yield _finding(lab, failure.incident)
+        return Looked({})
+    epoch = lab.epoch
+    unsent = [batch.incident for batch in epoch.batches if batch.incident and batch.incident.stage == "transfer"]
+    if unsent:
+        yield _unpicklable(unsent[0], len(unsent), len(epoch.batches))
+    return Looked(epoch.exercised)
+
+
+def _finding(lab: Lab, incident: Incident) -> Finding:
+    if incident.stage == "transfer":
+        return _unpicklable(incident, 1, 1)
+    evidence = {
+        "last index": incident.index,
+        "worker": incident.worker,
+        "stacks": incident.stacks or None,
+        "output": incident.output or None,
+    }
+    return Finding(
+        message=f"{incident.message} while {incident.where}",
+        evidence=known(evidence),
+        at=incident.location,
+        repro=lab.repro_of(incident),
+    )
+
+
+def _unpicklable(incident: Incident, count: int, total: int) -> Finding:
+    return Finding(
+        message=f"the batch cannot be sent to the main process, which would wait for ever: {incident.headline}",
+        evidence={
+            "batches": f"{count} of {total}",
+            "worker": incident.worker,
+            "indices": list(incident.batch),
+        },
+        at=incident.location if incident.own_frame else None,
+    )

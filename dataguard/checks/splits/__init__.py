@@ -1,0 +1,1 @@
+"""Train, validation and test side by side (DG5)."""

@@ -1,0 +1,97 @@
+"""DG514: samples that stand in two splits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.splits.near_duplicates import Likeness
+    from dataguard.lab.splits.split_overlap import Comparison
+
+ALIAS = 0.95
+"""The share of common samples from which on a test split is taken for the validation split under another name."""
+
+
+@check("DG514", "leaked-split", Severity.ERROR)
+def dg514_leaked_split(lab: Lab) -> Judgement:
+    """The same sample stands in two splits.
+
+    Symptom: validation looks better than it should, and the model fails in the field.
+    Cause: splits that were drawn twice with different seeds, index lists that overlap, folders or archives that hold
+        copies under other names, a validation split that reads the training data.
+    Fix: draw the split once, with a seed, and store it; take duplicates out before, comparing what files hold and not
+        their names.
+    Links: https://scikit-learn.org/stable/common_pitfalls.html#data-leakage
+    """
+    lab.need_map("the samples of a stream cannot be read again to be compared")
+    lab.facts.need_role("val", "test", otherwise="each split is compared with those before it")
+    beside = [other for other in lab.splits.earlier if min(other.facts.length or 0, lab.facts.length or 0) > 1]
+    if not beside:
+        raise NotApplicable("the target has no other split of several samples to compare with")
+    notes, open_ends, compared, repeated = [], [], 0, 0
+    for other in beside:
+        seen = lab.splits.beside(other)
+        shared, proven = _shared(seen)
+        compared, repeated = max(compared, seen.samples), seen.repeated
+        if shared and other.facts.role != "train" and shared >= ALIAS * max(seen.samples, seen.others):
+            notes.append(f"it is {other.facts.name} under another name")
+        elif shared:
+            yield _finding(lab, other, seen, shared, proven=proven)
+        else:
+            open_ends += _open(lab, seen, other.facts.name)
+            notes += [f"compared with {other.facts.name} by {seen.complete}"] if seen.complete else []
+            notes += [_said(seen.likeness, other.facts.name)] if seen.likeness else []
+    if open_ends:
+        raise Undecided("; ".join([*open_ends, *notes]))
+    notes += [f"{repeated} of its samples repeat another one of it"] if repeated else []
+    return Looked({"samples": compared, "splits": 1 + len(beside)}, note="; ".join(notes) or None)
+
+
+def _shared(seen: Comparison) -> tuple[int, bool]:
+    """How many samples are in both, and whether all pairs that were read again prove that."""
+    best = (0, False)
+    for way in seen.ways:
+        proven = sum(pair.same for pair in way.looked)
+        whole = bool(way.looked) and proven == len(way.looked)
+        best = max(best, (way.pairs if whole else proven, whole))
+    return best
+
+
+def _finding(lab: Lab, other: Lab, seen: Comparison, shared: int, *, proven: bool) -> Finding:
+    pairs = [pair for way in seen.ways for pair in way.looked if pair.same]
+    first = pairs[0]
+    count = f"{'' if proven else 'at least '}{shared} of {seen.samples} samples"
+    one, two = other.facts.name, lab.facts.name
+    return Finding(
+        message=f"dataset[{first.index}] of {two} is dataset[{first.earlier}] of {one}: {count} stand in both",
+        evidence={
+            "alike by": {way.name: f"{way.pairs} pairs" for way in seen.ways if any(pair.same for pair in way.looked)},
+            "read again": [f"{two} {pair.index} = {one} {pair.earlier}" for pair in pairs[:8]],
+            "samples": {one: seen.others, two: seen.samples},
+        },
+        at=lab.dataset.place,
+        repro=lab.repro(f".dataset[{first.index!r}]"),
+    )
+
+
+def _said(likeness: Likeness, other: str) -> str:
+    names = " like ".join("/".join(Path(name).parts[-2:]) for name in (likeness.own, likeness.earlier))
+    verb = "looks" if likeness.count == 1 else "look"
+    return f"{likeness.count} of its {likeness.of} images {verb} like one of {other}, as if saved anew: {names}"
+
+
+def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
+    """Why it is not settled whether two splits share samples, if it is not."""
+    files = [pair for way in seen.ways for pair in way.looked if pair.file]
+    if files:
+        pair = files[0]
+        one_file = f"index {pair.index} and index {pair.earlier} of {other} are made of one file, {pair.file}"
+        return [f"{one_file}, perhaps of different parts"]
+    if not seen.complete:
+        rest = "nothing tells the others apart" if lab.settings.all else "not all (--all reads them)"
+        return [f"{seen.samples} samples were compared with {seen.others} of {other}, and {rest}"]
+    return []

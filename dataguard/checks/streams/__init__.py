@@ -1,0 +1,1 @@
+"""Shards, order, length and resuming (DG2)."""

@@ -1,0 +1,40 @@
+"""DG203: ranks run out of batches at different steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+
+@check("DG203", "uneven-ranks", Severity.ERROR)
+def dg203_uneven_ranks(lab: Lab) -> Judgement:
+    """Ranks yield different numbers of batches, and those that go on wait for the others for ever.
+
+    Symptom: training on several GPUs hangs at the end of the first epoch, until a collective times out.
+    Cause: the samples do not divide evenly by the number of ranks, or by ranks and workers, and nothing pads or drops.
+    Fix: let `DistributedSampler` pad, or drop with `drop_last=True`; end a stream at the step that all ranks reach, by
+        `islice` or `with_epoch`; or train inside `torch.distributed.algorithms.join.Join`.
+    Links: https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html
+    """
+    shards = lab.ranks.shards()
+    batches = [share.batches for share in shards.ranks]
+    if not all(share.finished for share in shards.ranks):
+        raise Undecided(f"the ranks go on after {max(batches)} batches: read them to their end by --all")
+    least, most = min(batches), max(batches)
+    if least < most:
+        first, last = batches.index(least), batches.index(most)
+        yield Finding(
+            message=(
+                f"rank {first} runs out after {least:,} batches, rank {last} goes on to {most:,}: "
+                f"DDP would block at step {least + 1:,}"
+            ),
+            evidence={
+                "batches": {f"rank {number}": count for number, count in enumerate(batches)},
+                "samples by worker": shards.table,
+            },
+        )
+    return Looked({"batches": sum(batches), "ranks": len(batches)})

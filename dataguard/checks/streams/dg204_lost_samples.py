@@ -1,0 +1,98 @@
+"""DG204: some samples come out of no worker and no rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss, need_loss
+from dataguard.incident import Incident
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+_NO_RANK = "come out of no rank"
+
+
+@check("DG204", "lost-samples", Severity.ERROR)
+def dg204_lost_samples(lab: Lab) -> Judgement:
+    """Samples that one process reads come out of no worker or rank, or an epoch ends before its time.
+
+    Symptom: part of the data is never trained on, or never evaluated; nothing is reported.
+    Cause: samples are shared out twice; a share is rounded down; each worker of a stream drops its own last batch;
+        `WeightedRandomSampler` gets a weight for each class and not for each sample; or a StopIteration from
+        `__getitem__`, such as of a bare `next()`, which torch takes for the end of the epoch.
+    Fix: share samples out in one place, by `islice(source, rank * workers + worker, None, ranks * workers)`; give the
+        sampler `class_weights[labels]`; raise another error than StopIteration.
+    Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset
+    """
+    stops = lab.stops
+    if stops:
+        yield _cut_short(lab, stops[0])
+        return Looked({})
+    looked: dict[str, int] = {}
+    losses = _streamed(lab, looked) if lab.facts.kind == "stream" else _dealt(lab, looked)
+    for loss, where in losses:
+        if loss.samples and not excused(loss, lab.facts, looked.get("ranks", 1)):
+            yield _finding(lab, loss, where)
+            break
+    return Looked(looked)
+
+
+def _streamed(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
+    """What the workers of one process lose, and then what ranks do."""
+    workers, ranks = lab.facts.num_workers, lab.ranks.declared
+    if not workers and not ranks:
+        raise NotApplicable("one process reads everything")
+    if workers:
+        loss = find_loss(partial(lab.shares, workers), partial(lab.shares, 0))
+        looked |= {"samples": loss.of, "workers": workers}
+        yield loss, "come out of no worker"
+    if ranks:
+        looked |= {"ranks": lab.ranks.world}
+        loss = find_loss(lab.ranks.stream, partial(lab.shares, 0))
+        looked |= {"samples": loss.of}
+        if loss.samples:
+            need_loss(find_loss(partial(lab.ranks.stream, alike=True), partial(lab.shares, 0)))
+        yield loss, _NO_RANK
+
+
+def _dealt(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
+    """What torch's weighted sampler can never draw, and what those of all ranks leave out, in both of two epochs."""
+    looked |= lab.epoch.exercised
+    total, spare = lab.facts.length or 0, lab.facts.unweighted
+    yield Loss(spare, total, same=True, first=f"index {total - spare}"), f"have no weight in {lab.facts.sampler}"
+    if lab.ranks.declared:
+        loss = dealt_loss(lab.ranks.shards())
+        looked |= {"indices": loss.of, "ranks": lab.ranks.world}
+        if loss.samples:
+            need_loss(dealt_loss(lab.ranks.shards(alike=True)))
+        yield loss, _NO_RANK
+
+
+def _finding(lab: Lab, loss: Loss, fate: str) -> Finding:
+    facts = lab.facts
+    return Finding(
+        message=f"{loss.samples:,} of {loss.of:,} samples {fate}",
+        evidence=known(
+            {
+                "first of them": loss.first,
+                "the same in each epoch": "yes" if loss.same else None,
+                "by worker": lab.ranks.shards().table if fate == _NO_RANK else None,
+                "workers": facts.num_workers,
+                "drop_last": f"yes, of batches of {facts.batch_size}" if facts.drop_last else None,
+            }
+        ),
+    )
+
+
+def _cut_short(lab: Lab, stop: Incident) -> Finding:
+    index = f"dataset[{stop.index}]" if stop.index else "the dataset"
+    return Finding(
+        message=f"{index} raises StopIteration, which ends the epoch in silence",
+        evidence=known({"index": stop.index, "worker": stop.worker, "batch": list(stop.batch) or None}),
+        at=stop.location,
+        repro=lab.repro_of(stop),
+    )

@@ -1,0 +1,83 @@
+"""DG205: len(loader) is not the number of batches that come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.core.loader_facts import LoaderFacts
+    from dataguard.lab.lab import Lab
+
+
+@check("DG205", "wrong-stream-length", Severity.WARNING)
+def dg205_wrong_stream_length(lab: Lab) -> Judgement:
+    """len(loader) disagrees with the number of batches that come out.
+
+    Symptom: learning rate schedules end too early or too late; progress bars stop short of the end or run past it; an
+        epoch that counts `len(loader)` steps leaves samples out.
+    Cause: `__len__` of a stream or sampler counts something else than `__iter__` yields: the samples of all ranks or of
+        every worker, or those before a filter. torch compares neither with the other.
+    Fix: make `__len__` return what `__iter__` yields on this rank, or leave it out.
+    Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
+    """
+    facts = lab.facts
+    if facts.batches is None:
+        raise NotApplicable("len(loader) is not defined: there is nothing to disagree with")
+    epochs = []
+    for where, planned, came, ended, samples in _counts(lab):
+        epochs.append(came)
+        if planned is None or planned == came or _worker_tails(facts, planned, came, samples, ended):
+            continue
+        if not ended and came <= planned:
+            raise Undecided(f"the stream goes on after {came} of {planned} batches: see its end by --all")
+        more = "" if ended else " and more"
+        yield Finding(
+            message=f"len(loader) is {planned:,}{where}, but {came:,}{more} batches come out",
+            evidence=known(
+                {
+                    "len(dataset)": facts.length,
+                    "samples": samples,
+                    "batch_size": facts.batch_size,
+                    "drop_last": "yes" if facts.drop_last else None,
+                    "workers": facts.num_workers,
+                }
+            ),
+        )
+        break
+    return Looked({"batches": sum(epochs)})
+
+
+def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]:
+    """Of the loader, and of each rank: where, how many batches were planned and came, whether all came, and samples.
+
+    The number of samples is None where not all were looked at.
+    """
+    facts = lab.facts
+    if facts.kind == "stream":
+        look = partial(lab.stream, facts.num_workers, pin=False)
+        trace = look() if look().ended else look(count=True)
+        samples = trace.total if trace.ended else None
+        yield "", facts.batches, trace.batches[0] if trace.batches else 0, trace.finished, samples
+    else:
+        orders = lab.orders
+        if facts.own_iter:
+            raise NotApplicable("the loader's own __iter__ decides how many batches come")
+        if not orders.whole:
+            raise NotApplicable("the sampler never ends: the loader itself ends its epochs")
+        yield "", facts.batches, orders.batches[0], True, len(orders.epochs[0])
+    if lab.ranks.declared:
+        for number, share in enumerate(lab.ranks.shards().ranks):
+            samples = share.total if share.ended else None
+            yield f" on rank {number}", share.planned, share.batches, share.finished, samples
+
+
+def _worker_tails(facts: LoaderFacts, planned: int, came: int, samples: int | None, ended: bool) -> bool:
+    """Whether each worker of a stream has a last batch of its own, which torch's `len` takes no account of."""
+    tails = max(facts.num_workers - 1, 0)
+    if facts.kind == "map" or not ended or abs(planned - came) > tails:
+        return False
+    return facts.drop_last or samples is None or planned == -(-samples // (facts.batch_size or 1))

@@ -1,0 +1,57 @@
+"""DG206: every epoch has the same order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, check, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+FEWEST = 13
+"""Distinct indices from which on two orders are the same by chance with odds below 1e-9: 13! is 6e9."""
+
+
+@check("DG206", "replayed-order", Severity.ERROR)
+def dg206_replayed_order(lab: Lab) -> Judgement:
+    """The sampler shuffles, but into the same order in every epoch.
+
+    Symptom: no error at all; batches hold the same samples together for ever, and the last ones are always the last.
+    Cause: the generator behind the order is seeded anew in every epoch, or `set_epoch` is missing or has no effect.
+    Fix: seed the generator once, where the loader is made, and let it run on; or seed it from the epoch, as
+        `torch.Generator().manual_seed(self.seed + self.epoch)`, and let `set_epoch` set `self.epoch`.
+    Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
+    """
+    facts = lab.facts
+    if facts.kind == "stream":
+        raise NotApplicable("a stream has no sampler")
+    if facts.role in ("val", "test"):
+        raise NotApplicable(f"role is {facts.role}: one order for all epochs is as good as any")
+    orders = lab.orders
+    first = orders.epochs[0]
+    if not all(orders.epochs):
+        raise NotApplicable("the loader draws the indices of later epochs where they cannot be seen")
+    if not orders.whole:
+        raise NotApplicable(f"{facts.sampler} never ends: there is one epoch only")
+    shuffles = facts.shuffled or not orders.replayed or orders.moved != orders.epochs[-1]
+    if not shuffles or (orders.ascending and orders.replayed):
+        raise NotApplicable(f"{facts.sampler} does not shuffle")
+    if orders.replayed and None in first:
+        raise Undecided("the sampler's indices are objects of its own, which cannot be compared between epochs")
+    if orders.replayed and len(set(first)) < FEWEST:
+        raise Undecided(f"the order of {len(set(first))} indices may be the same by chance")
+    if orders.replayed:
+        seeding = orders.seeds[0] if orders.seeds and orders.moved != orders.epochs[-1] else None
+        yield Finding(
+            message=f"{facts.sampler} draws the same order of {len(first):,} indices in {len(orders.epochs)} epochs",
+            evidence=known(
+                {
+                    "begins with": list(first[:8]),
+                    "seeded": f"{seeding.kind}({seeding.seed})" if seeding else None,
+                    "set_epoch": [hook.what for hook in facts.epoch_hooks] or "none",
+                }
+            ),
+            at=Location(seeding.file, seeding.line, seeding.function) if seeding else None,
+        )
+    return Looked({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})

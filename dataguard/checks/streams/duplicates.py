@@ -1,0 +1,105 @@
+"""Whether workers of a stream yield the same samples: how samples are recognised, and which repeats are doubles.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dataguard.checks.randomness.stream_repeats import find_stream_repeat, moved_on
+from dataguard.model import Undecided
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.streams.stream_trace import Identity, StreamTrace
+
+_LONG = 16
+"""Samples in a row that two workers do not yield alike by chance, if they are of some variety."""
+
+
+def find_doubles(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> tuple[StreamTrace, int]:
+    """What several processes yielded, and how much of it twice, compared with what one does.
+
+    Both are called with `pin`. Samples are recognised by the first means that works: their whole content; else that
+    under pinned generators, which stills augmentation; else a single leaf that tells samples apart. Raises Undecided
+    when nothing does.
+    """
+    shared, alone = several(pin=False), one(pin=False)
+    known = _known(shared, alone)
+    doubled = _doubled(shared, alone) if known else 0
+    if doubled or (known and shared.same_samples(alone)):
+        return shared, doubled
+    still, still_alone = several(pin=True), one(pin=True)
+    if _known(still, still_alone) and still_alone.distinct > 0.5:  # a process that repeats itself draws its samples
+        return shared, _doubled(still, still_alone)
+    leaves = [(shared.by_leaf(path), alone.by_leaf(path)) for path in alone.paths]
+    verdicts = [_doubled(two, other) for two, other in leaves if _known(two, other) and other.distinct > 0.9]
+    if not known and not verdicts:
+        raise Undecided("nothing tells which samples are the same: they are random, or all alike")
+    return shared, 0 if known or 0 in verdicts else max(verdicts)
+
+
+def first_double(shared: StreamTrace, alone: StreamTrace) -> str | None:
+    """The first sample of one process that comes out of several, by its place and a leaf that a reader knows it by."""
+    owners = Counter(identity for ids in shared.by_worker for identity in set(ids))
+    return alone.first_of({identity for identity, count in owners.items() if count > 1})
+
+
+def made_up(lab: Lab, shared: StreamTrace, alone: StreamTrace) -> bool:
+    """Whether workers yield the same because a cloned generator makes their samples: nothing is read twice then.
+
+    A leaf that the generator does not touch, and that comes out doubled as well, says that it is.
+    """
+    try:
+        repeat = find_stream_repeat(lab, (0, 0), (1, 0))
+    except Undecided:
+        repeat = None
+    if repeat is None:
+        return False
+    moved = moved_on(lab, repeat.suspect)
+    untouched = [path for path in alone.paths if moved.by_leaf(path).same_samples(alone.by_leaf(path))]
+    return not any(
+        _doubled(shared.by_leaf(path), alone.by_leaf(path)) for path in untouched if alone.by_leaf(path).distinct > 0.5
+    )
+
+
+def _known(shared: StreamTrace, alone: StreamTrace) -> bool:
+    """Whether samples can be recognised: much of what several workers yield is what one process yields."""
+    yielded = {identity for ids in shared.by_worker for identity in ids}
+    reference = {identity for ids in alone.by_worker for identity in ids}
+    return len(reference) > 1 and len(yielded & reference) > 0.5 * min(len(yielded), len(reference))
+
+
+def _doubled(shared: StreamTrace, alone: StreamTrace) -> int:
+    """How many samples came from several workers.
+
+    Either workers yield one long sequence alike, or all that one process does, however often that repeats itself; or
+    samples that one process yields once come out more often. As many as there are workers, less one, may be padding.
+    """
+    if len(shared.by_worker) < 2:
+        return 0
+    first, second = shared.by_worker[:2]
+    length = min(len(first), len(second))
+    if length >= _LONG and first[:length] == second[:length] and len(set(first)) > _LONG // 4:
+        return shared.scaled(length)
+    if not (shared.ended and alone.ended):
+        return shared.scaled(_overlap(set(first), set(second), alone))
+    reference = Counter(identity for ids in alone.by_worker for identity in ids)
+    if sum(Counter(ids) == reference for ids in shared.by_worker) > 1:
+        return alone.total
+    yielded = Counter(identity for ids in shared.by_worker for identity in ids)
+    excess = sum((yielded - reference).values())
+    distinct = max(reference.values()) == 1 and not yielded.keys() - reference.keys()
+    return shared.scaled(excess) if distinct and excess >= len(shared.by_worker) else 0
+
+
+def _overlap(first: set[Identity], second: set[Identity], alone: StreamTrace) -> int:
+    """How far what two workers began to yield overlaps, unless one process overlaps with itself as much."""
+    one_process = [identity for ids in alone.by_worker for identity in ids]
+    middle = len(one_process) // 2
+    by_itself = len(set(one_process[:middle]) & set(one_process[middle:]))
+    across = len(first & second)
+    return across if across > max(4 * by_itself, 0.1 * min(len(first), len(second)), 1) else 0

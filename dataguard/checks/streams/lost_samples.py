@@ -1,0 +1,164 @@
+"""Whether samples that one process yields are missing from what several yield together. Standard library only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat, starmap
+from typing import TYPE_CHECKING, Any
+
+from dataguard.model import Undecided
+
+if TYPE_CHECKING:
+    from dataguard.lab.core.loader_facts import LoaderFacts
+    from dataguard.lab.ranks.shares import Shards
+    from dataguard.lab.streams.stream_trace import Identity, StreamTrace
+
+FEWEST = 16
+"""Samples of a stream without end that have to be passed by every worker, before one of them counts as missing."""
+
+MOST_KNOWN = 0.6
+"""The part of the samples of several processes that has to be recognised, where the others are new ones by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Samples of one process that several do not yield together, in the fewer of two epochs.
+
+    `same` tells that it is always the same ones, and `first` names the first of them. Where samples could not be
+    recognised, they are `counted`.
+    """
+
+    samples: int
+    of: int
+    same: bool = False
+    first: str | None = None
+    counted: bool = False
+
+
+def excused(loss: Loss, facts: LoaderFacts, ranks: int) -> bool:
+    """Whether no more are lost than it takes to end with whole batches, or with as many on each of `ranks` ranks.
+
+    Samples that can only be counted may be made of others, such as packed sequences, of which each worker drops a last
+    one. Where nothing at all comes out, DG404 has more to say.
+    """
+    if loss.samples == loss.of:
+        return True
+    if 2 * loss.samples >= loss.of:
+        return False
+    size = facts.batch_size or 1
+    ends = 1 if loss.same else max(facts.num_workers, 1)  # each worker of a stream has a last batch to drop
+    dropped = ranks * ends * (size - 1) if facts.drop_last else 0
+    packed = ranks * facts.num_workers if loss.counted else 0
+    return loss.samples <= max(dropped, packed, ranks * size - 1 if ranks > 1 else 0)
+
+
+def dealt_loss(shards: Shards) -> Loss:
+    """What the samplers of all ranks leave out of what one process reads."""
+    alone, together = shards.alone.counts, shards.together
+    if shards.alike and max(alone.values(), default=0) == 1:
+        missing = sorted(alone - together, key=str)
+        return Loss(len(missing), shards.alone.total, first=f"index {missing[0]}" if missing else None)
+    return Loss(max(0, alone.total() - together.total()), alone.total())
+
+
+def need_loss(seeded: Loss) -> None:
+    """Raise Undecided when ranks lose nothing under one seed for all of them: a training script may well set it."""
+    if not seeded.samples:
+        raise Undecided("ranks share all samples out only if their global generators are seeded alike: pass a seed")
+
+
+def find_loss(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Loss:
+    """What several processes lose of what one yields; both are called with `pin` and `twice`.
+
+    A loss has to show in two epochs. Raises Undecided when the streams go on after what was read, and nothing tells
+    which of their samples are the same.
+    """
+    shared, alone = several(pin=False), one(pin=False)
+    if not (shared.ended and alone.ended):
+        return _loss_before_the_end(several, one)
+    if shared.total >= alone.total and not _missing(shared, alone):
+        return Loss(0, alone.total)
+    epochs = list(_epochs(several, one))
+    if not all(first.ended and second.ended for first, second in epochs):
+        raise Undecided("two epochs differ in whether they come to an end")
+    loss = _loss_of(epochs)
+    if loss.samples and (_varies(one(pin=False, twice=True)) or any(starmap(_drawn, epochs))):
+        raise Undecided("which samples an epoch has is drawn, and with them how many: no two runs need to agree")
+    return loss
+
+
+def _loss_of(epochs: list[tuple[StreamTrace, StreamTrace]]) -> Loss:
+    """What is lost in the better of the epochs, each of which was seen from several processes, and from one."""
+    if all(starmap(recognised, epochs)):
+        return _named([_missing(shared, alone) for shared, alone in epochs], epochs[0][1])
+    fewer = min(alone.total - shared.total for shared, alone in epochs)
+    return Loss(max(0, fewer), epochs[0][1].total, counted=True)
+
+
+def _epochs(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Iterator[Any]:
+    """What several processes and one yield in two epochs, pinned where samples are not recognised as they are."""
+    for pin in (False, True):
+        shared, alone = several(pin=pin, twice=True), one(pin=pin, twice=True)
+        if pin or recognised(shared, alone):
+            yield from ((shared, alone), (shared.second, alone.second))
+            return
+
+
+def recognised(shared: StreamTrace, alone: StreamTrace) -> bool:
+    """Whether all that several processes yield are samples that one process yields."""
+    return shared.counts.keys() <= alone.counts.keys()
+
+
+def _varies(alone: StreamTrace) -> bool:
+    return alone.counts.total() != alone.second.counts.total()
+
+
+def _drawn(shared: StreamTrace, alone: StreamTrace) -> bool:
+    """Whether most samples are recognised, yet several processes also yield some that one process does not.
+
+    So it is where streams are mixed by chance, until the first of them has no more.
+    """
+    common = (shared.counts & alone.counts).total()
+    return not recognised(shared, alone) and common >= MOST_KNOWN * shared.counts.total()
+
+
+def _missing(shared: StreamTrace, alone: StreamTrace) -> Counter[Identity]:
+    return alone.counts - shared.counts if recognised(shared, alone) else Counter()
+
+
+def _named(lost: list[Counter[Identity]], alone: StreamTrace) -> Loss:
+    """The loss with the first sample that is lost in every epoch."""
+    always = lost[0] & lost[1]
+    missing = min(one.total() for one in lost)
+    return Loss(alone.scaled(missing), alone.total, always.total() == missing, alone.first_of(always))
+
+
+def _known_throughout(ids: Sequence[Identity], places: Mapping[Identity, int]) -> bool:
+    """Whether all that a worker yields is known, up to the last sample that is."""
+    known = [identity in places for identity in ids]
+    return all(known[: known.count(True)])
+
+
+def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Loss:
+    """The same for streams that go on: what every worker has passed by, none of them may have left out.
+
+    Their samples have to come in one order, without shuffling, and to be samples of one process: what each worker puts
+    together of its own share, such as packed sequences, is found nowhere else.
+    """
+    for pin in (False, True):
+        shared, alone = several(pin=pin), one(pin=pin)
+        order = list(chain.from_iterable(alone.by_worker))
+        places = {identity: place for place, identity in reversed(list(enumerate(order)))}
+        seats = shared.seats or shared.by_worker
+        passed = [[places[identity] for identity in ids if identity in places] for ids in seats]
+        found = {place for worker in passed for place in worker}
+        whole = all(map(_known_throughout, seats, repeat(places)))
+        ordered = all(worker == sorted(worker) for worker in passed)
+        horizon = min((worker[-1] for worker in passed if worker), default=0)
+        if len(places) == len(order) and whole and ordered and horizon >= FEWEST:
+            lost = [place for place in range(horizon) if place not in found]
+            first = alone.shown(lost[0], order[lost[0]]) if lost else None
+            return Loss(len(lost), horizon, bool(lost), first)
+    raise Undecided(f"the stream goes on after {shared.total} samples: raise --samples, or try --all")

@@ -1,0 +1,56 @@
+"""DG801: a training step that waits for its batches."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, check, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.reading.epoch_trace import EpochTrace
+
+
+@check("DG801", "starved-step", Severity.WARNING)
+def dg801_starved_step(lab: Lab) -> Judgement:
+    """The loader cannot feed the declared training step: it waits for batches.
+
+    Symptom: the accelerator is idle for a part of every step, and a faster one changes little.
+    Cause: making a batch takes longer than all workers together have time for while a step runs.
+    Fix: the evidence says what a batch costs; `dataguard bench` says which part of it, and which number of workers is
+        faster here. Decode smaller images, move work to the accelerator, or store samples in the form they are needed.
+    Links: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+    """
+    waits = lab.clock.waits
+    looked = Looked({"batches": waits.batches, "stretches": len(waits.shares)})
+    if waits.starved is None:
+        raise Undecided(f"waiting took {waits.spread} of the time: it cannot be told from chance")
+    if not waits.starved:
+        return looked
+    yield Finding(
+        message=f"a step of {_ms(waits.step)} waits {waits.share:.0%} of the time for its batches",
+        evidence=known(
+            {
+                "spread": waits.spread,
+                "a batch and its step": _ms(waits.each),
+                "in a worker": _parts(lab.epoch) or None,
+                "workers": lab.facts.num_workers,
+                "cores": lab.machine.cores,
+            }
+        ),
+    )
+    return looked
+
+
+def _parts(epoch: EpochTrace) -> str:
+    """Where a worker spends the time of a batch."""
+    if not epoch.batches:
+        return ""
+    fetch = statistics.median(batch.fetch_seconds for batch in epoch.batches)
+    collate = statistics.median(batch.collate_seconds for batch in epoch.batches)
+    return f"{_ms(fetch)} to fetch a batch, {_ms(collate)} to collate it"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms"

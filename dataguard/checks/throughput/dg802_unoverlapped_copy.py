@@ -1,0 +1,48 @@
+"""DG802: copies to the device that nothing runs beside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+_NOTABLE = 0.05
+"""A copy that takes a smaller share of the step is not worth a word."""
+_OVERLAP = 0.5
+"""The share of a copy that has to run beside computation."""
+
+
+@check("DG802", "unoverlapped-copy", Severity.WARNING)
+def dg802_unoverlapped_copy(lab: Lab) -> Judgement:
+    """Copying a batch to the CUDA device does not run beside computation.
+
+    Symptom: the device computes nothing while a batch is copied to it, although the loop asks for `non_blocking=True`.
+    Cause: the tensors of the batch are in pageable memory: `pin_memory` is off, or does not reach into the class of
+        the batch. The call then waits until the copy is over.
+    Fix: `pin_memory=True`, with a method `pin_memory` in a batch class of your own, and
+        `batch.to(device, non_blocking=True)` in the training loop.
+    Links: https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
+    """
+    step = lab.clock.step
+    delivered = lab.clock.copies
+    copying = delivered.copying
+    looked = Looked({"bytes": delivered.count})
+    if copying is None or copying.alone < _NOTABLE * step or copying.overlap >= _OVERLAP or not delivered.unpinned:
+        return looked
+    yield Finding(
+        message=f"copying a batch takes {copying.alone * 1e3:.3g} ms, and {copying.overlap:.0%} of it runs beside "
+        "computation",
+        evidence=known(
+            {
+                "not pinned": list(delivered.unpinned),
+                "pin_memory": lab.facts.pin_memory,
+                "bytes": delivered.count,
+                "rate": f"{copying.rate / 1e9:.3g} GB/s",
+                "step": f"{step * 1e3:.3g} ms",
+            }
+        ),
+    )
+    return looked

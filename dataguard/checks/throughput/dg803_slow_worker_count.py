@@ -1,0 +1,61 @@
+"""DG803: another number of workers is faster."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+    from dataguard.timings import LoaderTimes
+
+_WORTH = 1.1
+"""A setting that may be less than so many times as fast is not worth a word."""
+
+
+@check("DG803", "slow-worker-count", Severity.NOTE)
+def dg803_slow_worker_count(lab: Lab) -> Judgement:
+    """The training step waits for batches, and another number of workers is measurably faster on this machine.
+
+    Symptom: the accelerator waits, while cores are idle, or while too many workers are in each other's way.
+    Cause: num_workers was chosen for another machine, or never.
+    Fix: the number of workers that the evidence names; `dataguard bench` tries more of them.
+    Links: https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading
+    """
+    waits = lab.clock.waits
+    if waits.starved is None:
+        raise Undecided(f"whether the step waits cannot be told: {waits.spread} of the time")
+    if not waits.starved:
+        return Looked({"batches": waits.batches})
+    times = lab.clock.sweep
+    ranking = times.ranking(times.workers)
+    own = str(times.own)
+    if own not in ranking.order or len(ranking.order) < 2:
+        raise Undecided("no other number of workers could be measured: try `dataguard bench`")
+    looked = Looked({"settings": len(ranking.order), "rounds": max(len(timed.per_batch) for timed in times.workers)})
+    best = ranking.order[0]
+    if best == own:
+        if ranking.tied:
+            raise Undecided(f"cannot tell {own} apart from {', '.join(ranking.tied)}: try `dataguard bench`")
+        return looked
+    ratio = times.ratio(times.workers, own, best)
+    if ratio is None or not ratio.slower:
+        raise Undecided(f"cannot tell {own} apart from {best}: try `dataguard bench`")
+    if ratio.least >= _WORTH:
+        yield Finding(
+            message=f"{best}: {ratio.measured:.2f} times as fast as {own} "
+            f"({ratio.least:.2f} to {ratio.most:.2f} times, with odds of 1,000 to 1)",
+            evidence={"seconds a batch": _measured(times), "waiting": f"{waits.share:.0%} of the time"},
+        )
+    return looked
+
+
+def _measured(times: LoaderTimes) -> dict[str, str]:
+    return {
+        str(timed.setting): f"{statistics.median(timed.per_batch):.3g} "
+        f"({min(timed.per_batch):.3g} to {max(timed.per_batch):.3g} in {len(timed.per_batch)} rounds)"
+        for timed in times.workers
+        if timed.per_batch
+    }

@@ -1,0 +1,83 @@
+"""DG804: workers that are started anew in every epoch, at a price."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.reading.epoch_trace import EpochTrace
+
+_SHARE = 0.3
+"""The share of an epoch that starting workers has to take."""
+_SAVED, _EPOCH = 0.5, 1.0
+"""Seconds that are to be saved, and of an epoch beyond its start: a shorter one is a try, and no training."""
+
+
+@check("DG804", "respawned-workers", Severity.NOTE)
+def dg804_respawned_workers(lab: Lab) -> Judgement:
+    """Starting workers takes a large part of every epoch, and persistent workers would save it.
+
+    Symptom: training pauses at the start of each epoch.
+    Cause: workers are started anew for every epoch: under spawn they import everything again, and whatever
+        `worker_init_fn` and the dataset load at first is loaded again.
+    Fix: `persistent_workers=True`. State that the main process changes between epochs does not reach such workers:
+        DG107 looks for that.
+    Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
+    """
+    facts = lab.facts
+    if not facts.num_workers:
+        raise NotApplicable("num_workers=0: no workers are started")
+    if facts.persistent:
+        raise NotApplicable("persistent_workers=True: workers are started once")
+    epoch = lab.epoch
+    if epoch.ride is None:
+        raise Undecided("the budget ran out within the first epoch: raise --budget")
+    looked = Looked(epoch.exercised)
+    if epoch.ride.start_seconds < _SAVED:
+        return looked
+    rest = _rest(lab, epoch)
+    if rest is None:
+        raise Undecided("starting an epoch takes a while, and nobody knows how long the epoch is")
+    if rest < _EPOCH or epoch.ride.start_seconds < _SHARE * (epoch.ride.start_seconds + rest):
+        return looked
+    lab.afford(5 * epoch.ride.start_seconds)
+    starts = lab.clock.starts
+    saved = min(starts.own) - max(starts.persistent)
+    if saved < _SAVED or saved < _SHARE * (saved + rest):
+        return looked
+    usual, later = statistics.median(starts.own), statistics.median(starts.persistent)
+    yield Finding(
+        message=f"starting workers takes {usual - later:.2g} s of every epoch, whose other batches take {rest:.2g} s",
+        evidence={
+            "to the first batch": f"{min(starts.own):.3g} to {max(starts.own):.3g} s in {len(starts.own)} epochs",
+            "the same with persistent workers": f"{min(starts.persistent):.2g} to {max(starts.persistent):.2g} s",
+            "workers": facts.num_workers,
+            "start method": facts.start_method,
+        },
+    )
+    return looked
+
+
+def _rest(lab: Lab, epoch: EpochTrace) -> float | None:
+    """About how many seconds an epoch takes beyond its first batch, rather too many than too few.
+
+    The first batch of each worker is left out where there are more: a connection that is opened there is a start.
+    """
+    ride = epoch.ride
+    assert ride is not None
+    batches = ride.batches if epoch.whole else lab.facts.batches
+    if batches is None or not epoch.batches:
+        return None
+    firsts = {batch.worker: batch.batch for batch in sorted(epoch.batches, key=lambda batch: -batch.batch)}
+    later = [batch for batch in epoch.batches if batch.batch > firsts[batch.worker]] or epoch.batches
+    made = statistics.fmean(batch.fetch_seconds + batch.collate_seconds for batch in later)
+    pace = max(
+        made / min(lab.facts.num_workers, lab.machine.cores),
+        (ride.seconds - ride.start_seconds) / max(ride.batches - 1, 1),
+        float(lab.settings.contract.get("step_ms", 0)) / 1e3,
+    )
+    return max(batches - 1, 0) * pace

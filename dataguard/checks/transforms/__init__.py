@@ -1,0 +1,1 @@
+"""Transforms without effect (DG5)."""

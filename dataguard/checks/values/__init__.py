@@ -1,0 +1,1 @@
+"""The numbers in samples (DG5)."""

@@ -1,0 +1,72 @@
+"""DG501: NaN or Inf in the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from dataguard.incident import had
+from dataguard.model import Finding, Judgement, Looked, Severity, check
+
+if TYPE_CHECKING:
+    from dataguard.lab.core.records import Leaf
+    from dataguard.lab.lab import Lab
+
+
+@check("DG501", "non-finite-sample", Severity.ERROR)
+def dg501_non_finite_sample(lab: Lab) -> Judgement:
+    """A sample or batch holds NaN or Inf.
+
+    Symptom: the loss turns NaN at some step, and every weight with it.
+    Cause: a missing value, a division by a zero standard deviation, a logarithm of zero, an overflow in half precision.
+    Fix: repair or leave out the samples that the evidence lists; guard the division or the logarithm.
+    Links: https://docs.pytorch.org/docs/stable/generated/torch.isfinite.html
+    """
+    epoch = lab.epoch
+    ends = _at_the_ends(lab) if epoch.read is None else []
+    seen = [(sample.shown, sample.leaves) for sample in epoch.samples] + ends
+    read = (epoch.read or len(epoch.samples)) + len(ends)
+    bad = [(index, leaf) for index, leaves in seen for leaf in [_worst(leaves)] if leaf]
+    for path in dict.fromkeys(leaf.path for _, leaf in bad):
+        yield _in_samples(lab, [(index, leaf) for index, leaf in bad if leaf.path == path], read)
+    spoilt = None if bad else next((batch for batch in epoch.batches if _worst(batch.leaves)), None)
+    if spoilt:
+        leaf = _worst(spoilt.leaves)
+        where = f"batch{leaf.path if leaf else ''}"
+        yield Finding(
+            message=f"{where} holds {_counts(leaf)}, and none of its samples does: collate_fn makes it",
+            evidence={"indices": [str(index) for index in spoilt.indices[:16]], "worker": spoilt.worker},
+        )
+    return Looked({**epoch.exercised, "samples": read})
+
+
+def _at_the_ends(lab: Lab) -> list[tuple[str | None, tuple[Leaf, ...]]]:
+    """The first and last samples of a map-style dataset, which an ordinary epoch may not have read."""
+    ends = had(lambda: lab.ends)
+    if ends is None:
+        return []
+    known = {sample.index for sample in lab.epoch.samples}
+    return [(str(answer.index), answer.leaves) for answer in ends.inside if answer.index not in known]
+
+
+def _worst(leaves: Iterable[Leaf]) -> Leaf | None:
+    """The first leaf with non-finite values; an additive attention mask is -inf by design."""
+    return next((leaf for leaf in leaves if (leaf.nan or leaf.inf) and not leaf.mask), None)
+
+
+def _counts(leaf: Leaf | None) -> str:
+    counts = ((leaf.nan, "NaN"), (leaf.inf, "Inf")) if leaf else ()
+    return " and ".join(f"{count} {name}" for count, name in counts if count)
+
+
+def _in_samples(lab: Lab, bad: list[tuple[str | None, Leaf]], looked_at: int) -> Finding:
+    index, leaf = bad[0]
+    return Finding(
+        message=f"sample{leaf.path} of {'a stream' if index is None else f'dataset[{index}]'} holds {_counts(leaf)}",
+        evidence={
+            "samples with it": f"{len(bad)} of {looked_at} looked at",
+            "indices": list(dict.fromkeys(one for one, _ in bad if one is not None))[:16],
+            "shape": list(leaf.shape or ()),
+        },
+        repro=None if index is None else lab.repro(f".dataset[{index}]{leaf.path}"),
+    )

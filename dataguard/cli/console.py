@@ -1,0 +1,110 @@
+"""Where reports and progress go: files, pipes and terminals."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from dataguard.model import Doc, Report, Result, Status, UsageError
+from dataguard.process.progress import News
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STDOUT = "-"
+PAPER = 100
+"""Columns of what goes to a file or a pipe."""
+_WIDEST = 120
+"""A line longer than this is hard to read, however wide the terminal."""
+
+Listener = Callable[[str, str, Result | News | None], None]
+
+
+def destinations(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Pair each format with its output, and make sure that every file can be written before anything runs."""
+    formats = formats or ("text",)
+    outputs = outputs or (STDOUT,)
+    if len(formats) != len(outputs):
+        raise UsageError(
+            f"{len(formats)} --format and {len(outputs)} --output: give each format its own output, in the same order"
+        )
+    if len(set(outputs)) < len(outputs):
+        raise UsageError("two formats have the same --output")
+    for output in outputs:
+        path = Path(output)
+        if output == STDOUT:
+            continue
+        if not path.parent.is_dir():
+            raise UsageError(f"--output {output}: there is no folder {path.parent}")
+        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise UsageError(f"--output {output}: {'is a folder' if path.is_dir() else 'is not writable'}")
+    return list(zip(formats, outputs, strict=True))
+
+
+def deliver(report: Report, docs: Mapping[str, Doc], form: str, output: str, verbosity: int) -> None:
+    """Render the report and write it where it belongs; raises UsageError when a file cannot be written."""
+    from dataguard.render import FORMATS
+
+    put(partial(FORMATS[form], report, docs, verbosity=verbosity), output)
+
+
+def put(render: Callable[..., str], output: str) -> None:
+    """Render something in the look of an output and write it there; raises UsageError when that fails.
+
+    `render` takes the `width` in columns, and whether `colour` and `unicode` can be shown.
+    """
+    if output == STDOUT:
+        out = console(sys.stdout)
+        text = render(
+            width=out.width,
+            colour=out.is_terminal and not out.no_color and not out.is_dumb_terminal,
+            unicode=encodable("━✗→", sys.stdout) == "━✗→",
+        )
+        click.echo(encodable(text, sys.stdout), nl=False, color=True)
+        return
+    try:
+        Path(output).write_text(render(width=PAPER), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--output {output}: {error.strerror or error}") from error
+
+
+def announce(report: Report, outputs: list[str]) -> None:
+    """Say on stderr what was found, for a report that nobody sees."""
+    counts = ", ".join(f"{report.count(status)} {status.value}" for status in Status if report.count(status))
+    click.echo(f"dataguard: {counts or 'no check ran'}; written to {', '.join(outputs)}", err=True)
+
+
+@contextmanager
+def progress(*, shown: bool = True) -> Iterator[Listener | None]:
+    """Show on a terminal what is running, if it is to be `shown`; elsewhere stay silent."""
+    if not (shown and sys.stderr.isatty()):
+        yield None
+        return
+    from dataguard.cli.live_progress import Terminal
+
+    with Terminal() as terminal:
+        yield terminal.listen
+
+
+def console(stream: TextIO) -> Console:
+    """Return a rich console of the width that a stream is read at."""
+    from rich.console import Console
+
+    made = Console(file=stream, highlight=False)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = PAPER
+    made.width = min(made.width, _WIDEST)
+    return made
+
+
+def encodable(text: str, stream: TextIO) -> str:
+    """Return the text with every character escaped that the stream's encoding lacks."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

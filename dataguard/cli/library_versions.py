@@ -1,0 +1,118 @@
+"""What the libraries of data loading say of themselves: `python -m dataguard.cli.library_versions` prints it as JSON.
+
+A program of its own, because it imports them, and one of them may end the process it is imported into.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import multiprocessing
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from importlib.metadata import distributions
+from typing import Any
+
+MARK = "dataguard libraries: "
+"""What the line of JSON begins with; libraries print lines of their own."""
+_DISTRIBUTIONS = ("pillow", "pillow-simd", "opencv-python", "opencv-python-headless", "opencv-contrib-python")
+
+
+def _torch() -> dict[str, Any]:
+    torch: Any = importlib.import_module("torch")
+    accelerator = getattr(torch, "accelerator", None)
+    found = {
+        "version": torch.__version__,
+        "cuda": torch.version.cuda,
+        "rocm": getattr(torch.version, "hip", None),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "sharing_strategy": torch.multiprocessing.get_sharing_strategy(),
+        "start_method": multiprocessing.get_start_method(),
+        "accelerator": None,
+        "devices": [],
+    }
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if torch.cuda.is_available():
+            found["devices"] = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+        if accelerator is not None and accelerator.is_available():
+            found["accelerator"] = accelerator.current_accelerator().type
+    found["warnings"] = sorted({str(one.message).splitlines()[0] for one in caught})
+    try:
+        torch.zeros(1).numpy()
+        found["numpy_works"] = True
+    except RuntimeError:
+        found["numpy_works"] = False
+    return found
+
+
+def _numpy() -> dict[str, Any]:
+    numpy: Any = importlib.import_module("numpy")
+    build = numpy.show_config(mode="dicts")
+    blas = build.get("Build Dependencies", {}).get("blas", {})
+    simd = build.get("SIMD Extensions", {})
+    return {
+        "version": numpy.__version__,
+        "blas": " ".join(filter(None, (blas.get("name"), blas.get("version")))) or None,
+        "instructions": (simd.get("found") or simd.get("baseline") or [None])[-1],
+    }
+
+
+def _cv2() -> dict[str, Any]:
+    cv2: Any = importlib.import_module("cv2")
+    build = dict(line.strip().partition(":")[::2] for line in cv2.getBuildInformation().splitlines() if ":" in line)
+    named = {"JPEG": "jpeg", "Parallel framework": "parallel", "Dispatched code generation": "instructions"}
+    found = {shown: " ".join(build[name].split()) for name, shown in named.items() if name in build}
+    return {"version": cv2.__version__, "threads": cv2.getNumThreads(), **found}
+
+
+def _pillow() -> dict[str, Any]:
+    image: Any = importlib.import_module("PIL.Image")
+    features: Any = importlib.import_module("PIL.features")
+    return {
+        "version": image.__version__,
+        "simd": ".post" in image.__version__,
+        "libjpeg_turbo": features.version_feature("libjpeg_turbo"),
+    }
+
+
+def _plain(module: str) -> Callable[[], dict[str, Any]]:
+    return lambda: {"version": getattr(importlib.import_module(module), "__version__", "unknown")}
+
+
+LIBRARIES: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "torch": _torch,
+    "numpy": _numpy,
+    "cv2": _cv2,
+    "pillow": _pillow,
+    "torchvision": _plain("torchvision"),
+    "torchdata": _plain("torchdata"),
+    "albumentations": _plain("albumentations"),
+}
+"""What each one says of itself; an empty table stands for one that is not installed."""
+
+
+def read_libraries() -> dict[str, dict[str, Any]]:
+    """Import each library and ask it; `error` says why one that is installed cannot be imported."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, ask in LIBRARIES.items():
+        try:
+            found[name] = ask()
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            found[name] = {} if missing in (name, "PIL") else {"error": str(error)}
+        except Exception as error:  # noqa: BLE001 - a broken build may raise anything while it is imported
+            found[name] = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+    return found
+
+
+def read_distributions() -> list[str]:
+    """Those of the packages that provide one module under several names."""
+    names = {(one.metadata["Name"] or "").lower().replace("_", "-") for one in distributions()}
+    return [name for name in _DISTRIBUTIONS if name in names]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"\n{MARK}{json.dumps({'libraries': read_libraries(), 'distributions': read_distributions()})}\n")

@@ -1,0 +1,71 @@
+"""What a terminal shows while a scan runs: the check under way, how far all samples are read, which are unreadable."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TimeRemainingColumn
+from rich.text import Text
+
+from dataguard.model import Result, Status
+from dataguard.process.progress import News
+
+
+class Rate(ProgressColumn):
+    """Samples a second."""
+
+    def render(self, task: Task) -> Text:
+        """The rate of the last half minute."""
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.{0 if speed >= 10 else 1}f} samples/s")
+
+
+class Terminal:
+    """The lines at the bottom of a terminal; a context manager."""
+
+    def __init__(self) -> None:
+        self._done: dict[Status, int] = {}
+        self._line = Text()
+        # No refresh thread: the engine forks, and a fork must not copy a thread's locks.
+        columns = (BarColumn(20), MofNCompleteColumn(), Rate(), TimeRemainingColumn(compact=True), "left")
+        self._bar = Progress(*columns, auto_refresh=False)
+        self._task: tuple[str, TaskID] | None = None
+        self._live = Live(
+            console=Console(stderr=True),
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> Terminal:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def listen(self, check: str, loader: str, told: Result | News | None) -> None:
+        """Show what is under way; see `engine.Listener`."""
+        if isinstance(told, News):
+            self._read(told)
+        elif told is not None:
+            self._done[told.status] = self._done.get(told.status, 0) + 1
+            self._end()
+        counts = ", ".join(f"{self._done[status]} {status.value}" for status in Status if status in self._done)
+        line = Text(" on ".join(filter(None, (check, loader))), no_wrap=True, overflow="ellipsis")
+        line.append(f"  {counts}", "dim")
+        self._live.update(Group(line, self._bar) if self._task else line, refresh=True)
+
+    def _read(self, news: News) -> None:
+        for one in news.unreadable:
+            self._live.console.print(Text(f"unreadable: {news.loader}: {one}"), soft_wrap=True)
+        if self._task is None or self._task[0] != news.loader:
+            self._end()
+            self._task = news.loader, self._bar.add_task("", total=news.total, completed=news.before)
+        self._bar.update(self._task[1], completed=news.read)
+
+    def _end(self) -> None:
+        if self._task is not None:
+            self._bar.remove_task(self._task[1])
+            self._task = None

@@ -1,0 +1,231 @@
+"""The command line: `scan`, `list`, `explain` and `doctor`; `bench` stands in a module of its own.
+
+Exit codes: 0 clean, 1 findings at or above `--fail-on` or a machine with something wrong, 2 a wrong option or target,
+3 a bug of dataguard, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dataguard import __version__
+from dataguard.cli.bench import bench
+from dataguard.cli.console import PAPER, STDOUT, announce, console, deliver, destinations, encodable, progress
+from dataguard.model import Severity, UsageError
+from dataguard.process.resume_store import forget_all, holds_something, state_of
+from dataguard.process.torchrun import own_team
+from dataguard.settings.parsers import ROLES, START_METHODS
+from dataguard.settings.settings import Settings, resolve
+
+if TYPE_CHECKING:
+    from dataguard.model import Check
+
+MISUSED, BROKEN, INTERRUPTED = 2, 3, 130
+FORMATS = ("text", "json")
+_SEVERITIES = ", ".join(severity.value for severity in Severity)
+_FORMAT_HELP = f"What to write: {', '.join(FORMATS)}. [default: text]"
+_EXAMPLES = """\b
+Examples:
+  dataguard scan mypkg.data:make_loaders
+  dataguard scan mypkg.data:make_loaders --select DG1,ragged-collate --workers 2
+  dataguard scan mypkg.data:make_loaders --format json --output report.json
+"""
+
+
+class Resumable(KeyboardInterrupt):
+    """Ctrl-C, with what to say of it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; every way to fail ends here, as one message."""
+    try:
+        outcome = dataguard.main(args=arguments, prog_name="dataguard", standalone_mode=False)
+    except UsageError as error:
+        return _complain(str(error), MISUSED)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "dataguard"
+        return _complain(f"{error.format_message()}\nTry '{command} --help' for what there is.", MISUSED)
+    except click.ClickException as error:
+        return _complain(error.format_message(), MISUSED)
+    except (click.Abort, KeyboardInterrupt) as stop:
+        hint = next((str(one) for one in (stop, stop.__cause__) if isinstance(one, Resumable)), "")
+        return _complain(f"interrupted, nothing is reported{hint}", INTERRUPTED, kind="")
+    except Exception:  # noqa: BLE001 - user code runs elsewhere, so whatever arrives here is a bug of dataguard itself
+        plea = f"This is a bug of dataguard {__version__}. Please report it to the project, with the lines above."
+        return _complain(f"{traceback.format_exc()}\n{plea}", BROKEN, kind="bug: ")
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _complain(message: str, code: int, kind: str = "error: ") -> int:
+    click.echo(f"dataguard: {kind}{message}", err=True)
+    return code
+
+
+def _default(setting: str) -> str:
+    value = getattr(Settings(), setting)
+    return f"[default: {value.value if isinstance(value, Severity) else format(value, 'g')}]"
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": PAPER},
+    invoke_without_command=True,
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.pass_context
+def dataguard(context: click.Context) -> int:
+    """Run a PyTorch Dataset or DataLoader and report, with evidence, the contracts that it breaks in silence."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+    return MISUSED
+
+
+@dataguard.command(short_help="Run the checks on every loader of a target.", epilog=_EXAMPLES)
+@click.argument("targets", metavar="[TARGET]...", nargs=-1)
+@click.option("--select", metavar="CHECKS", multiple=True, help="Run only these: codes, prefixes of codes, or names.")
+@click.option("--ignore", metavar="CHECKS", multiple=True, help="Leave these out.")
+@click.option("--samples", metavar="N", help=f"Read at most N samples in the traced pass. {_default('samples')}")
+@click.option("--all", is_flag=True, default=None, help="Read every sample once; under torchrun, ranks share the work.")
+@click.option("--resume", is_flag=True, default=None, help="With --all: go on with a scan that was interrupted.")
+@click.option("--budget", metavar="SECONDS", help=f"Time for all observations of a loader. {_default('budget')}")
+@click.option("--timeout", metavar="SECONDS", help=f"No progress for so long is a hang. {_default('timeout')}")
+@click.option("--seed", metavar="N", help=f"Seed of python, numpy and torch before the factory. {_default('seed')}")
+@click.option("--workers", metavar="N", help="Replace the loader's own num_workers.")
+@click.option("--start-method", metavar="METHOD", help=f"Replace the start method: {', '.join(START_METHODS)}.")
+@click.option("--ranks", metavar="N", help="Look at N real ranks (at most 4). [default: 2 where ranks are known of]")
+@click.option("--role", "roles", metavar="LOADER=ROLE", multiple=True, help=f"Role of a loader: {', '.join(ROLES)}.")
+@click.option("--expect", metavar="CODE=REASON", multiple=True, help="A known finding, DG401 or DG401[val], and why.")
+@click.option("--fail-on", metavar="SEVERITY", help=f"Exit with 1 from this on: {_SEVERITIES}. {_default('fail_on')}")
+@click.option("--format", "formats", metavar="FORMAT", type=click.Choice(FORMATS), multiple=True, help=_FORMAT_HELP)
+@click.option("--output", "outputs", metavar="FILE", multiple=True, help="For each --format, in order; - is stdout.")
+@click.option("--config", metavar="FILE", help="Settings file instead of dataguard.toml or pyproject.toml.")
+@click.option("-q", "--quiet", is_flag=True, help="Print findings and the summary only.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print what passed, and cut nothing short.")
+def scan(
+    targets: tuple[str, ...],
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+    roles: tuple[str, ...],
+    expect: tuple[str, ...],
+    config: str | None,
+    quiet: bool,
+    verbose: bool,
+    **options: Any,
+) -> int:
+    """Run the checks on every loader of each TARGET, spelled [name=]pkg.mod:attr.
+
+    A target is a DataLoader, a Dataset, a mapping, tuple or dataclass of them, or a function that returns one. Without
+    TARGET, the targets of the settings file are scanned. Lists of checks may repeat the option or use commas.
+    """
+    given: dict[str, Any] = {name: None if value == () else value for name, value in options.items()}
+    settings = resolve(
+        config,
+        targets=targets or None,
+        roles=_pairs("--role", roles, "LOADER=ROLE", needs_value=True),
+        expect=_pairs("--expect", expect, "CODE=REASON", needs_value=False),
+        **given,
+    )
+    if not settings.targets:
+        raise UsageError(
+            "no target: name one, such as `dataguard scan mypkg.data:make_loader`, "
+            'or set targets = ["mypkg.data:make_loader"] under [tool.dataguard] in pyproject.toml'
+        )
+    wanted = destinations(formats, outputs)
+    from dataguard.checks import CATALOGUE
+    from dataguard.engine import scan as run
+
+    team = own_team(shared=settings.all)
+    try:
+        with progress(shown=team is None or team.leads) as listen:
+            report = run(settings.targets, settings, listen)
+    except KeyboardInterrupt as stop:
+        kept = any(holds_something(state_of(target, settings)) for target in settings.targets)
+        raise Resumable("; what was read is kept: the same command with --resume goes on" if kept else "") from stop
+    code = report.exit_code(settings.fail_on)
+    if team is None or team.leads:
+        docs = {check.code: check.doc for check in CATALOGUE}
+        for form, output in wanted:
+            deliver(report, docs, form, output, int(verbose) - int(quiet))
+        if not quiet and all(output != STDOUT for _, output in wanted):
+            announce(report, [output for _, output in wanted])
+    if team is not None:
+        code = team.agree(code)
+        forget_all(settings.targets, settings)
+    return code
+
+
+@dataguard.command(name="list", short_help="List all checks.")
+def list_checks() -> None:
+    """List all checks: code, name, severity and what each one says."""
+    from rich.table import Table
+
+    from dataguard.checks import CATALOGUE
+
+    out = console(sys.stdout)
+    table = Table.grid(padding=(0, 2))
+    for check in CATALOGUE:
+        table.add_row(check.code, check.name, check.severity.value, check.doc.summary)
+    with out.capture() as captured:
+        out.print(table)
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    click.echo(encodable("\n".join(lines), sys.stdout))
+
+
+@dataguard.command(short_help="Explain checks: symptom, cause and fix.")
+@click.argument("checks", metavar="CHECK...", nargs=-1, required=True)
+def explain(checks: tuple[str, ...]) -> None:
+    """Explain each CHECK, a code or a name: its symptom, its cause and the fix."""
+    from dataguard.checks import CATALOGUE
+    from dataguard.render.check_pages import explanation
+
+    texts = [explanation(_named(word, CATALOGUE)) for word in checks]
+    out = console(sys.stdout)
+    if not out.is_terminal or out.options.ascii_only:
+        click.echo(encodable("\n".join(texts), sys.stdout), nl=False)
+        return
+    from rich.markdown import Markdown
+
+    for text in texts:
+        out.print(Markdown(text))
+
+
+@dataguard.command(short_help="Facts of this machine for data loading.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="What to write. [default: text]")
+def doctor(form: str) -> int:
+    """Print facts of this machine for data loading, to be pasted where help is asked for: what is wrong comes first.
+
+    Exits with 1 when something is wrong, with 0 otherwise.
+    """
+    from dataguard.cli.doctor import as_json, as_text, check_up
+
+    seen = check_up()
+    text = as_json(seen) if form == "json" else as_text(seen)
+    click.echo(encodable(text, sys.stdout), nl=False)
+    return int(not seen.healthy)
+
+
+def _named(word: str, catalogue: Sequence[Check]) -> Check:
+    spellings = {spelling.lower(): check for check in catalogue for spelling in (check.code, check.name, check.id)}
+    if word.lower() in spellings:
+        return spellings[word.lower()]
+    close = difflib.get_close_matches(word.lower(), spellings, n=1, cutoff=0.5)
+    hint = f"did you mean {spellings[close[0]].id}?" if close else "`dataguard list` shows them all"
+    raise UsageError(f"no check is called {word!r}; {hint}")
+
+
+dataguard.add_command(bench)
+
+
+def _pairs(option: str, words: tuple[str, ...], form: str, *, needs_value: bool) -> dict[str, str] | None:
+    pairs = {}
+    for word in words:
+        name, _, value = (part.strip() for part in word.partition("="))
+        if not name or (needs_value and not value):
+            raise UsageError(f"{option} {word}: expected {form}")
+        pairs[name] = value
+    return pairs or None

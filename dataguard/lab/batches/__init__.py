@@ -1,0 +1,1 @@
+"""Observations of collate_fn, pinning and settings."""

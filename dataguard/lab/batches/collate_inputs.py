@@ -1,0 +1,176 @@
+"""A handful of samples that were really seen in one batch, held in a process that passes for a worker.
+
+They are read once and put together by collate_fn again and again: in order, reversed, alone, each twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import statistics
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.records import BatchRecord, Index, SampleRecord
+from dataguard.lab.process.exceptions import incident_of
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.reading.epoch_trace import EpochTrace, gate
+from dataguard.lab.reading.sample_reader import pass_for_a_worker
+from dataguard.lab.rng.frozen_rng import Stillness
+from dataguard.lab.rng.global_rng import PIN
+from dataguard.model import NotApplicable, Undecided
+from dataguard.target.variants import Loader
+
+MOST = 8
+"""How many samples of a batch are taken, where collate_fn does not insist on more."""
+LARGEST = 64
+"""The largest batch that is read whole for a collate_fn which insists on it."""
+SEEDS = ((PIN,), (PIN + 1,))
+"""What every generator is seeded with before each batch: the first for all, the second to compare."""
+READING = tuple(range(PIN + 2, PIN + 2 + LARGEST))
+"""The same before each read: every sample has a seed of its own, for a dataset may draw all of it."""
+
+
+def choose(epoch: EpochTrace) -> tuple[Index, ...]:
+    """The indices of the batch whose samples differ most; as many None for a stream.
+
+    Raises NotApplicable where the indices could not be asked for again.
+    """
+    members = epoch.members()
+    good = [batch for batch in epoch.batches if batch.incident is None]
+    batches = [members[batch.worker, batch.batch] for batch in good or epoch.batches]
+    best = max(batches, key=_variety, default=[])
+    chosen = _varied_first(best)
+    if not chosen:
+        raise NotApplicable("no batch was put together of samples that were seen")
+    if any(sample.shown is not None and sample.index is None for sample in chosen):
+        raise NotApplicable("the sampler's indices are not numbers, strings or tuples that could be asked for again")
+    return tuple(sample.index for sample in chosen)
+
+
+def _variety(samples: Sequence[SampleRecord]) -> int:
+    """How many structures there are, and how many contents of each leaf."""
+    contents = {(leaf.path, leaf.digest) for sample in samples for leaf in sample.leaves}
+    return len({sample.structure for sample in samples}) + len(contents)
+
+
+def _varied_first(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
+    """The samples, each index or content once, in an order in which the first few differ in structure."""
+    distinct = list({sample.digest if sample.index is None else sample.index: sample for sample in samples}.values())
+    kinds = {sample.structure: number for number, sample in reversed(list(enumerate(distinct)))}
+    heads = set(list(dict.fromkeys(kinds.values()))[:MOST])
+    few = sorted(heads | set(islice((n for n in range(len(distinct)) if n not in heads), max(0, MOST - len(heads)))))
+    return [distinct[n] for n in few] + [distinct[n] for n in range(len(distinct)) if n not in few]
+
+
+def collate_seconds(batches: Sequence[BatchRecord]) -> float:
+    """The median time that collate_fn takes for a batch, in seconds; a first one may import something."""
+    return statistics.median(batch.collate_seconds for batch in batches) if batches else 0.0
+
+
+class Refused(Exception):
+    """collate_fn raised; the original exception is its cause."""
+
+
+class Handful:
+    """Samples of a loader in this process, which is taken for a worker where the loader has any.
+
+    Every read and every batch begins with all generators in one state, those that the user's objects hold included, if
+    they are held `still`.
+    """
+
+    def __init__(self, loader: Loader, folder: Path, indices: Sequence[Index], *, still: bool = True) -> None:
+        self.loader = loader
+        self.indices = list(indices)
+        self.reads = 0
+        self.box = BlackBox(folder / "blackbox")
+        self._roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn}
+        self._still = Stillness((*SEEDS, READING)) if still else None
+        self._numbers: dict[Index, int] = {}
+        if loader.num_workers:
+            pass_for_a_worker(loader, self.box, 1)
+        self.samples: list[Any] = []
+
+    def _held(self, row: int, number: int = 0) -> contextlib.AbstractContextManager[None]:
+        return self._still.held(row, number, self._roots) if self._still else contextlib.nullcontext()
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the samples have no indices."""
+        return self.indices[0] is None
+
+    def fill(self, count: int) -> None:
+        """Read samples until there are `count` of them, or no more."""
+        if self.is_stream:
+            with gate("sample"), self._held(len(SEEDS)):
+                self.samples = list(islice(iter(self.loader.dataset), count))
+            self.reads += len(self.samples)
+            return
+        self.samples += [self.read(index) for index in self.indices[len(self.samples) : count]]
+
+    def keep(self, positions: Sequence[int]) -> None:
+        """Let go of all other samples."""
+        self.samples = [self.samples[position] for position in positions]
+        self.indices = [self.indices[position] for position in positions]
+
+    def read(self, index: Any) -> Any:
+        """A sample of a map-style dataset, read anew."""
+        self.reads += 1
+        self.box.mark(None, "sample", index)
+        number = self._numbers.setdefault(index, len(self._numbers))
+        with gate("sample"), self._held(len(SEEDS), number):
+            return self.loader.dataset[index]
+
+    def read_together(self, indices: Sequence[Any]) -> Any:
+        """What `__getitems__` gives for these indices. Raises Refused where the dataset does."""
+        self.reads += len(indices)
+        self.box.mark(None, "sample", indices[0])
+        dataset: Any = self.loader.dataset
+        try:
+            with self._held(len(SEEDS)):
+                return dataset.__getitems__(list(indices))
+        except Exception as error:
+            raise Refused from error
+
+    def fresh(self, position: int) -> Any:
+        """A copy of a sample, for collate_fn to do with as it likes; where it cannot be copied, it is read again."""
+        try:
+            return duplicate(self.samples[position])
+        except Exception as error:
+            if self.is_stream:
+                raise Undecided(f"samples of the stream cannot be copied: {type(error).__name__}: {error}") from error
+            return self.read(self.indices[position])
+
+    def collate(self, positions: Sequence[int], seed: int = 0) -> Any:
+        """The batch of copies of these samples. Raises Refused where collate_fn does."""
+        return self.collate_these([self.fresh(position) for position in positions], seed)
+
+    def collate_these(self, samples: list[Any], seed: int = 0) -> Any:
+        """The batch of these very samples, under one of `SEEDS`. Raises Refused where collate_fn does."""
+        self.box.mark(None, "collate", None)
+        try:
+            with self._held(seed):
+                return self.loader.collate_fn(samples)
+        except Exception as error:
+            if incident_of(error, "collate").out_of_shared_memory:
+                raise Undecided("there is too little shared memory to put samples together again and again") from error
+            raise Refused from error
+
+
+def bytes_of(sample: Any) -> int:
+    """How many bytes the numbers of a sample take."""
+    leaves = [leaf for _, leaf in walk(sample)]
+    tensors = sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, torch.Tensor))
+    return tensors + sum(leaf.nbytes for leaf in leaves if isinstance(leaf, np.ndarray))
+
+
+def duplicate(sample: Any) -> Any:
+    """A deep copy of a sample; of a tensor that shows a part of a large one, only this part."""
+    tensors = [leaf for _, leaf in walk(sample) if isinstance(leaf, torch.Tensor)]
+    return copy.deepcopy(sample, {id(tensor): tensor.clone() for tensor in tensors})

@@ -1,0 +1,120 @@
+"""A few samples under loader settings that hypothesis draws: what would fail, or come out otherwise, only then."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dataguard.incident import LoaderFailed
+from dataguard.lab.batches.shrinking import Drawing
+from dataguard.lab.core.index_schedules import Trials
+from dataguard.lab.core.records import BatchRecord, Index, read_spools
+from dataguard.lab.spy.drive import drive
+from dataguard.lab.spy.plan import Plan
+from dataguard.target.variants import Loader
+
+SAMPLES = 5
+"""How many samples make up the batches: with 2 or 3 to a batch, the last one is smaller."""
+EXAMPLES = 4
+"""How many settings are drawn."""
+BATCH_SIZES = (1, 2, 3)
+READS = 2 * SAMPLES * EXAMPLES
+
+Form = tuple[tuple[str, str], ...]
+"""The paths of a batch's leaves, each with its type and rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The simplest settings under which a loader fails, or makes batches of another structure, and how."""
+
+    settings: Mapping[str, Any]
+    words: str
+
+    @property
+    def note(self) -> str:
+        """The settings and the trouble in one line."""
+        return f"under {', '.join(f'{name}={value}' for name, value in self.settings.items())}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangements:
+    """How many settings were tried, and the trouble that came of one, if any did."""
+
+    tried: int
+    trouble: Trouble | None
+
+
+def run_arrangements(
+    build: Callable[..., Loader],
+    folder: Path,
+    indices: Sequence[Index],
+    form: Form | None,
+    workers: Sequence[int],
+    drawing: Drawing,
+) -> Arrangements:
+    """Iterate these samples under drawn settings, with as many workers as one of `workers` says.
+
+    `form` is the structure that every batch of the loader has, if there is one.
+    """
+    from dataguard.lab.batches.settings_strategy import loader_settings  # hypothesis takes a while to import
+
+    outcomes: dict[str, str | None] = {}
+
+    def fails(settings: dict[str, Any]) -> bool:
+        key = repr(sorted(settings.items()))
+        if key not in outcomes:
+            place = folder / str(len(outcomes))
+            place.mkdir()
+            outcomes[key] = None
+            # A factory that cannot be called again in one process, such as while an LMDB is open there, tells nothing.
+            with contextlib.suppress(LoaderFailed):
+                loader = _build(build, indices, settings)
+                outcomes[key] = _trouble(loader, place, form, settings)
+        return outcomes[key] is not None
+
+    strategy = loader_settings(workers=workers, batch_sizes=BATCH_SIZES)
+    found = drawing.smallest(strategy, fails, examples=EXAMPLES, subject="settings")
+    if found is None:
+        return Arrangements(len(outcomes), None)
+    return Arrangements(len(outcomes), Trouble(found, outcomes[repr(sorted(found.items()))] or ""))
+
+
+def form_of(batch: BatchRecord) -> Form:
+    """The paths of a batch's leaves without their numbers, each with its dtype and rank; once, however many there are.
+
+    A list may hold as many of a kind as there are samples.
+    """
+    kinds = {
+        (re.sub(r"\[\d+\]", "[]", leaf.path), f"{leaf.type_name} of rank {len(leaf.shape or ())}")
+        for leaf in batch.leaves
+    }
+    return tuple(sorted(kinds))
+
+
+def _build(build: Callable[..., Loader], indices: Sequence[Index], settings: Mapping[str, Any]) -> Loader:
+    """The loader under these settings, with these samples."""
+    others = dict(settings)
+    size, whole = others.pop("batch_size"), others.pop("drop_last")
+    batches = [indices[start : start + size] for start in range(0, len(indices), size)]
+    batches = [batch for batch in batches if len(batch) == size or not whole]
+    return build(schedule=lambda inner, batched: Trials(inner, batches), **others)
+
+
+def _trouble(loader: Loader, folder: Path, form: Form | None, settings: Mapping[str, Any]) -> str | None:
+    """What goes wrong under these settings, in words."""
+    epochs = (None, None) if settings.get("persistent_workers") else (None,)
+    try:
+        drive(loader, Plan(folder), batches=epochs)
+    except LoaderFailed as failure:
+        return failure.incident.headline
+    records = [record for record in read_spools(folder) if isinstance(record, BatchRecord)]
+    strange = next((one for one in map(form_of, records) if form is not None and one != form), None)
+    if strange is None or form is None:
+        return None
+    path, kind = next((leaf for leaf in strange if leaf not in form), ("", "nested otherwise"))
+    return f"batch{path} is {kind}, and otherwise {dict(form).get(path, 'absent')}"

@@ -1,0 +1,1 @@
+"""Records, leaves and the object graph: the ground of all observations."""

@@ -1,0 +1,266 @@
+"""The one walker over samples and batches of any structure: every leaf with its path, type, shape and digest."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import sys
+import types
+from collections import deque
+from collections.abc import Iterator, Mapping, Set
+from datetime import date, time, timedelta
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import torch
+from xxhash import xxh3_64
+
+from dataguard.lab.core.records import FEWEST, Leaf
+
+MAX_DEPTH = 12
+MAX_LEAVES = 4096
+CHANNELS = (3, 4)
+"""How many channels an image with colours has."""
+_FLAGS = {-1, 0, 1}
+"""Planes of several of these are no colour, but those of an empty board."""
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
+_VALUES = (PurePath, date, time, timedelta, Enum, UUID, range, slice, torch.dtype, torch.device)
+"""Types whose objects are told by how Python writes them."""
+_SUMMED = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
+SHORT = 60
+"""Characters of a text that is shown to a reader at most."""
+LONG = 16
+"""A list of more plain scalars than this is one leaf (token ids, not a tuple of fields)."""
+
+
+def leaves_of(value: Any, *, digests: bool = True) -> tuple[Leaf, ...]:
+    """Every leaf of a sample or batch, in order of appearance; containers are entered, tensors and the like are not.
+
+    Without `digests` those of large leaves are empty, which takes a fraction of the time.
+    """
+    found: list[Leaf] = []
+    for path, leaf in walk(value):
+        found.append(describe(path, leaf, digests=digests))
+        if len(found) == MAX_LEAVES:
+            break
+    return tuple(found)
+
+
+def walk(
+    value: Any, path: str = "", depth: int = 0, above: tuple[int, ...] = (), whole: tuple[type, ...] = ()
+) -> Iterator[tuple[str, Any]]:
+    """Yield `(path, leaf)` pairs. Paths read like Python: `['image']`, `[1].boxes`, `` for a lone leaf.
+
+    Objects of the types in `whole` are not entered.
+    """
+    closed = depth >= MAX_DEPTH or id(value) in above or isinstance(value, whole)
+    children = None if closed else _children(value)
+    if children is None:
+        yield path, value
+        return
+    for step, child in children:
+        yield from walk(child, path + step, depth + 1, (*above, id(value)), whole)
+
+
+def _children(value: Any) -> list[tuple[str, Any]] | None:
+    """The parts of a container with the step that leads to each, or None for a leaf."""
+    if isinstance(value, np.void) and value.dtype.names:
+        return [(f"[{name!r}]", value[name]) for name in value.dtype.names]
+    if value is None or isinstance(value, str | bytes | bytearray | numbers.Number | torch.Tensor | np.generic | type):
+        return None
+    if isinstance(value, np.ndarray):
+        return _array_children(value)
+    if isinstance(value, Mapping):
+        return [(f"[{key!r}]", item) for key, item in value.items()]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return [(f".{name}", item) for name, item in zip(value._fields, value, strict=False)]
+    if isinstance(value, list | tuple | deque):
+        return None if _is_long_scalars(value) else [(f"[{i}]", item) for i, item in enumerate(value)]
+    if isinstance(value, (Set, *_VALUES)):
+        return None
+    if dataclasses.is_dataclass(value):
+        return [(f".{item.name}", getattr(value, item.name, None)) for item in dataclasses.fields(value)]
+    if _is_pil(value) or isinstance(value, _FUNCTIONS):
+        return None
+    state = _state(value)
+    return [(f".{name}", item) for name, item in state.items()] if state else None
+
+
+def _array_children(value: np.ndarray) -> list[tuple[str, Any]] | None:
+    """The fields of a structured array and the items of an array of objects; None for plain numbers."""
+    if value.dtype.names:
+        return [(f"[{name!r}]", value[name]) for name in value.dtype.names]
+    return [(f"[{i}]", item) for i, item in enumerate(value.flat)] if value.dtype == object else None
+
+
+def _is_long_scalars(value: list[Any] | tuple[Any, ...] | deque[Any]) -> bool:
+    return len(value) > LONG and all(isinstance(item, str | bytes | numbers.Number) for item in value)
+
+
+def _is_pil(value: Any) -> bool:
+    pil = sys.modules.get("PIL.Image")  # imported only if the user's code did
+    return pil is not None and isinstance(value, pil.Image)
+
+
+def _state(value: Any) -> dict[str, Any]:
+    """The attributes of an object of an unknown class (attrs classes, PyG data, BatchEncoding)."""
+    state = dict(getattr(value, "__dict__", {}))
+    for cls in type(value).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, name) and name not in ("__dict__", "__weakref__"):
+                state[name] = getattr(value, name)
+    return state
+
+
+def describe(path: str, value: Any, *, digests: bool = True) -> Leaf:
+    """One leaf with its path, type, shape and digest."""
+    try:
+        return _describe(path, value, digests)
+    except Exception:  # noqa: BLE001 - a tensor type that cannot be read is our lack, and no fault of the user's loader
+        return Leaf(path, type(value).__name__, None, None, b"")
+
+
+def _describe(path: str, value: Any, digests: bool) -> Leaf:
+    kind = type(value).__name__
+    if isinstance(value, torch.Tensor):
+        return _tensor_leaf(path, kind, value, digests)
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        nan, inf, mask = _non_finite_array(array, path) if array.dtype.kind in "fc" else (0, 0, False)
+        if not digests:
+            return Leaf(path, kind, str(array.dtype), array.shape, b"", nan, inf, mask)
+        content = np.ascontiguousarray(array).data if array.dtype.kind not in "MmOV" else array.tobytes()
+        digest = _digest(str(array.dtype), array.shape, content)
+        return Leaf(path, kind, str(array.dtype), array.shape, digest, nan, inf, mask, constant=_is_constant(array))
+    if _is_pil(value):
+        nan, inf, mask = _non_finite(torch.from_numpy(np.array(value)), path) if value.mode == "F" else (0, 0, False)
+        content, pixels = value.tobytes(), math.prod(value.size)
+        same = value.mode != "1" and content == content[: len(content) // max(pixels, 1)] * pixels
+        constant = pixels >= FEWEST and same
+        digest = _digest(value.mode, value.size, content) if digests else b""
+        return Leaf(path, "PIL.Image", value.mode, value.size, digest, nan, inf, mask, constant=constant)
+    if isinstance(value, float | complex) and not isinstance(value, bool):
+        nan, inf = (math.isnan(value), math.isinf(value)) if isinstance(value, float) else (False, False)
+        return Leaf(path, kind, None, None, _digest(kind, (), repr(value).encode()), int(nan), int(inf))
+    if isinstance(value, list | tuple | deque):
+        nan = sum(isinstance(item, float) and math.isnan(item) for item in value)
+        inf = sum(isinstance(item, float) and math.isinf(item) for item in value)
+        return Leaf(path, kind, None, (len(value),), _digest(kind, (), repr(value).encode()), nan, inf)
+    if isinstance(value, Set):
+        return Leaf(path, kind, None, (len(value),), _digest(kind, (), repr(sorted(map(repr, value))).encode()))
+    plain = value is None or isinstance(value, (str, bytes, bytearray, numbers.Number, *_VALUES))
+    # An opaque object's repr may hold its address, which would look random: only its type counts.
+    short = len(value) <= SHORT if isinstance(value, str) else isinstance(value, int) and value.bit_length() <= 64
+    shown = repr(value) if short else None
+    return Leaf(path, kind, None, None, _digest(kind, (), repr(value).encode() if plain else b""), shown=shown)
+
+
+def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor, digests: bool) -> Leaf:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    device = None if tensor.device.type == "cpu" else str(tensor.device)
+    if tensor.device.type == "meta":  # it has no content
+        return Leaf(path, kind, dtype, tuple(tensor.shape), _digest(dtype, tuple(tensor.shape), b""), device=device)
+    dense = tensor.detach()
+    if dense.is_nested:
+        shape: tuple[int, ...] = (dense.size(0),)
+        dense = torch.cat([part.reshape(-1) for part in dense.unbind()])
+    else:
+        shape = tuple(dense.shape)
+    if dense.layout is not torch.strided:
+        dense = dense.to_dense()
+    dense = dense.cpu().as_subclass(torch.Tensor)
+    if dense.is_quantized:
+        dense = dense.int_repr()
+    dense = dense.resolve_conj().resolve_neg().contiguous()
+    nan, inf, mask = _non_finite(dense, path) if dense.is_floating_point() or dense.is_complex() else (0, 0, False)
+    if not digests:
+        return Leaf(path, kind, dtype, shape, b"", nan, inf, mask, device=device)
+    content = dense.reshape(-1).view(torch.uint8).numpy().data if dense.numel() else b""
+    digest, constant = _digest(dtype, shape, content), _is_constant(dense)
+    return Leaf(path, kind, dtype, shape, digest, nan, inf, mask, device=device, constant=constant)
+
+
+def _is_constant(array: Any) -> bool:
+    """Whether a tensor or array of some size holds one value throughout, or an image one colour.
+
+    A few values tell of most that they do not.
+    """
+    if math.prod(array.shape) < FEWEST:
+        return False
+    flat = array.reshape(-1)
+    try:
+        few = set(flat[:: len(flat) // FEWEST].tolist())
+        if len(few) > max(CHANNELS) or (len(few) > 1 and few <= _FLAGS):
+            return False
+        return any(all(bool((part == part.reshape(-1)[0]).all()) for part in parts) for parts in _channels(array))
+    except (RuntimeError, TypeError):  # types that cannot be compared
+        return False
+
+
+def _channels(array: Any) -> Iterator[list[Any]]:
+    """An array as a whole, and by its channels, along each axis that may be theirs."""
+    yield [array]
+    axes = {array.ndim - 3, array.ndim - 1} if array.ndim in (3, 4) else set()
+    for axis in sorted(axes):
+        if array.shape[axis] in CHANNELS:
+            yield [array[(slice(None),) * axis + (channel,)] for channel in range(array.shape[axis])]
+
+
+def _non_finite_array(array: np.ndarray, path: str) -> tuple[int, int, bool]:
+    with np.errstate(all="ignore"):
+        if np.isfinite(array.sum()):
+            return 0, 0, False
+    return _non_finite(torch.from_numpy(array.copy()), path)
+
+
+def _non_finite(tensor: torch.Tensor, path: str) -> tuple[int, int, bool]:
+    """Count NaN and Inf. An additive attention mask is 0 and -inf by design, and is told apart."""
+    # One pass over the memory, which hides nothing; a sum may overflow, and is then looked into.
+    if tensor.dtype in _SUMMED and math.isfinite(abs(tensor.sum().item())):
+        return 0, 0, False
+    finite = torch.isfinite(tensor)
+    if bool(finite.all()):
+        return 0, 0, False
+    nan = int(torch.isnan(tensor).sum())
+    inf = int(torch.isinf(tensor).sum())
+    only_minus = not tensor.is_complex() and nan == 0 and bool((tensor[~finite] < 0).all())
+    only_zero = bool(finite.any()) and not bool(tensor[finite].any())  # the logarithm of silence holds no 0
+    return nan, inf, only_minus and (only_zero or "mask" in path.lower())
+
+
+def _digest(dtype: str, shape: tuple[int, ...], content: Any) -> bytes:
+    digest = xxh3_64(f"{dtype}{shape}".encode())
+    digest.update(content)
+    return digest.digest()
+
+
+def shared_bytes(batch: Any) -> int:
+    """Bytes of shared memory that sending this batch to the main process takes.
+
+    Each distinct CPU storage is sent whole, however small the view, and rounded up to a page of 4096 bytes; with the
+    strategy "file_system", 64 bytes for a reference count come first. numpy arrays go through a pipe and take none
+    (measured on torch 2.15).
+    """
+    header = 64 if torch.multiprocessing.get_sharing_strategy() == "file_system" else 0
+    storages = {}
+    for _, leaf in walk(batch):
+        for part in _strided_parts(leaf):
+            storage = part.untyped_storage()
+            storages[storage.data_ptr()] = storage.nbytes()
+    return sum(-(-(size + header) // 4096) * 4096 for size in storages.values() if size)
+
+
+def _strided_parts(leaf: Any) -> list[torch.Tensor]:
+    """The plain CPU tensors that carry a leaf's content."""
+    if not isinstance(leaf, torch.Tensor) or leaf.device.type != "cpu":
+        return []
+    if leaf.layout is torch.sparse_coo:
+        return [leaf._indices(), leaf._values()]
+    if leaf.is_nested:
+        return list(leaf.unbind())
+    return [leaf] if leaf.layout is torch.strided else []

@@ -1,0 +1,184 @@
+"""What can be said of a loader without iterating it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import IterableDataset, WeightedRandomSampler
+from torch.utils.data.dataloader import default_collate
+
+from dataguard.lab.core.source_location import made_at
+from dataguard.model import Location, NotApplicable
+from dataguard.target.discovery import holder_of
+from dataguard.target.loading import is_ours
+from dataguard.target.variants import Loader
+
+_ROLE_WORDS = (
+    ("train", re.compile(r"train(ing)?|fit")),
+    ("val", re.compile(r"val(id(ation)?)?|eval(uation)?|dev")),
+    ("test", re.compile(r"test(ing)?|predict(ion)?|infer(ence)?")),
+)
+_RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderFacts:
+    """One loader's settings, as plain data.
+
+    `kind` is "map" or "stream"; `length` is `len(dataset)` or None, and `batches` what `len(loader)` says, as the user
+    sees it; `batched` tells whether torch collates batches;
+    `prefetch` is None without workers; `role` is train, val, test or None when nothing tells;
+    `epoch_hooks` are the `set_epoch` methods that the loader and its parts have, the dataset's first;
+    `mixes_samples` that any two may meet in a batch, because torch's own samplers shuffle and cut them; `unweighted` is
+    how many samples torch's weighted sampler has no weight for, and so never draws; `holder` is the class of what the
+    user iterates in its place, if anything; `bare` tells that the user gave a dataset alone, `own_iter` that the
+    loader's class has an `__iter__` of its own, and `double` that float64 is torch's default type.
+    """
+
+    name: str
+    role: str | None
+    kind: str
+    dataset: str
+    length: int | None
+    batches: int | None
+    batch_size: int | None
+    batched: bool
+    drop_last: bool
+    num_workers: int
+    start_method: str
+    persistent: bool
+    prefetch: int | None
+    pin_memory: bool
+    shuffled: bool
+    sampler: str
+    collate: str
+    default_collate: bool
+    mixes_samples: bool
+    unweighted: int
+    sharing: str
+    epoch_hooks: tuple[Location, ...]
+    holder: str | None
+    bare: bool
+    own_iter: bool
+    double: bool
+    cuda: bool
+
+    @property
+    def spawns(self) -> bool:
+        """Whether workers start without the main process's memory, so that they are sent the dataset by pickle."""
+        return self.num_workers > 0 and self.start_method in ("spawn", "forkserver")
+
+    @property
+    def stem(self) -> str | None:
+        """The loader's name without the word that spells its role; None where none does."""
+        return stem_of(self.name)
+
+    def need_role(self, *roles: str, otherwise: str) -> None:
+        """Raise NotApplicable unless the loader has one of the roles; `otherwise` says why that matters."""
+        if self.role is None:
+            raise NotApplicable(f'role unknown, name it: [tool.dataguard.roles] {self.name} = "{roles[0]}"')
+        if self.role not in roles:
+            raise NotApplicable(f"role is {self.role}: {otherwise}")
+
+    def stretch(self, samples: int) -> int:
+        """How many samples of a stream are looked at: so many for each of its own workers, whoever reads them."""
+        return samples * max(self.num_workers, 1)
+
+
+def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) -> LoaderFacts:
+    """Read one loader; calls nothing of the user's but `len` of the dataset and the loader."""
+    index_sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    order = getattr(index_sampler, "sampler", index_sampler)
+    shuffled = _is_shuffler(order) or getattr(order, "shuffle", False) is True
+    stream = isinstance(loader.dataset, IterableDataset)
+    batch_size = getattr(index_sampler, "batch_size", None) if loader.batch_size is None else loader.batch_size
+    return LoaderFacts(
+        name=name,
+        role=roles.get(name) or spelled_role(name) or spelled_role(factory) or ("train" if shuffled else None),
+        kind="stream" if stream else "map",
+        dataset=type(loader.dataset).__qualname__,
+        length=length_of(loader.dataset),
+        batches=length_of(loader),
+        batch_size=batch_size,
+        batched=loader.batch_sampler is not None,
+        drop_last=loader.drop_last,
+        num_workers=loader.num_workers,
+        start_method=start_method(loader),
+        persistent=loader.persistent_workers,
+        prefetch=loader.prefetch_factor if loader.num_workers else None,
+        pin_memory=loader.pin_memory,
+        shuffled=shuffled,
+        sampler=type(order).__name__,
+        collate=getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__),
+        default_collate=loader.collate_fn is default_collate,
+        mixes_samples=type(index_sampler).__name__ == "BatchSampler" and _is_shuffler(order) and batch_size != 1,
+        unweighted=_unweighted(order, length_of(loader.dataset)),
+        sharing=torch.multiprocessing.get_sharing_strategy(),
+        epoch_hooks=tuple(_epoch_hooks(loader)),
+        holder=holder_of(loader),
+        bare=is_ours(loader),
+        own_iter=overrides_iter(loader),
+        double=torch.get_default_dtype() == torch.float64,
+        cuda=torch.cuda.is_available(),
+    )
+
+
+def overrides_iter(loader: Loader) -> bool:
+    """Whether the user's class handles batches in `__iter__` itself, so that real ones must reach it."""
+    return not type(loader).__iter__.__module__.startswith(("torch.", "torchdata."))
+
+
+def start_method(loader: Loader) -> str:
+    """How the loader's workers start: as it says, or as the platform does by default."""
+    context = loader.multiprocessing_context
+    method = context.get_start_method() if context is not None else multiprocessing.get_start_method()
+    return method or "fork"
+
+
+def _epoch_hooks(loader: Loader) -> Iterator[Location]:
+    for name in ("dataset", "batch_sampler", "sampler"):
+        hook = getattr(getattr(loader, name), "set_epoch", None)
+        if callable(hook):
+            file, line = made_at(hook) or (None, None)
+            yield Location(file, line, f"{name}.set_epoch")
+
+
+def _unweighted(order: Any, length: int | None) -> int:
+    """How many of the last samples have no weight; a sampler of the user's own may read its weights otherwise."""
+    if type(order) is not WeightedRandomSampler or length is None:
+        return 0
+    return max(0, length - len(order.weights))
+
+
+def _is_shuffler(order: Any) -> bool:
+    """Whether a sampler of torch or torchdata shuffles; one of the user's own may keep samples apart on purpose."""
+    if not type(order).__module__.startswith(("torch.", "torchdata.")):
+        return False
+    return type(order).__name__ in _RANDOM or getattr(order, "shuffle", False) is True
+
+
+def spelled_role(name: str) -> str | None:
+    """The role that a name spells: `make_train_loader`, `val`, `testDataloader`."""
+    words = re.findall(r"[A-Z]?[a-z]+", name)
+    roles = [role for word in words for role, pattern in _ROLE_WORDS if pattern.fullmatch(word.lower())]
+    return roles[0] if len(set(roles)) == 1 else None
+
+
+def stem_of(name: str) -> str | None:
+    """A name without the word that spells its role, which splits of the same data have in common; None without one."""
+    if spelled_role(name) is None:
+        return None
+    return re.sub(r"[A-Z]?[a-z]+", lambda word: "" if spelled_role(word[0]) else word[0].lower(), name)
+
+
+def length_of(sized: Any) -> int | None:
+    """What `len` says of a dataset or loader, or None where it says nothing."""
+    try:
+        return len(sized)
+    except Exception:  # noqa: BLE001 - a stream has no length, or one that its own code cannot tell; either is fine
+        return None

@@ -1,0 +1,296 @@
+"""Everything that can be reached from some objects, without running any code of the user's.
+
+The walk enters attributes, containers, closures, defaults, partials, bound methods, generator frames, the globals that
+functions and methods of the user's own use, what the garbage collector says that an object holds, and, for types that
+tell it nothing, what they are pickled as. Big containers are sampled, so that a dataset of a million strings costs
+about as much as one of a hundred.
+
+Types are asked with `issubclass(type(value), ...)`: `isinstance` looks at `__class__`, which may be code of the user's.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import gc
+import logging
+import sys
+import threading
+import time
+import types
+import weakref
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.incident import is_library
+from dataguard.lab.core.pickled_parts import parts_of
+from dataguard.lab.core.source_location import file_of, is_own, shared_by
+
+MOST_OBJECTS = 20_000
+MOST_SECONDS = 1.0
+MOST_REDUCING = 0.1
+"""Seconds after which nothing is taken apart by reduction any more, which may copy what it holds."""
+FEW = 48
+"""How many entries of one type in a big container are looked into."""
+MOST_ENTRIES = 10_000
+"""How many entries of a container are looked at: of a longer sequence fewer, all over it, of anything else the first.
+
+To look at an object counts a reference to it, and that copies the memory around it into a forked process.
+"""
+_MOST_KEY = 60
+"""Characters of a key that are shown in a path."""
+
+_CONTAINERS: tuple[Any, ...] = (dict, list, tuple, deque, set, frozenset)
+_METHODS = (types.FunctionType, staticmethod, classmethod)
+_BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
+_KEYS = (str, bytes, int, float, bool, type(None))
+_ATOMS = (
+    *(str, bytes, bytearray, int, float, complex, bool, type(None)),
+    *(torch.Tensor, torch.UntypedStorage, torch.TypedStorage, np.dtype, np.generic),
+    # They lead to the whole program: a module's globals are entered one by one, where a function uses them.
+    *(types.ModuleType, types.CodeType, types.FrameType, types.TracebackType, logging.Logger),
+)
+_COLLECTED = 1 << 14
+"""The flag of types that take part in garbage collection (`Py_TPFLAGS_HAVE_GC`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An object that was reached: the last step of the path to it, itself, and the node of the object that holds it."""
+
+    step: str
+    value: Any
+    holder: Node | None = None
+
+    @property
+    def path(self) -> str:
+        """The path that leads to it, as in `dataset.transform.rng`."""
+        return "".join(node.step for node in reversed(self.line))
+
+    @property
+    def line(self) -> list[Node]:
+        """The nodes from this one to the root."""
+        nodes: list[Node] = []
+        node: Node | None = self
+        while node is not None:
+            nodes.append(node)
+            node = node.holder
+        return nodes
+
+
+def walk(roots: Mapping[str, Any], wanted: Callable[[Any], object], *, enter: bool = False) -> Iterator[Node]:
+    """Every object that is wanted and can be reached, nearest first, each once.
+
+    What is wanted is not entered, unless asked for. No code of the user's runs, as long as `wanted` calls none.
+    """
+    seen: set[int] = set()
+    made: list[object] = []  # held, so that no other object gets the same `id` meanwhile
+    queue = deque(Node(name, root) for name, root in roots.items())
+    deadline, reducing = time.monotonic() + MOST_SECONDS, MOST_REDUCING
+    while queue and len(seen) < MOST_OBJECTS and (now := time.monotonic()) < deadline:
+        node = queue.popleft()
+        if issubclass(type(node.value), _ATOMS) or id(node.value) in seen:
+            continue
+        seen.add(id(node.value))
+        if wanted(node.value):
+            yield node
+            if not enter:
+                continue
+        children = _children(node.value)
+        if not children and reducing > 0 and _is_opaque(type(node.value)):
+            children = _reduced(node.value)
+            reducing -= time.monotonic() - now
+            made.append(children)
+        queue.extend(Node(step, child, node) for step, child in children)
+
+
+def _children(value: Any) -> list[tuple[str, Any]]:
+    """What an object holds, each with the step of the path that leads to it."""
+    kind = type(value)
+    try:
+        # Through the built-in's own methods: those of a subclass, or of any other mapping, are the user's code.
+        builtin = next((known for known in _CONTAINERS if issubclass(kind, known)), None)
+        if builtin is None:
+            return list(_others(value, kind))
+        found = _entries(value, builtin)
+        return found if kind is builtin else [*found, *_held(value, found)]
+    except RuntimeError:  # a thread of the user's changes the container meanwhile
+        return []
+
+
+def _entries(value: Any, builtin: Any) -> list[tuple[str, Any]]:
+    """Some of what a built-in container holds: a few entries of each type, and none that are plain values."""
+    if builtin is dict:
+        return [(_key(key), item) for key, item in _few(islice(dict.items(value), MOST_ENTRIES))]
+    if builtin in (list, tuple):
+        return _spread(builtin.__len__(value), functools.partial(builtin.__getitem__, value))
+    numbered = islice(enumerate(builtin.__iter__(value)), MOST_ENTRIES)
+    return [(f"[{number}]", item) for number, item in _few(numbered)]
+
+
+def _spread(count: int, get: Callable[[int], Any]) -> list[tuple[str, Any]]:
+    """The same of a sequence, all over it where it is long."""
+    numbers = range(0, count, 1 if count <= MOST_ENTRIES else count // FEW)
+    return [(f"[{number}]", item) for number, item in _few((number, get(number)) for number in numbers)]
+
+
+def _others(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
+    """What an object that is no container holds."""
+    if issubclass(kind, np.ndarray):
+        if value.dtype == object:
+            yield from _spread(value.size, value.flat.__getitem__)
+        if kind is not np.ndarray:
+            yield from _held(value, ())
+    elif issubclass(kind, types.MethodType):
+        yield from ((".__self__", value.__self__), (".__func__", value.__func__))
+    elif issubclass(kind, _BOUND):
+        yield ".__self__", value.__self__
+    elif issubclass(kind, types.FunctionType):
+        yield from _of_function(value)
+    elif issubclass(kind, weakref.ReferenceType):
+        yield ".<weak>", weakref.ReferenceType.__call__(value)
+    elif issubclass(kind, contextvars.ContextVar):
+        yield ".<context>", value.get(None)
+    elif issubclass(kind, type):
+        if is_own(value):
+            own = [(name, item) for name, item in vars(value).items() if name[:2] != "__" or _is_method(item)]
+            yield from ((f".{name}", item) for name, item in own)
+    else:
+        if issubclass(kind, functools.partial):
+            yield from ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
+        if issubclass(kind, types.GeneratorType) and value.gi_frame is not None:
+            yield from ((f".<local {name}>", item) for name, item in value.gi_frame.f_locals.items())
+            yield ".<delegate>", value.gi_yieldfrom
+        yield from _held(value, ())
+
+
+def _held(value: Any, known: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The attributes of an object, what else the garbage collector says that it holds, and its classes.
+
+    What is `known` is left out.
+    """
+    state = _attributes(value)
+    yield from ((f".{name}", item) for name, item in state.items())
+    names = {id(item) for item in (*state.values(), *(item for _, item in known), type(value), _dict_of(value))}
+    yield from _few((".<held>", item) for item in gc.get_referents(value) if id(item) not in names)
+    if is_own(value):
+        yield from ((f".<class {cls.__name__}>", cls) for cls in type(value).__mro__ if is_own(cls))
+    shared = shared_by(type(value))  # type: ignore[arg-type] # classes can be hashed, whatever mypy says of their objects
+    yield from ((f".{name}", item) for name, item in shared if name not in state)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    state = dict(_dict_of(value))
+    for cls in type(value).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            private = name.startswith("__") and not name.endswith("__")
+            member = cls.__dict__.get(f"_{cls.__name__.lstrip('_')}{name}" if private else name)
+            if type(member) is types.MemberDescriptorType:
+                try:
+                    state[name] = member.__get__(value)
+                except AttributeError:  # not set
+                    continue
+    return state
+
+
+def _dict_of(value: Any) -> dict[str, Any]:
+    """The `__dict__` of an object, as it is there without any `__getattribute__` or `__getattr__`."""
+    look = threading.local.__getattribute__ if issubclass(type(value), threading.local) else object.__getattribute__
+    try:
+        found = look(value, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield f".<closure {name}>", cell.cell_contents
+        except ValueError:  # an empty cell: the variable is not bound yet
+            continue
+    yield from ((f".<default {number}>", item) for number, item in enumerate(function.__defaults__ or ()))
+    yield from ((f".<default {name}>", item) for name, item in (function.__kwdefaults__ or {}).items())
+    yield from ((f".<attribute {name}>", item) for name, item in function.__dict__.items())
+    if is_own(function):
+        names = dict.fromkeys(_names(function.__code__))
+        space = {name: sys.modules[name] for name in names if name in sys.modules} | function.__globals__
+        yield from _used(names, space, function.__module__, set())
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """The names of globals, attributes and modules that a function uses, nested functions included."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _used(names: Iterable[str], space: Mapping[str, Any], prefix: str, entered: set[int]) -> Iterator[tuple[str, Any]]:
+    """What a function uses by name: globals, and what modules and classes of the user's own hold by these names."""
+    for name in names:
+        held = space.get(name)
+        if issubclass(type(held), types.ModuleType):
+            inner, path = _dict_of(held), str(_dict_of(held).get("__name__"))
+            own = not is_library(inner.get("__file__") or "<built-in>")
+        elif issubclass(type(held), type):
+            inner, path, own = dict(vars(held)), f"{prefix}.{name}", is_own(held)
+        else:
+            if name in space:
+                yield f".<global {prefix}.{name}>", held
+            continue
+        if own and id(held) not in entered:
+            entered.add(id(held))
+            yield from _used(names, inner, path, entered)
+
+
+def _few(entries: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """A few of the keyed entries of each type, evenly spread, and none that are plain values."""
+    by_type: defaultdict[int, list[tuple[Any, Any]]] = defaultdict(list)
+    for entry in entries:
+        if not issubclass(type(entry[1]), _ATOMS):
+            by_type[id(type(entry[1]))].append(entry)
+    return [entry for alike in by_type.values() for entry in alike[:: -(-len(alike) // FEW)]]
+
+
+def _is_method(item: Any) -> bool:
+    return issubclass(type(item), _METHODS)
+
+
+def _key(key: Any) -> str:
+    plain = type(key) in _KEYS or (type(key) is tuple and all(type(item) in _KEYS for item in key))
+    return f"[{repr(key)[:_MOST_KEY] if plain else f'<{type(key).__name__}>'}]"
+
+
+def _is_opaque(cls: type) -> bool:
+    """Whether objects of a library's type tell the garbage collector nothing, but say what they are pickled as.
+
+    Types with a `__getstate__` alone are left out: those of tables and tokenizers write all that they hold into bytes.
+    """
+    if cls.__flags__ & _COLLECTED or cls in getattr(ForkingPickler, "_extra_reducers", {}):
+        return False
+    says = any(name in base.__dict__ for base in cls.__mro__[:-1] for name in ("__reduce__", "__reduce_ex__"))
+    return says and is_library(file_of(cls))
+
+
+def _reduced(value: Any) -> list[tuple[str, Any]]:
+    """What an opaque object is pickled as; nothing for one whose memory would be copied."""
+    try:
+        memoryview(value)
+    except TypeError:
+        try:
+            parts = list(parts_of(value))
+        except Exception:  # noqa: BLE001 - a library may refuse with anything
+            return []
+        return _few(parts)
+    except (ValueError, BufferError):  # memory that no view shows, as of dates
+        pass
+    return []

@@ -1,0 +1,288 @@
+"""What travels out of the user's processes: small, frozen, plain data. Standard library only."""
+
+from __future__ import annotations
+
+import math
+import operator
+import pickle
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dataguard.incident import Incident
+from dataguard.lab.core.process_usage import Pools, Reading
+from dataguard.lab.core.value_summary import Appraisal
+
+Index = int | str | tuple[Any, ...] | None
+"""An index as a sampler gave it, when it is plain enough to be given again; None for streams."""
+
+
+def plain_index(index: Any) -> Index:
+    """The index itself when it is a plain number, string or tuple of such; None otherwise.
+
+    numpy integers and 0-d integer tensors, which samplers do yield, become int.
+    """
+    if isinstance(index, tuple):
+        items = tuple(plain_index(item) for item in index)
+        return None if None in items else items
+    if isinstance(index, str):
+        return index
+    try:
+        return operator.index(index)
+    except (TypeError, RuntimeError):  # not a number; a tensor of several elements
+        return None
+
+
+FEWEST = 64
+"""Values of an array at least, to be told that it holds one throughout."""
+_ENTRY = re.compile(r".\[\d+\]")
+"""An entry of a list inside a sample."""
+_KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One value at the bottom of a sample or batch.
+
+    `kind` is the type's name, `shape` is None for what has none, `digest` is a hash of 8 bytes over dtype, shape and
+    content. `nan` and `inf` count non-finite elements; `mask` says that they are nothing but -inf in an additive mask.
+    `shown` is a short text or whole number as Python writes it, `device` where a tensor is, if that is not the CPU.
+    `constant` tells of an array of some size that it holds one value throughout, or one colour.
+    """
+
+    path: str
+    kind: str
+    dtype: str | None
+    shape: tuple[int, ...] | None
+    digest: bytes
+    nan: int = 0
+    inf: int = 0
+    mask: bool = False
+    shown: str | None = None
+    device: str | None = None
+    constant: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many values it holds; 1 for what has no shape."""
+        return math.prod(self.shape or ())
+
+    @property
+    def is_coloured(self) -> bool:
+        """Whether it has the form of an image with three or four channels."""
+        if self.kind == "PIL.Image":
+            return self.dtype not in ("1", "L", "P", "I", "I;16", "F")
+        shape = self.shape or ()
+        return len(shape) == 3 and not {shape[0], shape[-1]}.isdisjoint({3, 4}) and "int64" not in (self.dtype or "")
+
+    @property
+    def type_name(self) -> str:
+        """The type of its values, such as float32; a number of Python's is named like what it becomes in a tensor."""
+        name = self.dtype or {"int": "int64", "float": "float64"}.get(self.kind, self.kind)
+        return "str" if name.lstrip("<>|=")[:1] in ("U", "S") else name
+
+
+def blank_of(leaves: Sequence[Leaf]) -> Leaf | None:
+    """The first image of a sample, where each of them has one colour throughout; of other tables, where it has none."""
+    tables = [leaf for leaf in leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
+    inputs = [leaf for leaf in tables if leaf.is_coloured] or tables
+    return inputs[0] if inputs and all(leaf.constant for leaf in inputs) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRecord:
+    """One sample as the dataset gave it, before collating. `worker` is None in the main process."""
+
+    worker: int | None
+    epoch: int
+    batch: int
+    position: int
+    index: Index
+    shown: str | None
+    seconds: float
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def digest(self) -> tuple[tuple[str, bytes], ...]:
+        """The identity of the whole content: every leaf's path and digest."""
+        return tuple((leaf.path, leaf.digest) for leaf in self.leaves)
+
+    @property
+    def name(self) -> str | None:
+        """The leaf by which a reader knows the sample: a key or path, else another text, with its value."""
+        texts = [leaf for leaf in self.leaves if leaf.shown]
+        keys = [leaf for leaf in texts if _KEY.search(leaf.path)] or [leaf for leaf in texts if leaf.kind == "str"]
+        return f"{keys[0].path.lstrip('.') or 'sample'} = {keys[0].shown}" if keys else None
+
+    @property
+    def blank(self) -> Leaf | None:
+        """See `blank_of`."""
+        return blank_of(self.leaves)
+
+    @property
+    def structure(self) -> tuple[tuple[object, ...], ...]:
+        """What decides whether samples stack: the path, type, dtype and shape of every leaf."""
+        return tuple((leaf.path, leaf.kind, leaf.dtype, leaf.shape) for leaf in self.leaves)
+
+    @property
+    def form(self) -> frozenset[tuple[str, str, int]]:
+        """The path, type and rank of every leaf; lists inside a sample may hold what they want."""
+        leaves = (leaf for leaf in self.leaves if not _ENTRY.search(leaf.path))
+        return frozenset((leaf.path, leaf.type_name, len(leaf.shape or ())) for leaf in leaves)
+
+
+def sample_records(
+    place: tuple[int | None, int, int],
+    indices: Sequence[Any],
+    seconds: Sequence[float],
+    leaves: Iterable[tuple[Leaf, ...]],
+) -> Iterator[SampleRecord]:
+    """The samples of one fetch, by the leaves of each; `place` is its worker, epoch and number."""
+    for position, found in enumerate(leaves):
+        given = indices[position] if position < len(indices) else None
+        yield SampleRecord(
+            *place,
+            position,
+            plain_index(given),
+            None if given is None else repr(given)[:80],
+            seconds[position] if position < len(seconds) else 0.0,
+            found,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRecord:
+    """One batch as collate_fn gave it, inside the worker.
+
+    `shared_bytes` is what sending it takes of shared memory, each tensor storage rounded up to 4096 bytes. When
+    collate_fn fails, `refuses_each` tells whether it does so on each of the samples alone, not only on their mixture.
+    `threads` counts those of the process, without Python's own but for the main one.
+    """
+
+    worker: int | None
+    epoch: int
+    batch: int
+    size: int
+    indices: tuple[Index, ...]
+    fetch_seconds: float
+    collate_seconds: float
+    leaves: tuple[Leaf, ...]
+    shared_bytes: int
+    incident: Incident | None = None
+    refuses_each: bool = False
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorState:
+    """A random generator that was found in a worker: the path to it, its type and a digest of its state.
+
+    A path reads `dataset.transform.rng`; the generators that python, numpy and torch share are called `global ...`.
+    `at` is the file and line of what holds it. `part` is the path of the library's object that it belongs to, if any,
+    and `reseed` the path of a method that seeds it anew. `made` tells one object at the path from another.
+    """
+
+    path: str
+    kind: str
+    state: bytes
+    at: tuple[str, int] | None
+    reseed: str | None = None
+    part: str | None = None
+    made: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Every generator that was found in a worker after so many fetches of an epoch.
+
+    `unreadable` names imported libraries with a generator whose state cannot be read; `probed` tells by its next
+    numbers what state it was in.
+    """
+
+    worker: int | None
+    epoch: int
+    fetches: int
+    generators: tuple[GeneratorState, ...]
+    unreadable: tuple[str, ...]
+    probed: tuple[GeneratorState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seeding:
+    """A seed that the user's code gave to a random generator of a `kind`, and where.
+
+    `direct` tells that the user's line gives it itself, and not a library which that calls; `epochs` that the user's
+    code around it names an epoch. `path` is that of the generator, where it was looked for.
+    """
+
+    kind: str
+    seed: str
+    file: str
+    line: int
+    function: str
+    direct: bool = True
+    epochs: bool = False
+    path: str | None = None
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """What tells one seeding call of the user's code from another."""
+        return self.kind, self.file, self.line
+
+
+@dataclass(frozen=True, slots=True)
+class Seedings:
+    """The seeds given during one fetch, and the libraries whose own code drew in it, where that was looked for."""
+
+    worker: int | None
+    epoch: int
+    batch: int
+    seeds: tuple[Seeding, ...]
+    libraries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception in a worker, caught on its way to torch."""
+
+    worker: int | None
+    epoch: int
+    incident: Incident
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A StopIteration from a map-style dataset, which torch takes for the end of the epoch."""
+
+    worker: int | None
+    epoch: int
+    incident: Incident
+
+
+Record = SampleRecord | BatchRecord | Appraisal | Census | Seedings | Failure | Stop | Reading | Pools
+
+
+class Spool:
+    """An append-only file of records, one for each process that writes; what was written survives a crash."""
+
+    def __init__(self, folder: Path, worker: int | None) -> None:
+        name = "main" if worker is None else f"worker{worker}"
+        self._path = folder / f"{name}.spool"
+
+    def write(self, *records: Record) -> None:
+        """Append records. The file is opened anew each time: user code may close descriptors that are not its own."""
+        with self._path.open("ab", buffering=0) as file:
+            file.write(b"".join(pickle.dumps(record, protocol=pickle.HIGHEST_PROTOCOL) for record in records))
+
+
+def read_spools(folder: Path) -> Iterator[Record]:
+    """Every whole record that the processes of one observation left behind, process by process."""
+    for path in sorted(folder.glob("*.spool")):
+        with path.open("rb") as file:
+            while True:
+                try:
+                    yield pickle.load(file)
+                except (EOFError, pickle.UnpicklingError):  # the end, or a record cut short by a kill
+                    break

@@ -1,0 +1,71 @@
+"""Which numbers a sample or batch holds, as plain data. Standard library only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dataguard.lab.core.records import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The last axis of a leaf at one place: the sum of its values, the two largest of them and the least."""
+
+    sum: float
+    largest: float
+    second: float
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Which values one leaf of a sample or batch holds, where it may be a label, boxes or an image.
+
+    `low` and `high` are the least and the greatest finite one. `whole` tells that all are whole numbers, and `counts`
+    how many there are of each, where they are few. `divided` tells that it is those times 255 that are whole, and
+    counted. `rows` sum up each row of a table in a batch, and `values` are all of them, where there are few. `layout`
+    and `canvas` are the format of boxes and the height and width of their image, where their type tells these.
+    """
+
+    path: str
+    type_name: str
+    shape: tuple[int, ...]
+    low: float
+    high: float
+    whole: bool
+    counts: Mapping[int, int] | None = None
+    divided: bool = False
+    rows: tuple[Row, ...] = ()
+    values: tuple[float, ...] = ()
+    layout: str | None = None
+    canvas: tuple[int, int] | None = None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its values are floating point numbers."""
+        return "float" in self.type_name
+
+    @property
+    def size(self) -> int:
+        """How many values it holds."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Appraisal:
+    """The numbers in the leaves of one sample, or of a whole batch, where `position` is None."""
+
+    worker: int | None
+    batch: int
+    position: int | None
+    index: Index
+    numbers: tuple[Numbers, ...]
+
+    @property
+    def place(self) -> tuple[int | None, int, int | None]:
+        """The worker, the number of its batch, and the position there."""
+        return self.worker, self.batch, self.position

@@ -1,0 +1,187 @@
+"""Sets of texts that are gone through in an order of choice, as they are under one hash seed or another.
+
+Python salts the hashes of texts anew in every process, so that a set of them has another order in each. Here the user's
+modules are imported once more with `set`, `frozenset`, `hash` and what is written in braces replaced by the same in an
+order of choice; a new interpreter, which takes seconds to import torch, is not needed for that.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType
+from typing import Any
+
+from dataguard.lab.dataset.fresh_import import Places, caller, is_own_source
+
+_SALTED = (str, bytes, os.PathLike, Enum)
+_NAMES = {"set": "__turned_set__", "frozenset": "__turned_frozenset__", "hash": "__turned_hash__"}
+_OPERATIONS = ("and", "or", "sub", "xor", "rand", "ror", "rsub", "rxor")
+_METHODS = ("union", "intersection", "difference", "symmetric_difference", "copy")
+
+
+class _Order:
+    """Which of two orders sets have in this process, and where one is asked for."""
+
+    turned = False
+    places: Places = {}  # noqa: RUF012 - a process has one
+
+
+@contextlib.contextmanager
+def ordered_sets(places: Places, *, turned: bool) -> Iterator[None]:
+    """Modules of the user's own that are imported meanwhile have sets in one of two orders, whatever their hashes."""
+    _Order.turned, _Order.places = turned, places
+    for name, kind in zip(_NAMES.values(), (TurnedSet, TurnedFrozenset, _turned_hash), strict=True):
+        setattr(builtins, name, kind)
+    sys.meta_path.insert(0, _Finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_Finder)
+
+
+class _Finder:
+    """Finds the modules of the user's own, and has them rewritten."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        """What the ordinary finder finds, with another loader."""
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or not spec.origin or not is_own_source(name, spec.origin):
+            return None
+        spec.loader = _Rewriter(name, spec.origin)
+        return spec
+
+
+class _Rewriter(SourceFileLoader):
+    def get_code(self, fullname: str) -> CodeType:
+        """The module's code with every set replaced; nothing is read from, or written to, a cache."""
+        path = self.get_filename(fullname)
+        tree = ast.parse(self.get_data(path), path)
+        tree = ast.fix_missing_locations(_Sets(_bound(tree)).visit(tree))
+        return compile(tree, path, "exec", dont_inherit=True)
+
+
+def _bound(tree: ast.AST) -> set[str]:
+    """The names that a module gives a meaning of its own to, somewhere."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+    return found
+
+
+class _Sets(ast.NodeTransformer):
+    """Replaces sets, and the names that are not `bound` to something else; annotations stay as they are."""
+
+    def __init__(self, bound: set[str]) -> None:
+        self._names = {name: other for name, other in _NAMES.items() if name not in bound}
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is not None:
+            node.value = self.visit(node.value)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        returned, node.returns = node.returns, None
+        self.generic_visit(node)
+        node.returns = returned
+        return node
+
+    def visit_Set(self, node: ast.Set) -> ast.AST:
+        self.generic_visit(node)
+        return ast.copy_location(_call(ast.List(node.elts, ast.Load())), node)
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.AST:
+        self.generic_visit(node)
+        return ast.copy_location(_call(ast.ListComp(node.elt, node.generators)), node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if isinstance(node.ctx, ast.Load) and node.id in self._names:
+            return ast.copy_location(ast.Name(self._names[node.id], ast.Load()), node)
+        return node
+
+
+def _call(entries: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(_NAMES["set"], ast.Load()), [entries], [])
+
+
+def _is_salted(value: Any) -> bool:
+    return any(map(_is_salted, value)) if isinstance(value, tuple | frozenset) else isinstance(value, _SALTED)
+
+
+def _ordered(items: list[Any]) -> Iterator[Any]:
+    """The items in the order of this process, where hashes of texts decide it."""
+    if len(items) > 1 and all(map(_is_salted, items)):
+        _Order.places.setdefault(caller())
+        items.sort(key=lambda item: hashlib.blake2b(repr(item).encode()).digest(), reverse=_Order.turned)
+    return iter(items)
+
+
+def _turned_hash(value: Any) -> int:
+    if not _is_salted(value):
+        return hash(value)
+    _Order.places.setdefault(caller())
+    return hash((value, _Order.turned))
+
+
+class _Alike(type):
+    """A class whose instances are those of the built-in one; not so the classes that the user derives from it."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        own = cls.__module__ == __name__
+        return isinstance(instance, cls.__mro__[1]) if own else super().__instancecheck__(instance)
+
+
+class TurnedSet(set, metaclass=_Alike):  # type: ignore[type-arg]
+    """A set in the order of this process."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return _ordered(list(set.__iter__(self)))
+
+    def pop(self) -> Any:
+        """The first item, as it is without an order of choice."""
+        if not self:
+            raise KeyError("pop from an empty set")
+        first = next(iter(self))
+        self.remove(first)
+        return first
+
+
+class TurnedFrozenset(frozenset, metaclass=_Alike):  # type: ignore[type-arg]
+    """A frozenset in the order of this process."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return _ordered(list(frozenset.__iter__(self)))
+
+
+def _keeping(cls: Any, name: str) -> Callable[..., Any]:
+    """A method whose result is a set of the same kind."""
+    base = cls.__mro__[1]
+
+    def method(self: Any, *others: Any) -> Any:
+        found = getattr(base, name)(self, *others)
+        return cls(found) if type(found) in (set, frozenset) else found
+
+    return method
+
+
+for _cls in (TurnedSet, TurnedFrozenset):
+    for _name in (*_METHODS, *(f"__{_operation}__" for _operation in _OPERATIONS)):
+        setattr(_cls, _name, _keeping(_cls, _name))

@@ -1,0 +1,105 @@
+"""The dataset asked directly, index by index, in one process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dataguard.incident import Incident
+from dataguard.lab.core.records import plain_index
+from dataguard.lab.reading.sample_reader import Answer, Reader
+from dataguard.model import NotApplicable
+from dataguard.target.variants import Loader
+
+_SIZED = (list, tuple, dict, np.ndarray)  # a length of the user's own is code that may do anything
+NEAR = 16
+"""How many samples at the beginning are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Answers at the ends of the index range.
+
+    `first_failing` is the smallest index of the failing tail inside `range(length)`, None when the last index works.
+    `inside` are samples within the range, `beyond` the answers at `length`, `length + 1` and `length + 2`.
+    `twice` is a second reading of the first of `inside`, which tells stable leaves from random ones.
+    """
+
+    length: int
+    first_failing: int | None
+    last: Answer
+    inside: tuple[Answer, ...]
+    twice: Answer
+    beyond: tuple[Answer, ...]
+    reads: int
+
+
+def probe_ends(loader: Loader, folder: Path) -> Ends:
+    """Ask the loader's dataset at and beyond the ends of its range, with every generator held still.
+
+    Raises NotApplicable for a dataset without length or without integer indices.
+    """
+    dataset: Any = loader.dataset
+    length = length_of_indexed(dataset)
+    need_integers(loader)
+    reader = Reader(loader, folder)
+    first = reader.ask(0)
+    last = reader.ask(length - 1)
+    beyond = tuple(reader.ask(length + step) for step in (0, 1, 2))
+    first_failing = None
+    if last.incident and not first.incident and _means_out_of_range(last.incident, beyond):
+        first_failing = _boundary(reader, length)
+        last = reader.ask(first_failing)
+    inside = [first, *(reader.ask(index) for index in _inside(dataset, length)), last]
+    return Ends(length, first_failing, last, tuple(inside), reader.ask(0), beyond, reader.reads)
+
+
+def length_of_indexed(dataset: Any) -> int:
+    """The length of a map-style dataset. Raises NotApplicable where it has none, or too few samples."""
+    try:
+        length = len(dataset)
+    except Exception as error:
+        raise NotApplicable(f"len({type(dataset).__name__}) raises {type(error).__name__}") from error
+    if length < 2:
+        raise NotApplicable(f"the dataset has {length} sample{'s' * (length != 1)}")
+    return int(length)
+
+
+def need_integers(loader: Loader) -> None:
+    """Raise NotApplicable for a loader whose indices are no integers."""
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    for entry in islice(iter(sampler), 1):
+        index = entry[0] if isinstance(entry, list | tuple) and entry else entry
+        if not isinstance(plain_index(index), int):
+            raise NotApplicable(f"indices are of type {type(index).__name__}, not integers")
+
+
+def _inside(dataset: Any, length: int) -> list[int]:
+    """Indices where a wrapped or clamped index most likely lands: near both ends, and modulo what the dataset holds."""
+    held = {len(part) for part in getattr(dataset, "__dict__", {}).values() if isinstance(part, _SIZED)}
+    landed = {(length + step) % period for period in held if period for step in (0, 1, 2)}
+    wanted = {*range(1, NEAR), *range(length - 3, length - 1), *sorted(landed)[:NEAR]}
+    return [index for index in sorted(wanted) if 0 < index < length - 1]
+
+
+def _means_out_of_range(incident: Incident, beyond: tuple[Answer, ...]) -> bool:
+    """Whether the error at the last index is the one the dataset gives for an index that does not exist."""
+    lookup = "LookupError" in (incident.error_type, *incident.error_bases)
+    same = all(answer.incident and answer.incident.error_type == incident.error_type for answer in beyond)
+    return lookup or same
+
+
+def _boundary(reader: Reader, length: int) -> int:
+    """The smallest index from which on everything fails, by bisection."""
+    good, bad = 0, length - 1
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if reader.ask(middle).incident:
+            bad = middle
+        else:
+            good = middle
+    return bad

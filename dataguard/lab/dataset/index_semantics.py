@@ -1,0 +1,141 @@
+"""What indices mean: whether samples repeat inside the range, what -1 is, and what numbers of other types give."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.incident import Incident, LoaderRaised
+from dataguard.lab.core.leaves import describe, leaves_of
+from dataguard.lab.core.leaves import walk as walk_sample
+from dataguard.lab.dataset.index_ends import length_of_indexed, need_integers
+from dataguard.lab.dataset.periodicity import MOST_READS, Hints, Period, find_periods
+from dataguard.lab.reading.sample_reader import Answer, Reader
+from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.seed_watch import SeedWatch
+from dataguard.target.variants import Loader
+
+CLOSE = 1e-3
+"""How far numbers may lie apart that are computed in other precisions."""
+FAR = 10
+"""How many times the length below zero an index lies that only a dataset which looks nothing up has a sample for."""
+READS = MOST_READS + 15
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What an index of another type gave: the leaves in which it is another sample, or what it raised."""
+
+    spelled: str
+    index: int
+    unlike: tuple[str, ...] = ()
+    incident: Incident | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Samples at the end of the range, and further on.
+
+    `far` is the answer to an index far below zero; `seeded` tells that generators are seeded anew for a sample, as is
+    done to draw by its index. `stable` are leaves that two reads of the last index share, and
+    `unlike` those of them in which -1 is another sample. `typed` gives the answers to numbers of other types.
+
+    `repeats` are the datasets whose content repeats, of those that torch's own `Subset` and `ConcatDataset` wrap.
+    """
+
+    last: Answer
+    negative: Answer
+    far: Answer
+    seeded: bool
+    unlike: tuple[str, ...]
+    stable: tuple[str, ...]
+    typed: tuple[Typed, ...]
+    repeats: tuple[Period, ...]
+    reads: int
+
+
+def probe_spans(loader: Loader, folder: Path, hints: Hints) -> Spans:
+    """Ask for samples all over the range.
+
+    Raises NotApplicable for a dataset without length or without integer indices.
+    """
+    length = length_of_indexed(loader.dataset)
+    need_integers(loader)
+    reader = Reader(loader, folder)
+    reader.ask(0)
+    last, again = reader.ask(length - 1), reader.ask(length - 1)
+    stable = tuple(path for path, digest in last.digests.items() if again.digests.get(path) == digest)
+    typed = []
+    for index in (length // 2, length - 1) if stable else ():
+        typed += [_typed(reader, index, f"numpy.int64({index})", np.int64(index), stable)]
+        typed += [_typed(reader, index, f"torch.tensor({index})", torch.tensor(index), stable)]
+    repeats = find_periods(reader, hints)
+    far = reader.ask(-FAR * length)
+    negative, unlike = _negative(reader, length, stable) if stable else (Answer(-1), ())
+    seeded = bool(unlike) and _seeds(reader, length - 1)
+    return Spans(last, negative, far, seeded, unlike, stable, tuple(typed), repeats, reader.reads)
+
+
+def _typed(reader: Reader, index: int, spelled: str, value: Any, stable: Sequence[str]) -> Typed:
+    """The answer to an index of another type. A number that is made from it may have its type, and be rounded."""
+    plain = dict(walk_sample(reader.read(index)))
+    try:
+        answer = dict(walk_sample(reader.read(value)))
+    except LoaderRaised as failure:
+        return Typed(spelled, index, incident=failure.incident)
+    return Typed(spelled, index, _unlike(plain, answer, stable))
+
+
+def _unlike(plain: Mapping[str, Any], answer: Mapping[str, Any], stable: Sequence[str]) -> tuple[str, ...]:
+    """The stable leaves in which two samples differ; those that one of them lacks, too."""
+    either = [path for path in stable if path in plain or path in answer]
+    return tuple(path for path in either if not (path in plain and path in answer and _same(plain[path], answer[path])))
+
+
+def _negative(reader: Reader, length: int, stable: Sequence[str]) -> tuple[Answer, tuple[str, ...]]:
+    """The answer to -1, and the leaves in which it differs from the last sample."""
+    plain = dict(walk_sample(reader.read(length - 1)))
+    try:
+        sample = reader.read(-1)
+    except LoaderRaised as failure:
+        return Answer(-1, incident=failure.incident), ()
+    found = dict(walk_sample(sample))
+    indices = [path for path in stable if path in found and _is_index(plain[path], length - 1, found[path])]
+    unlike = _unlike(plain, found, [path for path in stable if path not in indices])
+    inputs = _largest(plain, stable)
+    return Answer(-1, leaves_of(sample)), unlike if inputs & set(unlike) else ()
+
+
+def _is_index(value: Any, index: int, negative: Any) -> bool:
+    """Whether a leaf is the index that was asked for."""
+    with contextlib.suppress(Exception):
+        return (int(value), int(negative)) == (index, -1)
+    return False
+
+
+def _largest(sample: Mapping[str, Any], stable: Sequence[str]) -> set[str]:
+    """The leaves of the most values; all where each holds one value."""
+    sizes = {path: math.prod(describe(path, sample[path]).shape or ()) for path in stable}
+    return {path for path, size in sizes.items() if size == max(sizes.values())}
+
+
+def _same(one: Any, two: Any) -> bool:
+    if isinstance(one, torch.Tensor | np.ndarray | np.generic | int | float):
+        with contextlib.suppress(Exception):  # what is no array of numbers is compared by its digest
+            first, second = (torch.as_tensor(part).detach().double() for part in (one, two))
+            return first.shape == second.shape and torch.allclose(first, second, CLOSE, CLOSE, equal_nan=True)
+    return [leaf.digest for leaf in leaves_of(one)] == [leaf.digest for leaf in leaves_of(two)]
+
+
+def _seeds(reader: Reader, index: int) -> bool:
+    """Whether the user's code gives a seed to a generator while it reads a sample."""
+    with pinned(PIN), SeedWatch().watching(0) as seeds, contextlib.suppress(Exception):
+        reader.dataset[index]
+    return bool(seeds)

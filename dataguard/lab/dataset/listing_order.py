@@ -1,0 +1,79 @@
+"""Folders that are listed in an order of choice, whatever the file system says."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from dataguard.lab.dataset.fresh_import import Places, caller
+
+
+@contextlib.contextmanager
+def listed(places: Places, *, turned: bool) -> Iterator[None]:
+    """Every way of listing a folder that Python has goes by names, or backwards; notes where one is listed."""
+
+    def put(entries: Iterable[Any], key: Callable[[Any], Any]) -> list[Any]:
+        found = sorted(entries, key=key, reverse=turned)
+        if len(found) > 1:
+            places.setdefault(caller())
+        return found
+
+    def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+        whole = function in (os.listdir, glob.glob)
+
+        @functools.wraps(function)
+        def ordered(*arguments: Any, **options: Any) -> Any:
+            found = put(function(*arguments, **options), os.fspath)
+            return found if whole else iter(found)
+
+        return ordered
+
+    def scan(path: Any = ".") -> _Scanned:
+        with scandir(path) as entries:
+            return _Scanned(put(entries, lambda entry: os.fspath(entry.name)))
+
+    scandir = os.scandir
+    owners: list[tuple[Any, str]] = [(os, "listdir"), (glob, "glob"), (glob, "iglob")]
+    owners += [(pathlib.Path, name) for name in ("iterdir", "glob", "rglob")]
+    with contextlib.ExitStack() as stack:
+        for owner, name in owners:
+            stack.enter_context(_replaced(owner, name, plain(getattr(owner, name))))
+        stack.enter_context(_replaced(os, "scandir", scan))
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+class _Scanned:
+    """What `os.scandir` gives, in another order."""
+
+    def __init__(self, entries: Sequence[os.DirEntry[Any]]) -> None:
+        self._entries = iter(entries)
+
+    def __iter__(self) -> _Scanned:
+        return self
+
+    def __next__(self) -> os.DirEntry[Any]:
+        return next(self._entries)
+
+    def __enter__(self) -> _Scanned:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is open any more."""

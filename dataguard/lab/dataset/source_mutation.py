@@ -1,0 +1,164 @@
+"""Whether reading a sample changes what the dataset holds of it: arrays, images, numbers, lists, wherever they are."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.leaves import walk as walk_leaves
+from dataguard.lab.core.loader_facts import length_of
+from dataguard.lab.core.object_graph import Node, walk
+from dataguard.lab.core.records import Index
+from dataguard.lab.core.source_location import made_at
+from dataguard.lab.reading.sample_reader import Reader
+from dataguard.target.variants import Loader
+
+FEW = 64
+"""Entries of a container that are looked at, besides those of the sample itself."""
+MOST_ENTRIES = 4096
+"""A longer list is no sample."""
+MOST_BYTES = 1 << 25
+"""Of a bigger array only the sample's own rows are looked at."""
+LATER = (1, 0, 2)
+"""The states of the generators at the reads that follow the first."""
+_GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A value that reading one sample changed, where the dataset is defined, and whether it has a row a sample."""
+
+    path: str
+    at: tuple[str, int] | None
+    rows: bool
+
+
+def find_changes(loader: Loader, folder: Path, first: Index, index: Index) -> tuple[Change, ...]:
+    """What reading a sample again changes, at any of its reads; the first one may fill a cache."""
+    reader = Reader(loader, folder)
+    reader.read(first)
+    lengths = _lengths(reader.read(index))
+    before = {path: leaves_of(value) for path, value in _contents(loader.dataset, index)}
+    listed = _lists(loader.dataset, index)
+    changed: dict[str, bool] = {}
+    for draw in LATER:
+        longer = _lengths(reader.read(index, draw))
+        after = dict(_contents(loader.dataset, index))
+        other = [path for path, leaves in before.items() if path in after and leaves_of(after[path]) != leaves]
+        changed |= {path: _rows(after[path]) == length_of(loader.dataset) for path in other}
+        now = _lists(loader.dataset, index)
+        made = [path for path, entries in listed.items() if _is_of(lengths, longer, entries, now.get(path))]
+        changed |= dict.fromkeys(made, False)
+    return tuple(Change(path, made_at(loader.dataset), rows) for path, rows in changed.items())
+
+
+Plain = Counter[object]
+"""The entries of a list, in whatever order."""
+
+
+def _lists(dataset: Any, index: Index) -> dict[str, Plain]:
+    """The lists of words or numbers that are the sample's own, by their paths."""
+    nodes = _reached({"dataset": dataset})
+    own = _reached(_own(nodes, {index, *_looked_up(nodes, index)}))
+    lists = ((node.path, node.value) for node in own if type(node.value) is list and len(node.value) <= MOST_ENTRIES)
+    return {path: Counter(value) for path, value in lists if all(type(one) in (int, float, str) for one in value)}
+
+
+def _is_of(lengths: Counter[int], longer: Counter[int], before: Plain, after: Plain | None) -> bool:
+    """Whether a list holds other entries than before, and the sample as many more or other ones as well.
+
+    What only moves, or becomes less, tells whose turn it is: views that are dealt out.
+    """
+    if after is None or after == before or after.total() < before.total():
+        return False
+    return lengths[before.total()] > 0 and longer[after.total()] > 0
+
+
+def _lengths(sample: Any) -> Counter[int]:
+    """How long the leaves of a sample are, in any direction, and how many words a text has."""
+    lengths: Counter[int] = Counter()
+    for _, leaf in walk_leaves(sample):
+        lengths.update(getattr(leaf, "shape", ()) or ())
+        lengths.update([len(leaf.split())] if isinstance(leaf, str) else [])
+        lengths.update([len(leaf)] if isinstance(leaf, list) else [])
+    return lengths
+
+
+def _rows(value: Any) -> int | None:
+    return int(value.shape[0]) if getattr(value, "shape", ()) else None
+
+
+def _contents(dataset: Any, index: Index) -> Iterator[tuple[str, Any]]:
+    """Everything of some size or precision that the dataset holds, by its path; counters are left out."""
+    nodes = _reached({"dataset": dataset})
+    targets = {index, *_looked_up(nodes, index)}
+    for node in [*nodes, *_reached(_own(nodes, targets))]:
+        for step, value in _values(node.value, targets):
+            if isinstance(value, torch.Tensor | np.ndarray) and value.nbytes > MOST_BYTES:
+                rows = [target for target in targets if isinstance(target, int) and 0 <= target < len(value)]
+                yield from ((f"{node.path}{step}[{row}]", value[row]) for row in rows)
+            elif _is_content(value):
+                yield f"{node.path}{step}", value
+
+
+def _own(nodes: Iterable[Node], targets: Collection[Index]) -> dict[str, Any]:
+    """What containers of many hold at the targets, by its path."""
+    return {
+        f"{node.path}[{key!r}]": entry
+        for node in nodes
+        for key, entry in _entries(node.value, targets)
+        if not isinstance(entry, int | str | bytes | type(None))
+    }
+
+
+def _reached(roots: dict[str, Any]) -> list[Node]:
+    """Every object that can be reached, tensors left out."""
+    return list(walk(roots, lambda value: not isinstance(value, _GENERATORS), enter=True))
+
+
+def _looked_up(nodes: Iterable[Node], index: Index) -> Iterator[int]:
+    """What tables of indices, such as a Subset's, have in the place of this one."""
+    for node in nodes:
+        if isinstance(index, int) and type(node.value) in (list, tuple, np.ndarray) and len(node.value) > index:
+            found = node.value[index]
+            if isinstance(found, int | np.integer) and not isinstance(found, bool):
+                yield int(found)
+
+
+def _entries(value: Any, targets: Iterable[Index]) -> list[tuple[Any, Any]]:
+    """What a container of many has at the targets."""
+    if type(value) is dict:
+        return [(target, value[target]) for target in targets if target in value]
+    if type(value) in (list, tuple):
+        numbers = [target for target in targets if isinstance(target, int) and 0 <= target < len(value)]
+        return [(number, value[number]) for number in numbers]
+    return []
+
+
+def _values(value: Any, targets: Iterable[Index]) -> Iterator[tuple[str, Any]]:
+    """An object itself, and what it holds directly."""
+    yield "", value
+    if isinstance(value, dict | list | tuple):
+        first = value.items() if isinstance(value, dict) else enumerate(value)
+        yield from ((f"[{key!r}]", item) for key, item in (*islice(first, FEW), *_entries(value, targets)))
+    else:
+        yield from ((f".{name}", item) for name, item in getattr(value, "__dict__", {}).items())
+
+
+def _is_content(value: Any) -> bool:
+    """Whether a value is data: an array, an image or a number with a fraction."""
+    pil = sys.modules.get("PIL.Image")
+    if isinstance(value, torch.Tensor):
+        return value.numel() > 1
+    if isinstance(value, np.ndarray):
+        return value.size > 1 and value.dtype != object
+    return isinstance(value, float) or (pil is not None and isinstance(value, pil.Image))

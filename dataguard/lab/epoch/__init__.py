@@ -1,0 +1,1 @@
+"""The ordinary epoch and the whole one."""

@@ -1,0 +1,294 @@
+"""Every sample of a loader once, in its own workers: what is kept of it, and how several ranks share it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
+from dataguard.lab.core.index_schedules import Schedule, existing
+from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, plain_index, read_spools
+from dataguard.lab.core.value_summary import Appraisal
+from dataguard.lab.epoch.interrupted_scan import Checkpoint, Log, Run, stretches
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
+from dataguard.lab.spy.content_hashes import Prints, read_prints
+from dataguard.lab.spy.drive import Ride, drive
+from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.record_sampling import Sieve
+from dataguard.lab.spy.skip_unreadable import Notes
+from dataguard.model import Undecided
+from dataguard.process.progress import Unreadable
+from dataguard.process.torchrun import Team
+
+if TYPE_CHECKING:
+    from dataguard.lab.core.loader_facts import LoaderFacts
+    from dataguard.lab.lab import Lab
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How a rank takes turns with others: each gets a batch for every one of its workers, and then the next rank does.
+
+    torch hands batch k to worker k modulo their number, so that a batch meets the worker that it would meet in one
+    process.
+    """
+
+    rank: int = 0
+    world: int = 1
+    workers: int = 1
+
+    def takes(self, number: int) -> bool:
+        """Whether batch `number` of the epoch is for this rank."""
+        return number // self.workers % self.world == self.rank
+
+    def fetch(self, number: int) -> int:
+        """The fetch of its worker in which batch `number` of the epoch is made."""
+        return number // (self.workers * self.world)
+
+    def place(self, fetch: int, worker: int) -> int:
+        """The number of the batch that a worker of this rank fetches after so many others."""
+        return (fetch * self.world + self.rank) * self.workers + worker
+
+
+class Everything(Schedule):
+    """The user's own batches, all of them, of which this rank gets those that are its turn.
+
+    `sizes` holds the number of samples of every batch of the epoch so far, those of other ranks as well, None without
+    automatic batching; `digest` that of all indices, and `drawn` how many batches those are; `whole` tells that it came
+    to its end. Integer indices of `limit` and above are left out. It goes on from a checkpoint, so that `done` fetches
+    of each worker are left out as well, if its first batches are those that were drawn then.
+    """
+
+    def __init__(
+        self, inner: Any, limit: int | None, turns: Turns, *, batched: bool, start: Checkpoint | None = None
+    ) -> None:
+        super().__init__(inner)
+        self.limit = limit
+        self.turns = turns
+        self.batched = batched
+        self.start = start
+        self.done = 0 if start is None else start.done
+        self.sizes: array[int] | None = array("L") if batched else None
+        self.digest = hashlib.blake2b(digest_size=16)
+        self.drawn = 0
+        self.whole = False
+
+    def __iter__(self) -> Iterator[Any]:
+        entries = self._entries()
+        for number, batch in chain(self._held(entries), entries):
+            kept = existing(batch, self.limit, batched=self.batched)
+            if self.turns.takes(number) and self.turns.fetch(number) >= self.done and kept != []:
+                yield kept
+        self.whole = True
+
+    def _held(self, entries: Iterator[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        """The batches that were drawn before an interruption and are still to be read."""
+        if self.start is None:
+            return []
+        held = list(islice(entries, self.start.drawn))
+        if self.digest.hexdigest() != self.start.digest:  # another order: everything is read again
+            self.done = 0
+        return [entry for entry in held if self.turns.fetch(entry[0]) >= self.done]
+
+    def _entries(self) -> Iterator[tuple[int, Any]]:
+        for number, batch in enumerate(self.inner):
+            if self.sizes is not None:
+                self.sizes.append(len(batch))
+            self.digest.update(repr(plain_index(batch) if not self.batched else [*map(plain_index, batch)]).encode())
+            self.drawn = number + 1
+            yield number, batch
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """What the main process of a portion tells of it.
+
+    `sizes` are those of all batches of the epoch as the sampler plans it, those of other ranks as well, and `plan` is a
+    digest of all its indices; both are None where it does not plan batches. `whole` tells that it came to its end, and
+    `done` how many fetches of each worker had been made before an interruption.
+    """
+
+    ride: Ride
+    turns: Turns
+    sizes: array[int] | None
+    plan: bytes | None
+    whole: bool
+    done: int = 0
+
+    @property
+    def before(self) -> int:
+        """How many samples were asked for before an interruption."""
+        if self.sizes is None:
+            return self.done * self.turns.workers
+        taken = (number for number in range(len(self.sizes)) if self.turns.takes(number))
+        return sum(self.sizes[number] for number in taken if self.turns.fetch(number) < self.done)
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What one process read of a whole epoch: the records that were kept, and how many samples there were.
+
+    `before` of them, or of those that cannot be read, were asked for before an interruption; `afresh` says why none
+    were, though there was one.
+    """
+
+    driven: Driven
+    samples: tuple[SampleRecord, ...]
+    batches: tuple[BatchRecord, ...]
+    stops: tuple[Incident, ...]
+    read: int
+    appraisals: tuple[Appraisal, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+    before: int = 0
+    prints: Prints = field(default_factory=Prints)
+    afresh: str | None = None
+
+
+def run_portion(
+    lab: Lab, folder: Path, limit: int | None, keep: int, team: Team | None, start: Checkpoint | None = None
+) -> Driven:
+    """Iterate one epoch, or this rank's part of it, without indices of `limit` and above.
+
+    Ranks take turns with the batches of a map-style dataset. The workers of a stream, of which there is one at least,
+    are told that they are some of as many as all ranks have together, as a stream shards by that; and as nobody knows
+    whether it has an end, the budget has the last word.
+    """
+    stream = lab.facts.kind == "stream"
+    rank, world = (team.rank, team.world) if team else (0, 1)
+    seated = world > 1 and stream
+    turns = Turns(rank, world, max(lab.facts.num_workers, 1))
+    planned: list[Everything] = []
+
+    def schedule(inner: Any, batched: bool) -> Everything:
+        planned.append(Everything(inner, limit, turns, batched=batched, start=start))
+        return planned[-1]
+
+    asked: dict[str, Any] = {"num_workers": turns.workers} if seated else {}
+    loader = lab.build(schedule=schedule, **asked)
+    own = next((one for one in planned if one in (loader.batch_sampler, loader.sampler)), None)
+    passes_over = passes_unreadable_over(lab.facts)
+    seats = (rank, world) if seated else None
+    prints = passes_over and bool(lab.facts.role) and len(lab.siblings) > 1
+    plan = Plan(folder, keep_going=True, keep=keep, appraise=keep, seats=seats, pass_over=passes_over, prints=prints)
+    log = Log(folder, own, turns.workers) if own and passes_over and getattr(loader, "in_order", True) else None
+    arrived = log.arrived if log else lambda _: None
+    ride = drive(loader, plan, seconds=lab.settings.budget if stream else math.inf, arrived=arrived)[0]
+    if own is None:
+        return Driven(ride, turns, None, None, ride.ended)
+    return Driven(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole, own.done)
+
+
+def passes_unreadable_over(facts: LoaderFacts) -> bool:
+    """Whether an epoch goes on without samples that cannot be read; a loader of its own kind wants whole batches."""
+    return facts.kind == "map" and not facts.own_iter
+
+
+def known_portion(folder: Path, driven: Driven, earlier: tuple[Run, ...]) -> Portion:
+    """Put together a portion that was read to its end before an interruption."""
+    portion = read_portion(folder, driven, earlier)
+    return replace(portion, before=portion.read + len(portion.unreadable))
+
+
+def read_portion(
+    folder: Path, driven: Driven | None, earlier: tuple[Run, ...] = (), afresh: str | None = None
+) -> Portion:
+    """Put together what the processes of one portion left behind, and those of earlier runs that it goes on from."""
+    assert driven is not None  # nothing cuts a whole epoch short
+    records = list(read_spools(folder))
+    begun = driven.done
+    kept: list[Any] = [replace(one, batch=one.batch + begun) for one in records if isinstance(one, _KEPT)]
+    amiss = [replace(one, batch=one.batch + begun) for one in Notes(folder).fresh()]
+    past = list(stretches(earlier, begun)) if begun else []
+    found = [one for run, until in past for one in run.unreadable(until)]
+    kept += [record for run, until in past for record in run.records(until)]
+    before = driven.before
+    if not begun and earlier and earlier[-1].checkpoint.done:
+        afresh = "its sampler draws another order"
+    read = before - len(found) + BlackBox(folder / "blackbox").counted()
+    stops = tuple(record.incident for record in records if isinstance(record, Stop))
+    if not read and amiss and amiss[0].incident:
+        raise LoaderRaised(amiss[0].incident)
+    if not read and not driven.ride.batches:
+        raise EmptyEpoch(stops)
+    if not read:
+        raise Undecided(why_nothing(driven.ride))
+    samples = tuple(record for record in kept if isinstance(record, SampleRecord))
+    batches = tuple(record for record in kept if isinstance(record, BatchRecord))
+    appraisals = tuple(record for record in kept if isinstance(record, Appraisal))
+    prints = read_prints([*(run.folder for run, _ in past), folder])
+    return Portion(driven, samples, batches, stops, read, appraisals, (*found, *amiss), before, prints, afresh)
+
+
+_KEPT = (SampleRecord, BatchRecord, Appraisal)
+
+
+def put_together(portions: Sequence[Portion | Exception], limit: int | None, keep: int) -> EpochTrace:
+    """One epoch of what all ranks read, in the order in which one process would have read it.
+
+    Raises what kept a rank from reading its part. A rank may be left without a batch where there are few.
+    """
+    failed = [portion for portion in portions if isinstance(portion, LoaderFailed)]
+    others = [one for one in portions if isinstance(one, Exception) and not isinstance(one, EmptyEpoch)]
+    read = [portion for portion in portions if isinstance(portion, Portion)]
+    for outcome in (*failed, *others, *(() if read else portions)):
+        assert isinstance(outcome, Exception)
+        raise outcome
+    if len({portion.driven.plan for portion in read}) > 1:
+        raise Undecided("the sampler draws another order on each rank: seed it by the factory's `seed`, or torch's own")
+    sieve = Sieve(keep)
+    samples = tuple(record for record in _in_order(read, lambda one: one.samples) if sieve.keeps(record))
+    batches = tuple(record for record in _in_order(read, lambda one: one.batches) if sieve.keeps(record))
+    sizes = read[0].driven.sizes
+    rides = [portion.driven.ride for portion in read]
+    earlier = sum(portion.driven.done * portion.driven.turns.workers for portion in read)
+    ride = Ride(
+        earlier + sum(ride.batches for ride in rides),
+        all(ride.ended for ride in rides),
+        max(ride.seconds for ride in rides),
+        max(ride.start_seconds for ride in rides),
+    )
+    return EpochTrace(
+        samples,
+        batches,
+        None if sizes is None else tuple(sizes),
+        all(portion.driven.whole for portion in read),
+        ride,
+        limit,
+        tuple(stop for portion in read for stop in portion.stops),
+        sum(portion.read for portion in read),
+        tuple(one for portion in read for one in _placed(portion)),
+        tuple(_in_order(read, lambda one: one.unreadable)),
+        sum(portion.before for portion in read),
+        Prints.together([portion.prints for portion in read]),
+        next((portion.afresh for portion in read if portion.afresh), None),
+    )
+
+
+def _in_order(portions: Sequence[Portion], kept: Callable[[Portion], Sequence[Any]]) -> Iterator[Any]:
+    """The records of all portions by their place in the whole epoch, and numbered by it."""
+    placed = [
+        (portion.driven.turns.place(record.batch, record.worker or 0), getattr(record, "position", 0), record)
+        for portion in portions
+        for record in kept(portion)
+    ]
+    for place, _, record in sorted(placed, key=lambda entry: entry[:2]):
+        yield replace(record, batch=place)
+
+
+def _placed(portion: Portion) -> Iterator[Appraisal]:
+    """The appraisals of a portion, by the number of their batch in the whole epoch."""
+    turns = portion.driven.turns
+    yield from (replace(one, batch=turns.place(one.batch, one.worker or 0)) for one in portion.appraisals)
+
+
+def marker(folder: Path) -> Callable[[], None]:
+    """What a process calls to show that it is waiting, and does not hang."""
+    box = BlackBox(folder / "blackbox")
+    return lambda: box.mark(None, "meeting")

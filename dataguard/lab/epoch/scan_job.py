@@ -1,0 +1,75 @@
+"""How all samples of a loader are read: by whom, where what was read is kept meanwhile, and who is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.spy.skip_unreadable import Notes
+from dataguard.process.progress import News, Tell
+from dataguard.process.resume_store import NOTHING, Kept
+from dataguard.process.torchrun import Team
+
+if TYPE_CHECKING:
+    from dataguard.lab.core.loader_facts import LoaderFacts
+
+_EVERY = 0.25
+"""Seconds between two pieces of news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """`team` shares the work, `kept` is what outlasts an interruption, and `tell` hears how it goes."""
+
+    team: Team | None = None
+    kept: Kept = NOTHING
+    tell: Tell | None = None
+
+    def bulletin(self, facts: LoaderFacts, before: int) -> Callable[[Path], Callable[[], None]]:
+        """For the folder of an observation, what is to be called now and then while it is being made."""
+        total = total_of(facts)
+        world = self.team.world if self.team else 1
+        share = None if total is None else -(-total // world)
+
+        def open_at(folder: Path) -> Callable[[], None]:
+            return _Bulletin(facts.name, share, before, folder, self.tell) if self.tell else lambda: None
+
+        return open_at
+
+
+class _Bulletin:
+    """Tells at intervals how far an observation has come."""
+
+    def __init__(self, loader: str, total: int | None, before: int, folder: Path, tell: Tell) -> None:
+        self._loader = loader
+        self._total = total
+        self._before = before
+        self._box = BlackBox(folder / "blackbox")
+        self._notes = Notes(folder)
+        self._tell = tell
+        self._told = 0.0
+        self._amiss = 0
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if now - self._told < _EVERY:
+            return
+        self._told = now
+        unreadable = tuple(self._notes.fresh())
+        self._amiss += len(unreadable)
+        read = self._before + self._amiss + self._box.counted()
+        self._tell(News(self._loader, read, self._total, unreadable, self._before))
+
+
+def total_of(facts: LoaderFacts) -> int | None:
+    """How many samples an epoch has, as far as the loader says: those of all its batches, or of its dataset."""
+    if facts.batches is None or facts.kind == "stream":
+        return facts.length
+    size = facts.batch_size or 1
+    planned = facts.batches * size
+    last = (facts.length or 0) % size  # the last batch is a smaller one
+    return planned - size + last if last and not facts.drop_last and planned - size + last == facts.length else planned

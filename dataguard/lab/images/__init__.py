@@ -1,0 +1,1 @@
+"""Colour charts in place of decoded images."""

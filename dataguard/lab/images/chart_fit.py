@@ -1,0 +1,216 @@
+"""Images of one colour among the leaves of a sample: which leaf follows the colour, and by which numbers.
+
+A constant colour survives cropping, flipping and resizing. Colour jitter spreads it, and yet black and white come out
+exactly where jitter is cut off at the ends of the range, so that the extremes of several draws tell offset and gain.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.lab.core.leaves import walk
+from dataguard.lab.images.painter import RGB
+
+BLACK, WHITE, MIDDLE = (0, 0, 0), (255, 255, 255), (128, 128, 128)
+PURE: tuple[RGB, ...] = ((255, 0, 0), (0, 255, 0), (0, 0, 255))
+CHARTS: tuple[RGB, ...] = (BLACK, WHITE, *PURE, MIDDLE)
+_MOST_PIXELS = 4096
+_SHARE = 0.04
+"""The share of an image that a colour covers at least, to count as one of its colours."""
+_EXACT = 1e-4
+"""How far apart two draws may be, as a share of the range from black to white, to count as one value."""
+_AGREEING = 3
+"""How many draws come out at the end of the range at least, for it to be one."""
+_LINEAR = 0.02
+"""How far the middle may lie from where black and white put it: 8 bits round, twice in some pipelines."""
+_CLEAR = 0.6
+"""The share of its full range at which a channel clearly shows a pure colour; green makes up 0.59 of a grey."""
+
+Shades = Sequence[np.ndarray]
+"""The most common colours of a leaf, (channels,) each, the most common first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """An image leaf whose channels follow the decoded red, green and blue, which count from 0 to 255.
+
+    `gains` and `offsets` hold for each output channel: `output = gain * input + offset`. `order` tells which colour
+    each channel is, as in "BGR"; it is empty where colours are mixed, as in a grey image, and None where draws
+    disagree. `residual` is how far the middle lies off, as a share of the range; `exact` that all draws agree.
+    """
+
+    path: str
+    dtype: str
+    order: str | None
+    gains: tuple[float, ...]
+    offsets: tuple[float, ...]
+    residual: float
+    exact: bool
+
+    @property
+    def white(self) -> tuple[float, ...]:
+        """What each channel of white is."""
+        return tuple(offset + 255 * gain for gain, offset in zip(self.gains, self.offsets, strict=True))
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values are floating point numbers; whole ones are raw, and scaled later."""
+        return "float" in self.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """The leaves of one sample whose image was a chart: their common colours and types, by path."""
+
+    chart: RGB
+    draw: int
+    shades: Mapping[str, Shades]
+    dtypes: Mapping[str, str]
+
+
+def shoot(chart: RGB, draw: int, value: Any, bands: int = 0) -> Shot:
+    """What became of a chart in a sample or batch; `bands` is the number of them in images that have no colours."""
+    shades, dtypes = {}, {}
+    for path, leaf in walk(value):
+        pixels = _pixels(leaf, bands)
+        if pixels is not None:
+            shades[path] = _common(pixels)
+            dtypes[path] = str(pixels.dtype)
+    return Shot(chart, draw, shades, dtypes)
+
+
+def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
+    """The pixels of an image, one row each; None for what is no image."""
+    pillow = sys.modules.get("PIL.Image")
+    if pillow is not None and isinstance(leaf, pillow.Image):
+        leaf = np.asarray(leaf)
+    if isinstance(leaf, torch.Tensor):
+        plain = leaf.detach().cpu().as_subclass(torch.Tensor)
+        leaf = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
+    if isinstance(leaf, np.ndarray) and leaf.ndim == 2 and bands == 1:
+        leaf = leaf[..., None]
+    if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fiu" or leaf.ndim < 3 or min(leaf.shape) < 1:
+        return None
+    numbers = (bands,) if bands > 4 else (1, 3, 4)
+    if leaf.shape[-4:-3] == (3,) and leaf.shape[-3] not in (1, 3) and leaf.shape[-1] not in numbers:
+        leaf = leaf.swapaxes(-4, -3)  # frames behind the channels: four are not three images with an alpha channel
+    if leaf.shape[-3] in numbers and min(leaf.shape[-2:]) > 4:
+        leaf = np.moveaxis(leaf, -3, -1)
+    elif leaf.shape[-1] not in numbers or min(leaf.shape[-3:-1]) <= 4:
+        return None
+    flat = leaf.reshape(-1, leaf.shape[-1])[:, : bands if bands > 4 else 3]
+    return np.asarray(flat[:: len(flat) // _MOST_PIXELS + 1])
+
+
+def _common(pixels: np.ndarray) -> Shades:
+    """The colours that cover most of an image, at most four."""
+    exact = pixels.astype(np.float64)
+    if not np.isfinite(exact).all():
+        return ()
+    step = max(float(np.abs(exact).max()), 1e-9) * 1e-4
+    rounded = np.round(exact / step).astype(np.int64)
+    keys = rounded[:, 0] * 1_000_003
+    for channel in range(1, rounded.shape[1]):
+        keys = (keys + rounded[:, channel]) * 1_000_003
+    _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    leading = [place for place in np.argsort(-counts)[:4] if counts[place] >= _SHARE * len(keys)]
+    return [np.median(exact[places == place], axis=0) for place in leading]
+
+
+def paths_of(shots: Sequence[Shot]) -> list[str]:
+    """The leaves that every shot has."""
+    return [path for path in shots[0].shades if all(path in shot.shades for shot in shots)] if shots else []
+
+
+def follows(shots: Sequence[Shot], path: str) -> bool:
+    """Whether every channel of a leaf shows a difference between black and white, and not one of rounding alone."""
+    values = _values(shots, path)
+    black, white = _at(values, BLACK), _at(values, WHITE)
+    if not len(black) or not len(white) or black.shape[1] != white.shape[1]:
+        return False
+    apart = np.abs(np.median(white, axis=0) - np.median(black, axis=0))
+    return bool((apart > max(1e-6 * float(apart.max()), 1e-9)).all())
+
+
+def fit(shots: Sequence[Shot], path: str) -> Fit | None:
+    """How a leaf follows the colour; None where the draws settle nothing, or the relation is no straight line."""
+    values = _values(shots, path)
+    black, white, middle = (_at(values, chart) for chart in (BLACK, WHITE, MIDDLE))
+    if len(black) < 2 or len(white) < 2 or not len(middle):
+        return None
+    sign = np.sign(np.median(white, axis=0) - np.median(black, axis=0))
+    low, high = (black * sign).min(axis=0) * sign, (white * sign).max(axis=0) * sign
+    span = high - low
+    if (np.abs(span) < 1e-12).any():
+        return None
+    gains = span / 255
+    off = np.abs(middle - (low + gains * 128)) / np.abs(span)
+    spread = max(float(np.ptp(draws / span, axis=0).max()) for draws in (black, white, middle))
+    exact = spread <= _EXACT
+    settled = float(off.max()) <= _LINEAR if exact else _agree(black, low, span) and _agree(white, high, span)
+    if not settled:
+        return None
+    order = _order(values, low, span)
+    numbers = ([float(one) for one in part] for part in (gains, low))
+    gained, offset = (tuple(one) for one in numbers)
+    return Fit(path, shots[0].dtypes[path], order, gained, offset, float(np.median(off)), exact)
+
+
+def _agree(draws: np.ndarray, extreme: np.ndarray, span: np.ndarray) -> bool:
+    """Whether several draws come out at the extreme, where jitter is cut off: a single one may lie short of it."""
+    close = (np.abs(draws - extreme) <= _EXACT * np.abs(span)).all(axis=1)
+    return int(close.sum()) >= _AGREEING
+
+
+def _order(values: Sequence[tuple[RGB, np.ndarray]], low: np.ndarray, span: np.ndarray) -> str | None:
+    """Which colour each channel shows, by the majority of draws that say so clearly."""
+    votes = [Counter[str]() for _ in low]
+    pure = [(chart, shade) for chart, shade in values if chart in PURE]
+    for chart, shade in pure:
+        for channel, share in enumerate((shade - low) / span):
+            if share >= _CLEAR:
+                votes[channel]["RGB"[PURE.index(chart)]] += 1
+    if not any(votes):
+        return ""
+    leading = [vote.most_common(1)[0] if vote else ("", 0) for vote in votes]
+    few = 0.1 * len(pure)
+    settled = all(count > max(few, 0.6 * sum(vote.values())) for (_, count), vote in zip(leading, votes, strict=True))
+    return "".join(name for name, _ in leading) if settled else None
+
+
+def _values(shots: Sequence[Shot], path: str) -> list[tuple[RGB, np.ndarray]]:
+    """The colour of the leaf in each shot. A colour that most of them have in common is padding."""
+    shots = [shot for shot in shots if shot.shades[path]]
+    if not shots:
+        return []
+    size = max(float(np.abs(shade).max()) for shot in shots for shade in shot.shades[path])
+    tallies: list[tuple[np.ndarray, set[RGB]]] = []
+    for shot in shots:
+        for shade in shot.shades[path]:
+            known = next((one for one in tallies if _same(one[0], shade, size)), None)
+            if known is None:
+                tallies.append((shade, {shot.chart}))
+            else:
+                known[1].add(shot.chart)
+    padding = [shade for shade, charts in tallies if len(charts) > len(CHARTS) // 2]
+    found = []
+    for shot in shots:
+        own = [one for one in shot.shades[path] if not any(_same(one, other, size) for other in padding)]
+        found.append((shot.chart, (own or list(shot.shades[path]))[0]))
+    return found
+
+
+def _same(one: np.ndarray, other: np.ndarray, size: float) -> bool:
+    return one.shape == other.shape and bool((np.abs(one - other) <= 1e-4 * size).all())
+
+
+def _at(values: Sequence[tuple[RGB, np.ndarray]], chart: RGB) -> np.ndarray:
+    found = [shade for colour, shade in values if colour == chart]
+    return np.stack(found) if found and len({one.shape for one in found}) == 1 else np.empty((0, 0))

@@ -1,0 +1,56 @@
+"""The statistics that weights of timm and torchvision were trained with, as those libraries know them.
+
+Either is imported because the user named it, in a process that is thrown away. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from dataguard.model import Undecided
+from dataguard.settings.normalization import Statistics
+
+Preset = tuple[tuple[float, ...], tuple[float, ...]]
+"""Mean and standard deviation."""
+
+
+def statistics_of(name: str) -> Statistics:
+    """The statistics of `timm:MODEL`, or of weights of torchvision, with `torchvision:` before them or without.
+
+    Raises Undecided where the library is not installed, or does not know the name.
+    """
+    library, colon, weights = name.partition(":")
+    library, weights = (library, weights) if colon else ("torchvision", name)
+    if library not in _LIBRARIES:
+        raise Undecided(f"contract.normalization: {library} is none of {', '.join(_LIBRARIES)}")
+    try:
+        mean, std = _LIBRARIES[library](weights)
+    except ImportError as error:
+        raise Undecided(
+            f"contract.normalization: {name} cannot be looked up, {library} is not there: {error}"
+        ) from error
+    except (ValueError, AttributeError, KeyError, TypeError, RuntimeError, LookupError) as error:
+        raise Undecided(f"contract.normalization: {library} has no statistics of {weights}: {error}") from error
+    return Statistics(name, mean, std)
+
+
+def _of_torchvision(weights: str) -> Preset:
+    preset = importlib.import_module("torchvision.models").get_weight(weights).transforms()
+    return tuple(preset.mean), tuple(preset.std)
+
+
+def _of_timm(model: str) -> Preset:
+    models: Any = importlib.import_module("timm.models")
+    if not models.is_model(model):
+        close = get_close_matches(model, models.list_models(), n=1)
+        raise LookupError(f"there is no such model{f'; did you mean {close[0]}?' if close else ''}")
+    preset = models.get_pretrained_cfg(model)
+    if preset is None:
+        raise LookupError("the model has no weights of this name")
+    return tuple(preset.mean), tuple(preset.std)
+
+
+_LIBRARIES: Mapping[str, Callable[[str], Preset]] = {"torchvision": _of_torchvision, "timm": _of_timm}

@@ -1,0 +1,1 @@
+"""Class names and label tables."""

@@ -1,0 +1,125 @@
+"""What a dataset says of its classes: how many there are, their names, and which number each name has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch.utils.data import Dataset
+
+from dataguard.lab.core.loader_facts import length_of
+from dataguard.target.variants import Loader
+
+DEEPEST = 5
+"""How many datasets may wrap one another."""
+MOST_PARTS = 64
+MOST_CLASSES = 50_000
+FEW = 128
+"""Samples up to which there may be as many of them as classes."""
+_LISTS = ("classes", "CLASSES", "class_names", "categories")
+_TABLES = ("class_to_idx", "class_to_index", "class_to_id", "label_to_idx", "label_to_id", "label2id", "label2idx")
+_COUNTS = ("num_classes", "n_classes", "nb_classes", "number_of_classes")
+_INSIDE = ("reader", "parser", "base", "inner")
+"""What else, besides datasets, holds a dataset's own names (timm keeps them in its reader)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How many classes there are, `where` that is told, and the number of each name where names are given.
+
+    `leaf` is the path of the leaf that it tells of, where it does.
+    """
+
+    where: str
+    count: int
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    leaf: str | None = None
+
+
+def find_namings(build: Callable[..., Loader]) -> tuple[Naming, ...]:
+    """All that a loader's dataset, and the datasets that it wraps, tell; the outermost first."""
+    found: dict[str, Naming] = {}
+    for path, part in wrapped_by(build(num_workers=0).dataset):
+        for naming in _told(path, part):
+            found.setdefault(naming.where, naming)
+    return tuple(found.values())
+
+
+def wrapped_by(dataset: Any) -> list[tuple[str, Any]]:
+    """A dataset and those that it wraps, with their paths, the outermost first."""
+    found, level = [("dataset", dataset)], [("dataset", dataset)]
+    seen = {id(dataset)}
+    for _ in range(DEEPEST):
+        level = [(path, part) for holder in level for path, part in _wrapped(*holder) if id(part) not in seen]
+        level = list({id(part): (path, part) for path, part in level}.values())[:MOST_PARTS]
+        seen |= {id(part) for _, part in level}
+        found += level
+    return found[:MOST_PARTS]
+
+
+def _wrapped(path: str, part: Any) -> Iterator[tuple[str, Any]]:
+    for name, value in list(getattr(part, "__dict__", {}).items()):
+        if isinstance(value, Dataset) or name in _INSIDE:
+            yield f"{path}.{name}", value
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], Dataset):
+            yield from ((f"{path}.{name}[{number}]", item) for number, item in enumerate(value[:MOST_PARTS]))
+
+
+def _told(path: str, part: Any) -> Iterator[Naming]:
+    """What one dataset tells: a table of names and numbers first, then a list of names, then a number."""
+    for name in _TABLES:
+        numbers = _table(_attribute(part, name))
+        if numbers:
+            yield Naming(f"{path}.{name}", max(numbers.values()) + 1, numbers)
+    for name in _LISTS:
+        value = _attribute(part, name)
+        numbers = _table(value) or _listed(value, length_of(part))
+        if numbers:
+            yield Naming(f"{path}.{name}", max(numbers.values()) + 1, numbers)
+    for name in _COUNTS:
+        value = _attribute(part, name)
+        if isinstance(value, int) and not isinstance(value, bool) and 2 <= value <= MOST_CLASSES:
+            yield Naming(f"{path}.{name}", value)
+    features = _attribute(part, "features")
+    for key, feature in features.items() if isinstance(features, Mapping) else ():
+        numbers = _listed(getattr(feature, "names", None), None)
+        if numbers and isinstance(getattr(feature, "num_classes", None), int):
+            yield Naming(f"{path}.features[{key!r}]", len(numbers), numbers, f"[{key!r}]")
+
+
+def _attribute(part: Any, name: str) -> Any:
+    try:
+        return getattr(part, name, None)
+    except Exception:  # noqa: BLE001 - a property of the user's own may raise anything; then it tells nothing
+        return None
+
+
+def _table(value: Any) -> dict[str, int]:
+    """Names and their numbers, where that is what a mapping holds, either way round; each number stands for one."""
+    if not isinstance(value, Mapping) or not 2 <= len(value) <= MOST_CLASSES:
+        return {}
+    pairs = list(value.items())
+    if all(isinstance(key, int | np.integer) for key, _ in pairs):
+        pairs = [(name, number) for number, name in pairs]
+    if not all(isinstance(name, str) and _is_number(number) for name, number in pairs):
+        return {}
+    return {name: int(number) for name, number in pairs}
+
+
+def _listed(value: Any, length: int | None) -> dict[str, int]:
+    """Names in the order of their numbers; a list with an entry for each sample is none of classes."""
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        value = value.tolist()
+    if not isinstance(value, Sequence) or isinstance(value, str) or not 2 <= len(value) <= MOST_CLASSES:
+        return {}
+    names = [str(name[0] if isinstance(name, tuple) and name else name) for name in value]
+    if len(set(names)) != len(names):
+        names = [str(name) for name in value]
+    per_sample = length is not None and length == len(names) > FEW
+    return {} if per_sample or len(set(names)) != len(names) else {name: i for i, name in enumerate(names)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= int(value) < MOST_CLASSES

@@ -1,0 +1,94 @@
+"""Labels that a dataset keeps in a table: found among its attributes, and known by those that samples had.
+
+A table is an attribute with one entry for each sample, or the wrapped datasets' own, put together as `Subset` and
+`ConcatDataset` do. It is believed in where it agrees with every label that was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import ConcatDataset, Subset
+
+from dataguard.lab.core.loader_facts import length_of
+from dataguard.target.variants import Loader
+
+MOST_ENTRIES = 5_000_000
+MOST_COLUMNS = 64
+FEWEST = 8
+"""Labels that have to agree with a table, at least."""
+DEEPEST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Where labels are kept, how many there are of each, and the first index of each."""
+
+    where: str
+    counts: Mapping[int, int]
+    first: Mapping[int, int]
+
+
+def find_table(build: Callable[..., Loader], seen: Sequence[tuple[int, int]]) -> Table | None:
+    """The table of a loader's dataset that has the labels which were seen, as pairs of index and label; if any."""
+    if len(seen) < FEWEST or len({label for _, label in seen}) < 2:
+        return None
+    indices, labels = (np.array(column) for column in zip(*seen, strict=True))
+    for where, table in _tables(build(num_workers=0).dataset, "dataset"):
+        if indices.min() >= 0 and indices.max() < len(table) and (table[indices] == labels).all():
+            values, first, counts = np.unique(table, return_index=True, return_counts=True)
+            numbers = values.tolist()
+            return Table(
+                where, dict(zip(numbers, counts.tolist(), strict=True)), dict(zip(numbers, first.tolist(), strict=True))
+            )
+    return None
+
+
+def _tables(dataset: Any, path: str, depth: int = 0) -> Iterator[tuple[str, np.ndarray]]:
+    """Every table of whole numbers with one entry for each sample of a dataset."""
+    length = length_of(dataset)
+    if depth > DEEPEST or length is None or not 0 < length <= MOST_ENTRIES:
+        return
+    if isinstance(dataset, Subset):
+        for where, table in _tables(dataset.dataset, f"{path}.dataset", depth + 1):
+            yield where, table[np.asarray(dataset.indices, dtype=np.int64)]
+    elif isinstance(dataset, ConcatDataset):
+        parts = [
+            {where.replace(".dataset", ""): table for where, table in _tables(part, "", depth + 1)}
+            for part in dataset.datasets
+        ]
+        for name in parts[0]:
+            if all(name in part for part in parts):
+                yield f"{path}.datasets[*]{name}", np.concatenate([part[name] for part in parts])
+    else:
+        for name, value in list(getattr(dataset, "__dict__", {}).items())[:MOST_COLUMNS]:
+            for step, table in _columns(value, length):
+                yield f"{path}.{name}{step}", table
+
+
+def _columns(value: Any, length: int) -> Iterator[tuple[str, np.ndarray]]:
+    """The whole numbers of an attribute that has so many entries: of itself, or of a part of each."""
+    if type(value).__name__ == "DataFrame" and len(value) == length:
+        for name in list(value.columns)[:MOST_COLUMNS]:
+            yield from ((f"[{name!r}]", table) for _, table in _columns(value[name].to_numpy(), length))
+    elif isinstance(value, torch.Tensor | np.ndarray):
+        if value.ndim == 1 and len(value) == length:
+            array = value.numpy() if isinstance(value, torch.Tensor) else value
+            yield from [("", array)] if array.dtype.kind in "iu" else []
+    elif isinstance(value, list | tuple) and len(value) == length:
+        first = value[0]
+        if _is_whole(first) and all(map(_is_whole, value)):
+            yield "", np.array(value)
+        elif isinstance(first, tuple | list) and len({len(entry) for entry in value if hasattr(entry, "__len__")}) == 1:
+            for place, part in enumerate(first[:MOST_COLUMNS]):
+                if _is_whole(part) and all(isinstance(entry, tuple | list) for entry in value):
+                    column = [entry[place] for entry in value]
+                    yield from [(f"[*][{place}]", np.array(column))] if all(map(_is_whole, column)) else []
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -1,0 +1,235 @@
+"""Which containers grow with every sample that is read, and whether they ever let go of anything.
+
+A cache without a bound and one whose bound is far away look alike from outside. So the container that grows is stuffed:
+it is given references to what it holds already, twice as many again and again, and new samples are read in between. One
+that has a bound stops growing.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import IterableDataset
+
+from dataguard.lab.core.index_schedules import existing, unique
+from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.core.object_graph import Node, walk
+from dataguard.lab.core.source_location import made_at
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.sample_reader import pass_for_a_worker
+from dataguard.lab.spy.drive import announce_epoch
+from dataguard.lab.spy.usage_readings import descriptors_open
+from dataguard.target.variants import Loader
+
+FIRST, THEN, EACH = 8, 16, 3
+"""Samples that are read before containers are looked at, between two looks, and after each stuffing."""
+PATIENCE = 12
+"""Entries that a container should get at its rate before it is taken for full, as few samples may bring none."""
+MOST_STUFFED = 1 << 17
+"""References that a container is stuffed with at most."""
+DOUBLINGS = 14
+READS = FIRST + THEN + EACH * DOUBLINGS
+_CACHED = type(functools.lru_cache(lambda: None))
+_CONTAINERS = (dict, list, set, deque)
+
+
+@dataclass(frozen=True, slots=True)
+class Hoard:
+    """A container that grew by `rate` entries with every sample.
+
+    It stopped to grow at no more than `bound` entries, or did not up to `tried`; `passing` tells that a running
+    generator holds it, as it does the buffer in which a stream is shuffled: a set is none, as nothing can be drawn
+    from it by its place. `at` is the file and line of the class of what holds it.
+    """
+
+    path: str
+    kind: str
+    rate: float
+    bound: int | None
+    tried: int
+    passing: bool
+    at: tuple[str, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hoards:
+    """What grew, the most obvious first, and how many files were left open for each sample, garbage collected."""
+
+    found: tuple[Hoard, ...]
+    opened: float
+
+
+def run_hoards(build: Callable[..., Loader], folder: Path, facts: LoaderFacts, limit: int | None) -> Hoards:
+    """Read samples in this process, which is thrown away, and see what grows."""
+    loader = build()
+    box = BlackBox(folder / "blackbox")
+    announce_epoch(loader, 0)
+    if facts.num_workers:
+        pass_for_a_worker(loader, box, facts.num_workers)
+    reads = _Reads(loader, box, limit)
+    roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "stream": reads.stream}
+    reads.more(FIRST)
+    before, counted = _lengths(roots), _counters(roots)
+    gc.collect()
+    opened = descriptors_open()
+    count = reads.more(THEN)
+    gc.collect()
+    opened = descriptors_open() - opened
+    grown = [
+        (node, (_length(node.value) - before[node.path]) / max(count, 1))
+        for node in _containers(roots)
+        if node.path in before and _length(node.value) - before[node.path] >= max(count, 1) / 4
+    ]
+    grown.sort(key=lambda one: len(one[0].line))
+    found = tuple(_hoard(node, rate, reads, counted) for node, rate in grown[:2])
+    return Hoards(found, opened / max(count, 1))
+
+
+class _Reads:
+    """New samples, one after the other."""
+
+    def __init__(self, loader: Loader, box: BlackBox, limit: int | None) -> None:
+        self._box = box
+        self._collate = loader.collate_fn if loader.batch_sampler is not None else None
+        self.dataset: Any = loader.dataset
+        self.stream: Any = None
+        if isinstance(loader.dataset, IterableDataset):
+            with gate("sample"):
+                self.stream = iter(loader.dataset)
+            return
+        order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+        flat = (index for entry in order for index in (entry if loader.batch_sampler is not None else [entry]))
+        self._indices = unique(index for index in flat if existing([index], limit, batched=True))
+
+    def more(self, count: int) -> int:
+        """Read so many more, as far as there are any, and return how many there were."""
+        done = 0
+        for index in [None] * count if self.stream is not None else islice(self._indices, count):
+            self._box.mark(None, "sample", index)
+            with gate("sample"):
+                try:
+                    sample = next(self.stream) if self.stream is not None else self.dataset[index]
+                except StopIteration:
+                    break
+            if self._collate is not None:
+                self._take(sample)
+            done += 1
+        return done
+
+    def _take(self, sample: Any) -> None:
+        """Collate the sample alone; a collate_fn that wants more is none of what is asked here."""
+        assert self._collate is not None
+        try:
+            self._collate([sample])
+        except Exception:  # noqa: BLE001
+            self._collate = None
+
+
+def _containers(roots: Mapping[str, Any]) -> Iterator[Node]:
+    return walk(roots, _is_container, enter=True)
+
+
+def _is_container(value: Any) -> bool:
+    return issubclass(type(value), (_CACHED, *_CONTAINERS))
+
+
+def _lengths(roots: Mapping[str, Any]) -> dict[str, int]:
+    return {node.path: _length(node.value) for node in _containers(roots)}
+
+
+def _length(value: Any) -> int:
+    """How many entries there are; places of a list that hold nothing yet are none."""
+    if isinstance(value, _CACHED):
+        return value.cache_info().currsize
+    length = next(one for one in _CONTAINERS if isinstance(value, one)).__len__(value)
+    if isinstance(value, list) and length <= MOST_STUFFED:
+        return sum(entry is not None for entry in list.__iter__(value))
+    return length
+
+
+def _counters(roots: Mapping[str, Any]) -> dict[tuple[int, str], float]:
+    """The numbers that stand beside a container in what holds it, such as the bytes that a cache counts."""
+    return {
+        (id(node.holder.value), name): number
+        for node in _containers(roots)
+        if node.holder is not None
+        for name, number in _numbers(node.holder.value).items()
+    }
+
+
+def _numbers(holder: Any) -> dict[str, float]:
+    state = getattr(holder, "__dict__", None)
+    return {name: one for name, one in state.items() if type(one) in (int, float)} if type(state) is dict else {}
+
+
+def _hoard(node: Node, rate: float, reads: _Reads, counted: Mapping[tuple[int, str], float]) -> Hoard:
+    holder = node.holder.value if node.holder is not None else None
+    rising = [name for name, one in _numbers(holder).items() if one > counted.get((id(holder), name), one)]
+    bound, tried = _bound(node.value, rate, reads, lambda: _double(holder, rising))
+    objects = [one.value for one in node.line[1:] if not isinstance(one.value, _CONTAINERS)]
+    passing = any("<local" in one.step for one in node.line) and not isinstance(node.value, set)
+    return Hoard(node.path, _kind(node.value), rate, bound, tried, passing, made_at(objects[0]) if objects else None)
+
+
+def _double(holder: Any, names: Sequence[str]) -> None:
+    """Let what counts entries, or their bytes, go along."""
+    for name in names:
+        vars(holder)[name] *= 2
+
+
+def _kind(value: Any) -> str:
+    return "lru_cache" if isinstance(value, _CACHED) else type(value).__name__
+
+
+def _bound(value: Any, rate: float, reads: _Reads, double: Callable[[], None]) -> tuple[int | None, int]:
+    """The length at which the container is known to stop growing, if it does, and the length up to which it did not."""
+    if isinstance(value, _CACHED):
+        return value.cache_parameters()["maxsize"], _length(value)
+    if isinstance(value, deque):
+        return value.maxlen, len(value)
+    tried = _length(value)
+    if isinstance(value, list) and tried < len(value):  # its places were made beforehand
+        return None, tried
+    for _ in range(DOUBLINGS):
+        try:
+            _stuff(value, _length(value))
+            double()
+            full = _length(value)
+            if full > MOST_STUFFED or not (count := reads.more(EACH)):
+                break
+            if _length(value) - full < count:
+                count += reads.more(math.ceil(PATIENCE / rate))
+                if rate * count < 1:
+                    break
+        except Exception:  # noqa: BLE001 - the user's code may refuse what it finds there; then nothing more is known
+            break
+        if _length(value) - full < rate * count / 4:
+            return full, tried
+        tried = full
+    return None, tried
+
+
+def _stuff(value: Any, count: int) -> None:
+    """Add so many references to what the container holds already."""
+    if isinstance(value, list):
+        value[:0] = value[:1] * count
+    elif isinstance(value, set):
+        value |= {_Alias() for _ in range(count)}
+    elif isinstance(value, dict):
+        some = next(iter(dict.values(value)))
+        put = OrderedDict.__setitem__ if isinstance(value, OrderedDict) else dict.__setitem__
+        for _ in range(count):
+            put(value, _Alias(), some)
+
+
+class _Alias:
+    """A key that equals no other."""

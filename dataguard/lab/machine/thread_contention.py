@@ -1,0 +1,77 @@
+"""Whether workers are faster with one thread each: rounds of the same work that take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dataguard.lab.core.index_schedules import Dealt, existing, unique
+from dataguard.lab.core.process_usage import Gauging, Pools
+from dataguard.lab.core.records import read_spools
+from dataguard.lab.spy.drive import drive
+from dataguard.lab.spy.plan import Plan
+from dataguard.target.variants import Loader
+
+ROUNDS = 3
+"""How often both are measured, one after the other."""
+SECONDS = 0.5
+"""How long one round takes, in which the workers do not start any more."""
+START = {"fork": 0.1, "spawn": 3.0, "forkserver": 3.0}
+"""Seconds that starting the workers of a round takes."""
+CLEAR = 1.5
+"""How many times faster one thread each is in every round, to count."""
+ITEMS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Crowding:
+    """Samples per second of all `workers` in each round, with threads `as_is` and with one each; `pools` have more.
+
+    Rounds end early once it is clear that one thread each is not faster.
+    """
+
+    workers: int
+    as_is: tuple[float, ...]
+    alone: tuple[float, ...]
+    pools: tuple[str, ...]
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """How many times faster one thread each was, round by round."""
+        return tuple(alone / max(as_is, 1e-9) for as_is, alone in zip(self.as_is, self.alone, strict=True))
+
+
+def run_crowding(
+    build: Callable[..., Loader], folder: Path, workers: int, size: int, limit: int | None, *, stream: bool
+) -> Crowding:
+    """Measure rounds, each with workers of its own, after one that only warms up."""
+
+    def schedule(inner: Any, batched: bool) -> Dealt:
+        flat = (index for entry in inner for index in (entry if batched else [entry]))
+        drawn = existing(list(islice(unique(flat), ITEMS)), limit, batched=True)
+        return Dealt(inner, [drawn[worker::workers] for worker in range(workers)], size, batched=batched)
+
+    asked: dict[str, Any] = {"num_workers": workers, "persistent_workers": False}
+    loader = build(**asked) if stream else build(schedule=schedule, in_order=True, **asked)
+    user_init = loader.worker_init_fn
+
+    def speed(threads: int) -> float:
+        loader.worker_init_fn = user_init
+        (ride,) = drive(loader, Plan(folder, gauge=Gauging(), threads=threads), batches=(None,), seconds=SECONDS)
+        return size * (ride.batches - 1) / max(ride.seconds - ride.start_seconds, 1e-9)
+
+    speed(1)
+    as_is: list[float] = []
+    alone: list[float] = []
+    for number in range(ROUNDS):
+        order = (0, 1) if number % 2 == 0 else (1, 0)  # what drifts meanwhile must not favour one of them
+        speeds = {threads: speed(threads) for threads in order}
+        as_is.append(speeds[0])
+        alone.append(speeds[1])
+        if alone[-1] < CLEAR * as_is[-1]:
+            break
+    seen = (pool for record in read_spools(folder) if isinstance(record, Pools) for pool in record.pools)
+    return Crowding(workers, tuple(as_is), tuple(alone), tuple(dict.fromkeys(seen)))

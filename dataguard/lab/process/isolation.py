@@ -1,0 +1,251 @@
+"""Run a function in a fork of this process: deadlines, crashes, stacks of what hangs, and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dataguard.incident import OWN, Incident, LoaderDied, LoaderHung, LoaderRaised, is_library
+from dataguard.lab.process import stack_dumps
+from dataguard.lab.process.exceptions import incident_of
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.model import DataguardError
+from dataguard.process import shm_cleanup
+from dataguard.process.process_tree import (
+    descendants,
+    die_with_parent,
+    effort,
+    end_descendants,
+    family,
+    how_it_ended,
+    is_janitor,
+    signal_name,
+)
+
+T = TypeVar("T")
+
+PATIENCE = 3
+"""A loader that makes no progress but burns CPU or reads files gets this many times the timeout."""
+
+
+class OutOfTime(DataguardError):
+    """The observation was cut short by its budget; what it wrote so far is there."""
+
+
+class Broke(DataguardError):
+    """Code of dataguard's own raised inside an observation; the message is the traceback."""
+
+
+def isolated(
+    function: Callable[[], T],
+    folder: Path,
+    *,
+    timeout: float,
+    allowed: float,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> T:
+    """Run `function` in a fork and return what it returns; `meanwhile` is called over and over until then.
+
+    `folder` is the observation's scratch folder, which holds its `BlackBox`. `timeout` is the number of seconds
+    without progress after which `LoaderHung` is raised; after `allowed` seconds in all, `OutOfTime`. A process that
+    ends without an answer raises `LoaderDied`; a `DataguardError` raised by the function passes through.
+    """
+    box = BlackBox(folder / "blackbox")
+    box.mark(None, "factory")
+    bystanders = descendants()  # a Manager that the user's module started: it serves every observation
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        live(function, folder, parent)
+    try:
+        status = _await(pid, box, folder, timeout, allowed, meanwhile)
+        meanwhile()
+    finally:
+        ended = end_descendants(spare=bystanders)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+        shm_cleanup.remove_tensors({pid, *ended, *(mark.pid for mark in box.last() if mark.worker is not None)})
+    if not has_answered(folder):
+        raise LoaderDied(death_of(pid, status, box, folder))
+    answer: T = answer_in(folder)
+    return answer
+
+
+_ANSWER = "answer"
+
+
+def has_answered(folder: Path) -> bool:
+    """Whether the fork that was to answer there has done so."""
+    return (folder / _ANSWER).exists()
+
+
+def answer_in(folder: Path) -> Any:
+    """What the function in a fork returned; raises what it raised."""
+    kind, value = pickle.loads((folder / _ANSWER).read_bytes())
+    if kind == "returned":
+        return value
+    if kind == "failed":
+        raise value
+    raise Broke(value)
+
+
+def live(function: Callable[[], Any], folder: Path, parent: int) -> None:
+    """The life of a fork: call the function and leave what comes of it in the folder; never returns."""
+    try:
+        os.setsid()
+        die_with_parent(parent)
+        stack_dumps.register(folder)
+        with (folder / _OUTPUT).open("ab", buffering=0) as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        own = os.getpid()
+        answer = _outcome(function, folder)
+        if os.getpid() == own:  # and not a fork that the user's code forgot to end
+            # A file and not a pipe: user code may close every descriptor, or leave a process behind that holds them.
+            unfinished = folder / f"{_ANSWER}.part"
+            unfinished.write_bytes(pickle.dumps(answer))
+            unfinished.rename(folder / _ANSWER)
+    finally:
+        os._exit(0)
+
+
+def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
+    try:
+        return "returned", function()
+    except DataguardError as error:
+        return "failed", error
+    except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
+        if not _is_theirs(error):
+            return "broke", traceback.format_exc()
+        mark = BlackBox(folder / "blackbox").last()[0]
+        return "failed", LoaderRaised(replace(incident_of(error, mark.stage), index=mark.index))
+
+
+def _is_theirs(error: BaseException) -> bool:
+    """Whether the user's code raised, called from ours: a frame of theirs is below the last of ours."""
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    ours = max(depth for depth, file in enumerate(files) if file.startswith(OWN))
+    return not all(map(is_library, files[ours + 1 :]))
+
+
+def _await(pid: int, box: BlackBox, folder: Path, timeout: float, allowed: float, meanwhile: Callable[[], None]) -> int:
+    """Wait for the fork and return its exit status; raises when nothing moves or the time is up."""
+    started = moved = busy_since = time.monotonic()
+    progress = box.progress()
+    spent: float | None = None  # to find out takes a while, and matters only where there is no progress
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        now = time.monotonic()
+        if (current := box.progress()) != progress:
+            progress, moved, busy_since, spent = current, now, now, None
+        if now - started > allowed and progress > 2:
+            raise OutOfTime(f"cut short after {allowed:.0f} s")
+        idle = now - moved
+        if spent is None and idle > _PAUSE * timeout:
+            spent = effort(pid)
+        if spent is not None and idle > timeout and (idle > _TORCH_NOTICES or _all_alive(box)):
+            before, spent = spent, effort(pid)
+            if spent - before < 0.2 * timeout or now - busy_since > PATIENCE * timeout:
+                raise LoaderHung(_hang(pid, box, folder, now - busy_since))
+            moved = now
+        _keep_short(folder / _OUTPUT)
+        meanwhile()
+        time.sleep(min(max(_PRECISION * (now - started), 0.001), _GLANCE))
+
+
+def _all_alive(box: BlackBox) -> bool:
+    """Whether every worker that made a mark still runs."""
+    workers = {mark.pid for mark in box.last() if mark.worker is not None}
+    return workers <= {process.pid for process in descendants()}
+
+
+_GLANCE = 0.02
+"""Seconds between two looks at a fork, at most."""
+_PRECISION = 0.05
+"""How much of an observation's time may pass before its end is noticed."""
+_PAUSE = 0.2
+"""The share of the timeout without progress after which it matters whether the processes are busy."""
+_TORCH_NOTICES = 6.0
+"""Seconds after which torch's main process has noticed a worker that left without an error; it looks every 5 s."""
+_OUTPUT = "output"
+_MOST_OUTPUT = 64_000_000
+
+
+def _keep_short(output: Path) -> None:
+    """Cut the file that the user's code prints into down to its end before it fills the disk.
+
+    The code goes on appending meanwhile; what it prints in this very moment may be lost.
+    """
+    with contextlib.suppress(OSError):
+        if output.stat().st_size > _MOST_OUTPUT:
+            words = _end_of(output)
+            os.truncate(output, 0)
+            with output.open("ab") as file:
+                file.write(words)
+
+
+def _end_of(output: Path) -> bytes:
+    with output.open("rb") as file:
+        file.seek(-min(8192, output.stat().st_size), os.SEEK_END)
+        return file.read()
+
+
+def death_of(pid: int, status: int, box: BlackBox, folder: Path) -> Incident:
+    """What is known of a main process that ended without an answer."""
+    mark = box.last()[0]
+    left = stack_dumps.left(pid, folder)
+    return Incident(
+        stage=mark.stage,
+        message=f"the main process {how_it_ended(status)}",
+        frames=stack_dumps.frames(left),
+        index=mark.index,
+        signal=signal_name(-status) if status < 0 else None,
+        exit_code=status if status >= 0 else None,
+        stacks=left,
+        output=tail(folder),
+    )
+
+
+def _hang(pid: int, box: BlackBox, folder: Path, seconds: float) -> Incident:
+    """Who was doing what, and every stack, when the loader stopped moving; the one that is stuck comes first."""
+    marks = box.last()
+    stuck = next((mark for mark in marks if mark.worker is not None and mark.stage in _WORKING), marks[0])
+    first = stuck.pid if stuck.worker is not None else pid
+    workers = {mark.pid: mark.worker for mark in marks}
+    asked = {process.pid: stack_dumps.ask(process, folder) for process in family(pid) if not is_janitor(process)}
+    order = sorted((one for one in asked if asked[one]), key=lambda one: (one != first, one))
+    return Incident(
+        stage=stuck.stage,
+        message=f"no progress for {seconds:.0f} s",
+        frames=stack_dumps.frames(asked.get(first, "")),
+        index=stuck.index,
+        worker=stuck.worker,
+        stacks="\n\n".join(f"{_who(one, pid, workers)} (pid {one})\n{asked[one]}" for one in order),
+        output=tail(folder),
+    )
+
+
+_WORKING = ("init", "sample", "collate")
+
+
+def _who(process: int, main: int, workers: dict[int, int | None]) -> str:
+    worker = workers.get(process)
+    return f"worker {worker}" if worker is not None else "main process" if process == main else "process"
+
+
+def tail(folder: Path, lines: int = 12) -> str:
+    """The last lines that the user's code printed."""
+    try:
+        text = _end_of(folder / _OUTPUT).decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])

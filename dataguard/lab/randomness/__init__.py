@@ -1,0 +1,1 @@
+"""Observations of random numbers, shared files and start methods."""

@@ -1,0 +1,76 @@
+"""Random numbers that are drawn once for each index and kept with its sample: a cache of what was augmented already.
+
+Processes that know nothing of each other read the same items three times over, with every generator held still. In two
+of them the first reads come under other seeds, in a third one in the other order. A leaf that follows the seed of its
+own first read, and none of the later ones, holds what was drawn then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.reading.changed_attributes import find_changed
+from dataguard.lab.reading.scripted_reads import FORKED, Vary, read_trials, run_trials
+from dataguard.lab.rng.global_rng import PIN
+from dataguard.model import Location
+from dataguard.target.variants import Loader
+
+ITEMS = range(1, 9)
+"""Places of the items; the one at 0 is read before them, under one seed in all processes, and wakes up what is late."""
+ROUNDS = 3
+READS = 3 * (1 + ROUNDS * len(ITEMS))
+WAKING, FIRST, OTHER, LATER = PIN, PIN + 100, PIN + 200, PIN + 300
+"""Seeds. Items are first read in pairs under one, so that pictures made of nothing but random numbers are equal."""
+
+Kept = Mapping[int, bytes]
+"""What a leaf is at every read of an item."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """`leaves` hold what was drawn at the first read of their index; `changed` are attributes that reading changes."""
+
+    leaves: tuple[str, ...] = ()
+    changed: tuple[Location, ...] = ()
+
+
+def observe(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary) -> Caches:
+    """Read in one process at a time; in the third one only where the first two differ."""
+    build_one = partial(build, **FORKED) if facts.num_workers else build
+
+    def kept(seed: int, items: Sequence[int]) -> dict[str, Kept]:
+        script = (0, *items, *ITEMS, *ITEMS)
+        seeds = (WAKING, *(seed + (item - 1) // 2 for item in items), *range(LATER, LATER + 2 * len(ITEMS)))
+        readings = vary(
+            ("cache", seed, items),
+            lambda folder: run_trials(build_one, folder, [[script]], [seeds]),
+            partial(read_trials, [[script]]),
+        )
+        series = {path: seats.get((0, 0), ()) for path, seats in readings.items() if path.startswith("sample")}
+        return {path: found for path, one in series.items() if (found := _kept(script, one))}
+
+    one, two = kept(FIRST, ITEMS), kept(OTHER, ITEMS)
+    drawn = [path for path in one if path in two and one[path] != two[path] and not _is_made_up(one[path])]
+    if drawn:
+        turned = kept(FIRST, ITEMS[::-1])
+        drawn = [path for path in drawn if turned.get(path) == one[path]]
+    return Caches(tuple(drawn), find_changed(build, vary) if drawn else ())
+
+
+def _kept(script: Sequence[int], series: Sequence[bytes]) -> Kept | None:
+    """The value of each item, None where one varies."""
+    values: dict[int, set[bytes]] = {item: set() for item in ITEMS}
+    for item, digest in zip(script, series, strict=False):
+        if item:
+            values[item].add(digest)
+    if any(len(found) != 1 for found in values.values()):
+        return None
+    return {item: next(iter(found)) for item, found in values.items()}
+
+
+def _is_made_up(values: Kept) -> bool:
+    """Whether items that were drawn under one seed are equal, so that the seed is all that decides them."""
+    return all(values[item] == values[item + 1] for item in ITEMS[::2])

@@ -1,0 +1,245 @@
+"""Which random numbers come out the same for every sample, because their generator is seeded with a constant there.
+
+Each item is drawn under different states of the global generators, over two epochs. Then generators that are always
+given the same seed are made to skip some numbers, to see which values hang on them. The samples of a stream cannot be
+drawn again: there, whole runs are compared, place by place. Where seeds differ from item to item, and by nothing else,
+the same is done with all generators that are seeded.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from dataguard.lab.core.index_schedules import SameItems
+from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.core.records import BatchRecord, SampleRecord, Seeding, Seedings, read_spools
+from dataguard.lab.randomness.same_items import batch_size
+from dataguard.lab.reading.scripted_reads import FORKED, Vary
+from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.spy.drive import Ride, drive
+from dataguard.lab.spy.plan import Plan
+from dataguard.model import Undecided
+from dataguard.target.variants import Loader
+
+ITEMS = 6
+BURNS = (0, 0, 3, 9)
+"""For each round over the items, how many numbers a generator skips after it was seeded with a constant.
+
+One more for each item: a coin may well fall on one side a few times.
+"""
+EPOCHS = 2
+DRAWS = ITEMS * len(BURNS)
+"""Fetches of an epoch."""
+STREAMED = 16
+"""Fetches of an epoch of a stream, of one sample each where torch makes the batches."""
+
+Draws = dict[int, list[bytes]]
+"""For each item, the digests of one leaf."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedTrace:
+    """What is seeded alike for every sample, and what hangs on it.
+
+    `constant` are the seedings that happen for most samples with one and the same seed; `steered` are the leaves that
+    an index always gives alike, and that change when the numbers after such a seed do. `plain` are leaves that are
+    single values which differ from item to item, as labels are. `draws` were compared for each of `items`. `indexed`
+    are the seedings that give each item a seed of its own, in all draws of two epochs; `derived` tells that such seeds
+    follow from a constant one. `libraries` drew by themselves, where that was looked for. `changed` holds what the
+    steered leaves became.
+    """
+
+    constant: tuple[Seeding, ...]
+    steered: tuple[str, ...]
+    plain: tuple[str, ...]
+    items: int = ITEMS
+    draws: int = EPOCHS * len(BURNS)
+    indexed: tuple[Seeding, ...] = ()
+    derived: bool = False
+    libraries: frozenset[str] = frozenset()
+    changed: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
+
+
+def observe(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary, *, always: bool = False) -> SeedTrace:
+    """Read in one process: a worker, where the user has any. Raises Undecided when the budget cuts it short.
+
+    With `always`, leaves of a map-style dataset are steered by any seed, not only by a constant one.
+    """
+    # Workers that are forked anew hear of every epoch and start at once, whatever the user's start.
+    build_one = partial(build, **FORKED) if facts.num_workers else build
+    if facts.kind == "stream":
+        return _observe_stream(partial(build_one, batch_size=1) if facts.batched else build_one, vary)
+    size = batch_size(facts)
+    return vary(
+        ("seedings", "any" if always else "constant"),
+        lambda folder: run_seedings(build_one, folder, size, always=always),
+        partial(read_seedings, size=size),
+    )
+
+
+def run_seedings(build: Callable[..., Loader], folder: Path, size: int, *, always: bool) -> list[Ride]:
+    """Draw the items in one process."""
+
+    def schedule(inner: object, batched: bool) -> SameItems:
+        return SameItems(inner, 1, ITEMS, (ITEMS,) * len(BURNS), size, batched=batched, spread=True)
+
+    plan = Plan(
+        folder,
+        pins=tuple(PIN + number for number in range(DRAWS)),
+        keep_going=True,
+        length=DRAWS,
+        burns=tuple(burn and burn + item for burn in BURNS for item in range(ITEMS)),
+        burn_always=always,
+    )
+    return drive(build(schedule=schedule), plan, batches=(DRAWS,) * EPOCHS)
+
+
+def read_seedings(folder: Path, rides: list[Ride] | None, size: int) -> SeedTrace:
+    """Compare the draws, of fetches of so many items, leaf by leaf. Raises Undecided when the budget cut them short."""
+    records = list(read_spools(folder))
+    as_is: dict[str, Draws] = defaultdict(lambda: defaultdict(list))
+    skipped: dict[str, Draws] = defaultdict(lambda: defaultdict(list))
+    fetched = set()
+    plain = {}
+    for record in records:
+        if not isinstance(record, SampleRecord | BatchRecord):
+            continue
+        root, first = ("sample", record.position == 0) if isinstance(record, SampleRecord) else ("batch", True)
+        fetched.add((record.epoch, record.batch))
+        for leaf in record.leaves if first else ():
+            draws = skipped if BURNS[record.batch // ITEMS] else as_is
+            draws[root + leaf.path][record.batch % ITEMS].append(leaf.digest)
+            plain[root + leaf.path] = not leaf.shape
+    if rides is None or len(fetched) < EPOCHS * DRAWS:
+        raise Undecided("too few samples could be drawn again and again: raise --budget")
+    frozen = tuple(path for path, items in as_is.items() if all(len(set(draws)) == 1 for draws in items.values()))
+    seedings = [record for record in records if isinstance(record, Seedings)]
+    steered = tuple(path for path in frozen if _differ(as_is[path], skipped[path]))
+    return SeedTrace(
+        constant=_constant(seedings, size),
+        steered=steered,
+        indexed=_indexed(seedings),
+        derived=_derived(seedings),
+        libraries=frozenset(name for fetch in seedings for name in fetch.libraries),
+        changed={path: _changed(as_is[path], skipped[path]) for path in steered},
+        plain=tuple(path for path in frozen if plain[path] and len({draws[0] for draws in as_is[path].values()}) > 1),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Streamed:
+    """The seeds that were given in two epochs of a stream, and every leaf, sample by sample; `plain` as above."""
+
+    seedings: tuple[Seedings, ...]
+    leaves: Mapping[str, Sequence[bytes]]
+    plain: frozenset[str]
+
+
+def _observe_stream(build: Callable[..., Loader], vary: Vary) -> SeedTrace:
+    """Whether a leaf is the same whatever the global generators, and another one when the constant seeds lead on."""
+
+    def look(pin: int, burn: int) -> _Streamed:
+        def run(folder: Path) -> list[Ride]:
+            pins, burns = range(pin, pin + STREAMED), [burn and burn + fetch for fetch in range(STREAMED)]
+            return drive(build(), Plan(folder, pins, keep_going=True, burns=burns), batches=(STREAMED,) * EPOCHS)
+
+        return vary(("seedings", pin, burn), run, _read_stream)
+
+    one = look(PIN, 0)
+    samples = max(map(len, one.leaves.values()), default=0)
+    constant = _constant(one.seedings)
+    if not constant:
+        return SeedTrace((), (), (), samples, 1)
+    other, skipped = look(PIN + STREAMED, 0), look(PIN, BURNS[-1])
+    frozen = [path for path, series in one.leaves.items() if other.leaves.get(path) == series]
+    steered = tuple(path for path in frozen if skipped.leaves.get(path) != one.leaves[path])
+    return SeedTrace(constant, steered, tuple(path for path in frozen if path in one.plain), samples, 3)
+
+
+def _read_stream(folder: Path, rides: list[Ride] | None) -> _Streamed:
+    """Put the samples of both epochs in a row. Raises Undecided when the budget cut them short."""
+    if rides is None:
+        raise Undecided("too few samples of the stream came out: raise --budget")
+    leaves: dict[str, list[bytes]] = defaultdict(list)
+    single = set()
+    records = list(read_spools(folder))
+    for record in records:
+        # A worker reads ahead, and not always equally far.
+        if isinstance(record, SampleRecord | BatchRecord) and record.batch < STREAMED:
+            root = "sample" if isinstance(record, SampleRecord) else "batch"
+            for leaf in record.leaves:
+                leaves[root + leaf.path].append(leaf.digest)
+                single |= set() if leaf.shape else {root + leaf.path}
+    plain = frozenset(path for path in single if len(set(leaves[path])) > 1)
+    return _Streamed(tuple(record for record in records if isinstance(record, Seedings)), leaves, plain)
+
+
+def _derived(fetches: Sequence[Seedings]) -> bool:
+    """Whether a line gives every item a seed of its own, and other ones when numbers are skipped after a constant."""
+    as_is: dict[tuple[object, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    skipped: dict[tuple[object, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for fetch in fetches:
+        seeds = skipped if BURNS[fetch.batch // ITEMS] else as_is
+        for seeding in fetch.seeds:
+            seeds[seeding.place][fetch.batch % ITEMS].add(seeding.seed)
+    return any(
+        all(len(seeds) == 1 for seeds in items.values())
+        and len(set.union(*items.values())) > 1
+        and any(seeds.isdisjoint(skipped[place][item]) for item, seeds in items.items())
+        for place, items in as_is.items()
+    )
+
+
+def _indexed(fetches: Sequence[Seedings]) -> tuple[Seeding, ...]:
+    """The seedings that give every item a seed of its own, whatever the epoch and the state of global generators."""
+    by_place: dict[tuple[object, ...], dict[int, list[Seeding]]] = defaultdict(lambda: defaultdict(list))
+    for fetch in fetches:
+        for place, seeding in {seeding.place: seeding for seeding in fetch.seeds}.items():  # of a batch, the last one
+            by_place[place][fetch.batch % ITEMS].append(seeding)
+    found = []
+    for items in by_place.values():
+        always = len(items) == ITEMS and all(len(made) == EPOCHS * len(BURNS) for made in items.values())
+        seeds = [{seeding.seed for seeding in made} for made in items.values()]
+        if always and all(len(own) == 1 for own in seeds) and len(set.union(*seeds)) == ITEMS:
+            found.append(items[0][0])
+    return tuple(found)
+
+
+def _constant(fetches: Sequence[Seedings], size: int = 0) -> tuple[Seeding, ...]:
+    """The seedings that most fetches of both epochs make, always with the same seed.
+
+    Of those on one line the outermost: `default_rng(0)`, and not the `PCG64(0)` that it makes. Fetches hold `size` of
+    the items in turns, or what a stream gives.
+    """
+    found = _repeated(fetches, size)
+    return tuple({(seeding.file, seeding.line, seeding.seed): seeding for seeding in found}.values())
+
+
+def _repeated(fetches: Sequence[Seedings], size: int) -> Iterable[Seeding]:
+    by_place: dict[tuple[object, ...], list[tuple[Seedings, Seeding]]] = defaultdict(list)
+    for fetch in fetches:
+        for seeding in fetch.seeds:
+            by_place[seeding.place].append((fetch, seeding))
+    for made in by_place.values():
+        seeds, epochs = {seeding.seed for _, seeding in made}, {fetch.epoch for fetch, _ in made}
+        times = len({(fetch.epoch, fetch.batch) for fetch, _ in made})  # a fetch may make one for each of its samples
+        own = _comes_of_one({fetch.batch % ITEMS for fetch, _ in made}, size)
+        if len(seeds) == 1 and len(epochs) == EPOCHS and times > len(fetches) / 2 and not own:
+            yield made[0][1]
+
+
+def _comes_of_one(places: Set[int], size: int) -> bool:
+    """Whether one item is in all fetches at these places of a round: if it alone seeds, its index may be the seed."""
+    return any(places <= {(item - before) % ITEMS for before in range(size)} for item in range(ITEMS))
+
+
+def _changed(one: Draws, two: Draws) -> frozenset[bytes]:
+    return frozenset(value for item, draws in two.items() for value in draws if value not in one[item])
+
+
+def _differ(one: Draws, two: Draws) -> bool:
+    return any(set(draws) != set(two.get(item, draws)) for item, draws in one.items())

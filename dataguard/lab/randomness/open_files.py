@@ -1,0 +1,146 @@
+"""The files that are open for reading in this process: their offsets, and the objects that hold them."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import io
+import os
+import stat
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dataguard.incident import is_library
+from dataguard.lab.core.object_graph import walk
+from dataguard.lab.core.source_location import made_at
+from dataguard.model import NotApplicable
+
+_DESCRIPTORS = Path("/proc/self/fd")
+_FAR = 1 << 40
+"""An offset at which no reader leaves a file by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A regular file that was open for reading before any sample was read.
+
+    `path` leads to the object that holds it, as in `dataset.file`, where one was found; `at` is the file and line of
+    the class around that. `identity` is its device and inode, because a descriptor is given to another file once it is
+    closed; `size` and `changed` (ns) tell whether the file was written to later on; `readers` counts the workers whose
+    items read it, where that is known.
+    """
+
+    descriptor: int
+    file: str
+    identity: tuple[int, int]
+    size: int
+    changed: int
+    path: str | None = None
+    at: tuple[str, int] | None = None
+    readers: int = 0
+
+    @property
+    def name(self) -> str:
+        """How to call it: by the object that holds it, else by its file."""
+        return self.path or self.file
+
+    def is_same(self, other: OpenFile) -> bool:
+        """Whether this is the same file in a loader that was built again."""
+        return self.path == other.path if self.path and other.path else self.descriptor == other.descriptor
+
+    def is_written(self) -> bool:
+        """Whether something was written to it since: a log, whose offset has to move."""
+        status = self._status()
+        return status is not None and (status.st_size, status.st_mtime_ns) != (self.size, self.changed)
+
+    def offset(self) -> int:
+        """The offset of its description, -1 once it is closed."""
+        return -1 if self._status() is None else os.lseek(self.descriptor, 0, os.SEEK_CUR)
+
+    def put(self, offset: int) -> None:
+        """Set the offset, for every process that shares the description."""
+        if self._status() is not None:
+            os.lseek(self.descriptor, offset, os.SEEK_SET)
+
+    def _status(self) -> os.stat_result | None:
+        """None once it is closed."""
+        try:
+            status = os.fstat(self.descriptor)
+        except OSError:
+            return None
+        return status if (status.st_dev, status.st_ino) == self.identity else None
+
+    def put_far(self) -> int:
+        """Set the offset to where no reader leaves it, and return that."""
+        self.put(_FAR + self.descriptor)
+        return self.offset()
+
+
+def open_files(own: Path) -> list[OpenFile]:
+    """Every regular file that can be read through this process's descriptors, except in the folder `own`.
+
+    Raises NotApplicable where the system does not list descriptors.
+    """
+    if not _DESCRIPTORS.is_dir():
+        raise NotApplicable("open files can be listed on Linux only")
+    found = (_opened(int(entry.name), own) for entry in list(_DESCRIPTORS.iterdir()))
+    return sorted((one for one in found if one), key=lambda one: one.descriptor)
+
+
+def _opened(descriptor: int, own: Path) -> OpenFile | None:
+    try:
+        status = os.fstat(descriptor)
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        file = str((_DESCRIPTORS / str(descriptor)).readlink())
+    except OSError:  # the descriptor of the listing itself
+        return None
+    # What is appended to is a log: its offset means nothing.
+    if descriptor < 3 or not stat.S_ISREG(status.st_mode) or flags & (os.O_APPEND | os.O_PATH):
+        return None
+    if flags & os.O_ACCMODE == os.O_WRONLY or Path(file).is_relative_to(own):
+        return None
+    return OpenFile(descriptor, file, (status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
+
+
+def with_holders(files: list[OpenFile], roots: Mapping[str, Any]) -> list[OpenFile]:
+    """The files with the objects that hold them, as far as those can be reached from the roots."""
+    holders: dict[int, tuple[str, tuple[str, int] | None]] = {}
+    for node in walk(roots, _descriptor_of):
+        place = made_at(node.holder.value) if node.holder else None
+        own = place if place and place[0] and not is_library(place[0]) else None
+        holders.setdefault(_descriptor_of(node.value) or -1, (_readable(node.path), own))
+    return [
+        replace(file, path=holders[file.descriptor][0], at=holders[file.descriptor][1])
+        if file.descriptor in holders
+        else file
+        for file in files
+    ]
+
+
+_FILES = (io.FileIO, io.BufferedReader, io.BufferedRandom, io.TextIOWrapper, gzip.GzipFile)
+
+
+def _descriptor_of(value: Any) -> int | None:
+    """The descriptor behind a file object or archive, None for anything else."""
+    kinds = type(value).__mro__  # never isinstance: it asks for __class__, which may be user code
+    if zipfile.ZipFile in kinds:
+        return _descriptor_of(value.fp)
+    if tarfile.TarFile in kinds:
+        return _descriptor_of(value.fileobj)
+    if not any(kind in kinds for kind in _FILES):
+        return None
+    try:
+        descriptor: int = value.fileno()
+    except (OSError, ValueError, AttributeError):  # closed, or made of memory
+        return None
+    return descriptor
+
+
+def _readable(path: str) -> str:
+    """A path without the classes and functions on the way to a global of a module."""
+    _, found, name = path.rpartition(".<global ")
+    return name.replace(">", "", 1) if found else path

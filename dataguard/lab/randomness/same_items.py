@@ -1,0 +1,251 @@
+"""The same items in every worker: what tells cloned and replayed random numbers from healthy ones.
+
+Every worker gets the same schedule over two epochs: one unpinned draw first, which lets generators that are rightly
+made in the worker come to life; then rounds in which the global generators of python, numpy and torch are pinned, so
+that only generators of the user's own still vary; then rounds as they are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dataguard.lab.core.index_schedules import SameItems as Schedule
+from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, read_spools
+from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.spy.drive import Ride, drive
+from dataguard.lab.spy.plan import Plan
+from dataguard.model import Undecided
+from dataguard.stats.coincidence import Groups
+from dataguard.target.variants import Loader
+
+EPOCHS = 2
+REPEATS = 3
+"""Draws of each item under one pinned state."""
+PINNED_STATES = 2
+DRAWS_AS_IS = 4
+MOST_WORKERS = {"fork": 4, "spawn": 2, "forkserver": 2}
+"""Workers that are compared; a worker that imports torch takes seconds to start."""
+WAKENED = 4
+"""The fetch after which generators are looked for once more, because some are made late."""
+MIXED = 4
+"""How many samples a batch holds where collate_fn may draw random numbers that only a mixture shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a check asks for; see `Shape`. Each step of `effort` draws four times more."""
+
+    effort: int = 0
+    num_workers: int | None = None
+    settled: bool = False
+    reseed: tuple[str, ...] = ()
+    persistent: bool | None = None
+    method: str | None = None
+    announce: bool = True
+    apart: tuple[str, tuple[int, int]] | None = None
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How much one observation draws: `items` indices, and as many rounds as `scale` times the constants above.
+
+    A batch holds `size` samples, more than one where a collate_fn of the user's own may mix them. `settled` puts the
+    rounds as they are before the pinned ones, so that generators made late are made unpinned. `reseed` names
+    libraries whose generator is given a seed of its own in each worker and epoch. `persistent` and the start `method`
+    are the user's own where they are None; `announce` tells sampler and dataset which epoch begins. `apart` is the path
+    of a generator and the seat, a worker in an epoch, at which alone it is moved on after the first fetch. `again` has
+    generators looked for each time that the first item was read, and not only in the beginning.
+    """
+
+    workers: int
+    items: int
+    scale: int
+    size: int
+    settled: bool
+    reseed: tuple[str, ...]
+    persistent: bool | None = None
+    method: str | None = None
+    announce: bool = True
+    apart: tuple[str, tuple[int, int]] | None = None
+    epochs: int = EPOCHS
+    again: bool = False
+
+    @property
+    def census(self) -> tuple[int, ...]:
+        """After how many fetches generators are looked for."""
+        first_item = (2, 2 + self.items, 2 + 2 * self.items) if self.again else ()
+        return (0, 1, *first_item, WAKENED, self.draws)
+
+    @property
+    def pinned_fetches(self) -> int:
+        """How many fetches are pinned."""
+        return PINNED_STATES * self.scale * REPEATS * self.items
+
+    @property
+    def free_fetches(self) -> int:
+        """How many fetches are as they are, the first one left out."""
+        return DRAWS_AS_IS * self.scale * self.items
+
+    @property
+    def draws(self) -> int:
+        """Fetches of one worker in one epoch; the first is the single draw that wakes generators up."""
+        return 1 + self.pinned_fetches + self.free_fetches
+
+    @property
+    def rounds(self) -> tuple[int, ...]:
+        """How many items each round reads."""
+        return (1, *([self.items] * ((self.draws - 1) // self.items)))
+
+    @property
+    def pins(self) -> tuple[int | None, ...]:
+        """The seed for each fetch of an epoch; those of the items differ, as what they decide may be kept."""
+        states = [
+            PIN + state * self.items + item
+            for state in range(PINNED_STATES * self.scale)
+            for _ in range(REPEATS)
+            for item in range(self.items)
+        ]
+        return (None, *([None] * self.free_fetches if self.settled else []), *states)
+
+    def pinned_groups(self, digests: Mapping[int, bytes]) -> Groups:
+        """Group the pinned fetches by pinned state and item."""
+        start = 1 + (self.free_fetches if self.settled else 0)
+        return tuple(
+            tuple(digests.get(start + (state * REPEATS + draw) * self.items + item, b"") for draw in range(REPEATS))
+            for state in range(PINNED_STATES * self.scale)
+            for item in range(self.items)
+        )
+
+    def free_groups(self, digests: Mapping[int, bytes]) -> Groups:
+        """Group the fetches as they are by item."""
+        start = 1 + (0 if self.settled else self.pinned_fetches)
+        return tuple(
+            tuple(digests.get(start + draw * self.items + item, b"") for draw in range(DRAWS_AS_IS * self.scale))
+            for item in range(self.items)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SameItems:
+    """`pinned` and `as_is`: leaf path -> (worker, epoch) -> groups of draws. `shown` are the items' indices in words.
+
+    `draws` counts the fetches of one worker in one epoch, and `seconds` is what all of them took; `censuses` tell the
+    generators that were found in a worker before its first fetch of an epoch, after it, and after the last.
+    """
+
+    pinned: Mapping[str, Mapping[tuple[int, int], Groups]]
+    as_is: Mapping[str, Mapping[tuple[int, int], Groups]]
+    workers: int
+    items: int
+    draws: int
+    shown: tuple[str, ...]
+    censuses: tuple[Census, ...]
+    seconds: float = 0.0
+
+    @property
+    def varied(self) -> bool:
+        """Whether any two draws of one item differed, in one worker and epoch."""
+        seats = (groups for leaf in self.as_is.values() for groups in leaf.values())
+        return any(len(set(group)) > 1 for groups in seats for group in groups)
+
+
+def shape_of(facts: LoaderFacts, request: Request, seconds_per_sample: float, left: float) -> Shape:
+    """Choose how much to draw so that it fits into a third of the seconds that are left.
+
+    Raises Undecided when even the least that could settle a verdict does not fit.
+    """
+    number = facts.num_workers if request.num_workers is None else request.num_workers
+    # As many under another start method, so that the same batches come to the same workers.
+    workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
+    items, size = 8 if request.effort == 0 else 16, batch_size(facts)
+    wanted = Shape(
+        workers,
+        items,
+        4**request.effort,
+        size,
+        request.settled,
+        request.reseed,
+        request.persistent,
+        request.method,
+        request.announce,
+        request.apart,
+        request.apart[1][1] + 1 if request.apart else EPOCHS,
+        request.again,
+    )
+    for shape in (wanted, replace(wanted, items=4)) if request.effort == 0 else (wanted,):
+        if shape.draws * shape.size * EPOCHS * seconds_per_sample <= max(left, 0) / 3:
+            return shape
+    raise Undecided(
+        f"a sample takes {seconds_per_sample:.2g} s, and {left:.0f} s of the budget are left: raise --budget"
+    )
+
+
+def batch_size(facts: LoaderFacts) -> int:
+    """How many samples a batch of repeated draws holds: several where a collate_fn of the user's own may mix them."""
+    return min(MIXED, facts.batch_size or 1) if facts.batched and not facts.default_collate else 1
+
+
+def run_same_items(
+    build: Callable[..., Loader], folder: Path, shape: Shape, kind: type[Schedule] = Schedule
+) -> list[Ride]:
+    """Run the schedule, keeping the user's persistence, generator, worker_init_fn and start method."""
+
+    def schedule(inner: Any, batched: bool) -> Schedule:
+        return kind(inner, shape.workers, shape.items, shape.rounds, shape.size, batched=batched)
+
+    other = {"persistent_workers": shape.persistent, "multiprocessing_context": shape.method}
+    asked = {name: value for name, value in other.items() if value is not None}
+    loader = build(num_workers=shape.workers, in_order=True, schedule=schedule, **asked)
+    perturb, perturb_at = shape.apart or (None, None)
+    plan = Plan(
+        folder,
+        shape.pins,
+        keep_going=True,
+        census=shape.census,
+        reseed=shape.reseed,
+        length=shape.draws,
+        announce=shape.announce,
+        perturb=perturb,
+        perturb_at=perturb_at,
+    )
+    return drive(loader, plan, batches=(None,) * shape.epochs)
+
+
+def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> SameItems:
+    """Sort every draw by leaf, worker and epoch. Raises Undecided when the budget cut the pass short."""
+    if rides is None:
+        raise Undecided("the budget ran out while the same items were drawn in every worker: raise --budget")
+    digests: dict[str, dict[tuple[int, int], dict[int, bytes]]] = defaultdict(lambda: defaultdict(dict))
+    complete: dict[tuple[int, int], set[int]] = defaultdict(set)
+    shown: dict[int, str] = {}
+    censuses = []
+    for record in read_spools(folder):
+        if isinstance(record, Census):
+            censuses.append(record)
+        if isinstance(record, SampleRecord | BatchRecord):
+            root = "sample" if isinstance(record, SampleRecord) else "batch"
+            first = isinstance(record, BatchRecord) or record.position == 0
+            for leaf in record.leaves if first else ():
+                digests[root + leaf.path][record.worker or 0, record.epoch][record.batch] = leaf.digest
+                complete[record.worker or 0, record.epoch].add(record.batch)
+        if isinstance(record, SampleRecord) and record.shown is not None and record.position == 0:
+            shown.setdefault(record.batch, record.shown)
+    seats = [(worker, epoch) for worker in range(shape.workers) for epoch in range(shape.epochs)]
+    if any(len(complete[seat]) < shape.draws for seat in seats):
+        raise Undecided("the loader did not give every worker the same items: it has an order of its own")
+    return SameItems(
+        pinned={path: {who: shape.pinned_groups(one) for who, one in by.items()} for path, by in digests.items()},
+        as_is={path: {who: shape.free_groups(one) for who, one in by.items()} for path, by in digests.items()},
+        workers=shape.workers,
+        items=shape.items,
+        draws=shape.draws,
+        shown=tuple(text for fetch, text in sorted(shown.items()) if 0 < fetch <= shape.items),
+        censuses=tuple(censuses),
+        seconds=sum(ride.seconds for ride in rides),
+    )

@@ -1,0 +1,300 @@
+"""Files opened before the fork: which of them several workers read through one description, and so one offset.
+
+Items are first read in one process, to learn what they hold and which descriptions they move; then by several workers
+at once, which may move the same ones and so take each other's bytes. Files that only one worker reads are read once
+more, by another one: it finds the offset where the first left it, and not where the main process believes it to be.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dataguard.incident import Incident, LoaderFailed
+from dataguard.lab.core.index_schedules import Dealt
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.core.records import Index, SampleRecord, plain_index, read_spools
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.randomness.lock_watch import LockWatch
+from dataguard.lab.randomness.open_files import OpenFile, open_files, with_holders
+from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.spy.drive import drive
+from dataguard.lab.spy.plan import Plan
+from dataguard.model import Undecided
+from dataguard.target.variants import Loader
+
+MOST_WORKERS = 4
+BATCHES = 3
+"""How many of the user's batches each worker is dealt."""
+MOST_OF_A_BATCH = 8
+SECONDS = 0.6
+"""How long each of the two readings lasts."""
+
+Leaves = Mapping[str, bytes]
+"""The digest of each leaf of a sample, by its path."""
+Moved = tuple[OpenFile, int, int]
+"""A file with two of its offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """What reading in one process told.
+
+    `shared` are the files whose offset the items move; `dealt` the items of each worker, and `leaves` what every item
+    holds alike each time; `reordered` tells whether the order is another one when it is drawn again.
+    """
+
+    shared: tuple[OpenFile, ...]
+    dealt: tuple[tuple[Index, ...], ...] = ()
+    leaves: Mapping[Index, Leaves] = field(default_factory=dict)
+    reordered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A sample that a worker read otherwise than one process does."""
+
+    index: Index
+    worker: int | None
+    leaf: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handles:
+    """What reading by several workers at once told.
+
+    `shared` are the files that the items read, as seen in one process. `moved` are those that several workers read
+    and whose offset they really moved, with two offsets that the main process saw; `later` are the ones that a worker
+    reads after another one has. `raised` is what only reading by workers raised. `locked` tells that they took a lock
+    between processes meanwhile.
+    """
+
+    shared: tuple[OpenFile, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    later: tuple[Moved, ...] = ()
+    workers: int = 0
+    samples: int = 0
+    wrong: tuple[Wrong, ...] = ()
+    raised: Incident | None = None
+    locked: bool = False
+
+    @property
+    def at_risk(self) -> bool:
+        """Whether workers take each other's bytes, or will. One after the other they do so only where it shows."""
+        if self.wrong or self.raised is not None:
+            return bool(self.moved or self.later)
+        return bool(self.moved) and not self.locked
+
+
+def observe(facts: LoaderFacts, build: Callable[..., Loader], look: Callable[..., Any]) -> Handles:
+    """Read in one process, and where descriptions are shared, in the user's own workers; `look` is `Memory.observe`."""
+    workers = min(max(facts.num_workers, 2), MOST_WORKERS)
+    alone: Alone = look("alone", lambda folder: read_alone(build(num_workers=0), folder, workers))
+    if not alone.shared or facts.num_workers < 2:
+        return Handles(alone.shared)
+    found: Handles = look(
+        "handles",
+        lambda folder: run_together(build, folder, alone),
+        lambda folder, answer: read_together(folder, answer, alone),
+    )
+    return found
+
+
+def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
+    """Read some items in this process, as they would be dealt to so many workers."""
+    files = open_files(folder.parent)
+    if not files:
+        return Alone(())
+    files = with_holders(files, _roots(loader))  # before reading, which may pass them on to other holders
+    dealt = _deal(loader, workers)
+    reader = _Reader(loader.dataset, BlackBox(folder / "blackbox"), time.monotonic() + SECONDS)
+    start = [file.offset() for file in files]
+    movers: dict[OpenFile, set[int]] = defaultdict(set)
+    leaves: dict[Index, Leaves] = {}
+    for worker, index in _in_turn(dealt):
+        offsets = [[file.offset() for file in files]]
+        drawn = []
+        for _ in range(2):
+            drawn.append(reader.read(index))
+            offsets.append([file.offset() for file in files])
+        for file, seen in zip(files, zip(*offsets, strict=True), strict=True):
+            if len(set(seen)) > 1:
+                movers[file].add(worker)
+        if drawn[0] is not None and drawn[1] is not None:
+            again = drawn[1]
+            leaves[index] = {path: digest for path, digest in drawn[0].items() if again.get(path) == digest}
+        if reader.is_late and worker == workers - 1:
+            break
+    for worker, index in _in_turn(dealt):
+        # One that is always read to its end comes back to where it was: from far off, its move shows.
+        still = [(file, file.offset(), file.put_far()) for file in files if worker not in movers[file]]
+        if index in leaves and still:
+            reader.read(index)
+        for file, before, far in still:
+            if file.offset() != far:
+                movers[file].add(worker)
+            else:
+                file.put(before)
+    shared = [replace(file, readers=len(movers[file])) for file in files if movers[file] and not file.is_written()]
+    for file, offset in zip(files, start, strict=True):
+        file.put(offset)  # the user's module may have opened it: then later observations share it
+    kept = tuple(tuple(index for index in items if index in leaves) for items in dealt)
+    return Alone(tuple(shared), kept, leaves, reordered=_deal(loader, workers) != dealt)
+
+
+def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Handles:
+    """Read the same items in forked workers, each always the ones that it was dealt; watch the offsets meanwhile.
+
+    Where some files are read by one worker only, an epoch follows in which the items are dealt to other workers, as
+    it happens in training unless the same ones live on with the same order.
+    """
+    workers = len(alone.dealt)
+    schedules: list[_HandedOn] = []
+
+    def schedule(inner: Any, batched: bool) -> _HandedOn:
+        schedules.append(_HandedOn(inner, alone.dealt, MOST_OF_A_BATCH, batched=batched))
+        return schedules[-1]
+
+    apart = any(file.readers == 1 for file in alone.shared)
+    passed_on = apart and (alone.reordered or not build(num_workers=workers).persistent_workers)
+    loader = build(num_workers=workers, in_order=True, persistent_workers=False, schedule=schedule)
+    opened = with_holders(open_files(folder.parent), _roots(loader))
+    files = [replace(file, readers=one.readers) for one in alone.shared for file in opened if file.is_same(one)]
+    start = [file.offset() for file in files]
+    seen: list[set[int]] = [set() for _ in files]
+
+    def look() -> None:
+        for file, offsets in zip(files, seen, strict=True):
+            offsets.add(file.offset())
+
+    for dealing in schedules:
+        dealing.look = look
+    watch = LockWatch()
+    raised = _drive(loader, Plan(folder, pin_each=PIN, keep_going=True), (None, None) if passed_on else (None,))
+    look()
+    moved: list[Moved] = []
+    for file, offset, offsets in zip(files, start, seen, strict=True):
+        others = offsets - {offset}
+        if not others and not watch.taken and file.readers > 1:
+            others = _far_moves(loader, folder, file)
+        if others and not file.is_written():
+            moved.append((file, offset, max(others)))
+        file.put(offset)
+    at_once = tuple(one for one in moved if one[0].readers > 1)
+    later = tuple(one for one in moved if one[0].readers == 1)
+    return Handles(alone.shared, at_once, later, workers, raised=raised, locked=watch.taken)
+
+
+def read_together(folder: Path, seen: Handles | None, alone: Alone) -> Handles:
+    """Compare what the workers read with what one process does. Raises Undecided when that did not come about."""
+    records = [record for record in read_spools(folder) if isinstance(record, SampleRecord)]
+    if seen is None or not (records or seen.raised):
+        raise Undecided("several workers could not be made to read the same items at once: raise --budget")
+    return replace(seen, samples=len(records), wrong=tuple(_wrong(records, alone.leaves)))
+
+
+def _drive(loader: Loader, plan: Plan, batches: Sequence[int | None]) -> Incident | None:
+    """Read epochs of so many batches, each for some time; tells what the workers raised, if they did."""
+    before = {process.pid for process in multiprocessing.active_children()}
+    try:
+        drive(loader, plan, batches=batches, seconds=SECONDS)
+    except LoaderFailed as failure:
+        # Shutting an iterator down while it is garbage takes torch seconds, unless its workers are gone.
+        for process in multiprocessing.active_children():
+            if process.pid not in before:
+                process.kill()
+        return failure.incident
+    return None
+
+
+def _far_moves(loader: Loader, folder: Path, file: OpenFile) -> set[int]:
+    """Where the workers leave an offset that is set far off before."""
+    apart = folder / f"far{file.descriptor}"
+    apart.mkdir()
+    far = file.put_far()
+    _drive(loader, Plan(apart, keep_going=True), (2 * loader.num_workers,))  # what it raises is known already
+    return {file.offset()} - {far}
+
+
+def _wrong(records: Sequence[SampleRecord], expected: Mapping[Index, Leaves]) -> Iterator[Wrong]:
+    """The samples with a leaf that one process reads otherwise, while the same worker gets it right elsewhere.
+
+    A leaf that a worker never gets right depends on the worker by design.
+    """
+    pairs = [(record, {leaf.path: leaf.digest for leaf in record.leaves}) for record in records]
+    right = set()
+    for record, leaves in pairs:
+        alone = expected.get(record.index, {})
+        right |= {(record.worker, path) for path, digest in alone.items() if leaves.get(path) == digest}
+    for record, leaves in pairs:
+        for path, digest in expected.get(record.index, {}).items():
+            if leaves.get(path) != digest and (record.worker, path) in right:
+                yield Wrong(record.index, record.worker, f"sample{path}")
+                break
+
+
+def _deal(loader: Loader, workers: int) -> list[list[Any]]:
+    """The items of the first batches of the user's own order, by the worker to which torch deals them."""
+    order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    dealt: list[list[Any]] = [[] for _ in range(workers)]
+    for number, batch in enumerate(islice(iter(order), BATCHES * workers)):
+        items = [batch] if loader.batch_sampler is None else list(batch)[:MOST_OF_A_BATCH]
+        dealt[number % workers].extend(plain_index(item) for item in items)
+    if any(None in items for items in dealt):
+        raise Undecided("the indices are objects of the user's own, which cannot be given again")
+    return [list(dict.fromkeys(items)) for items in dealt]
+
+
+def _in_turn(dealt: Sequence[Sequence[Any]]) -> Iterator[tuple[int, Any]]:
+    """Every worker's first item, then every worker's second one, and so on."""
+    for position in range(max(map(len, dealt), default=0)):
+        for worker, items in enumerate(dealt):
+            if position < len(items):
+                yield worker, items[position]
+
+
+def _roots(loader: Loader) -> dict[str, Any]:
+    return {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "worker_init_fn": loader.worker_init_fn}
+
+
+class _HandedOn(Dealt):
+    """Deals to each worker, in every further epoch, what another one was dealt before."""
+
+    _begun = False
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._begun:
+            self.dealt = [*self.dealt[1:], self.dealt[0]]
+        self._begun = True
+        return super().__iter__()
+
+
+class _Reader:
+    """Reads single samples with the global generators pinned."""
+
+    def __init__(self, dataset: Any, box: BlackBox, deadline: float) -> None:
+        self.dataset = dataset
+        self.box = box
+        self.deadline = deadline
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() > self.deadline
+
+    def read(self, index: Any) -> Leaves | None:
+        """The digests of a sample's leaves, None where reading it raises."""
+        self.box.mark(None, "sample", index)
+        batched = getattr(self.dataset, "__getitems__", None)
+        try:
+            with pinned(PIN):
+                sample = batched([index])[0] if batched else self.dataset[index]
+        except Exception:  # noqa: BLE001 - the user's own code: the ordinary epoch tells of it
+            return None
+        return {leaf.path: leaf.digest for leaf in leaves_of(sample)}

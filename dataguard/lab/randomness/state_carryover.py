@@ -1,0 +1,141 @@
+"""What reading a sample leaves behind for later ones: whether they show it, and whether the user's workers lose it.
+
+One worker, started anew for each trial, reads one item again and again; once by itself, once after other items. All
+generators are held still, so that no difference is a draw of theirs. Then the user's own workers read the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from itertools import groupby
+
+from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.randomness.same_items import MOST_WORKERS, batch_size
+from dataguard.lab.reading.changed_attributes import find_changed
+from dataguard.lab.reading.scripted_reads import FORKED, Series, Vary, read_trials, run_trials
+from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.streams.stream_trace import StreamTrace
+from dataguard.model import Location
+from dataguard.target.variants import Loader
+
+OTHERS = 4
+"""Items that one of the two scripts reads before the target. Both begin with one that wakes up what is made late."""
+SHARED = 6
+"""Reads of the target that follow in the script of the other items; the first script makes as many fetches."""
+ALONE = (0, *[OTHERS + 1] * (OTHERS + SHARED))
+AFTER = (*range(OTHERS + 1), *[OTHERS + 1] * SHARED)
+TRIALS = ((ALONE,), (ALONE,), (AFTER,), (ALONE,))
+SEEDS = ((PIN,), (PIN,), (PIN,), (PIN + 1,))
+READS = len(TRIALS) * len(ALONE)
+STAGES = 4
+"""How many values a state takes at least, one after the other, that moves on and does not settle."""
+RENEWED = 0.5
+"""The share of a second epoch's first samples that differ, at their place, where a stream is another one by then."""
+
+
+class Effect(Enum):
+    """What of the reads before decides a leaf."""
+
+    COUNT = "how many samples were read before"
+    CONTENT = "which samples were read before"
+    ITSELF = "how often it was read before"
+    EPOCH = "how often it was begun before"
+
+
+@dataclass(frozen=True, slots=True)
+class Carryover:
+    """Leaves that show what was read before, and that the user's own workers give as if it had not been read.
+
+    `changed` are the attributes of the dataset that reading changes, where there is such a leaf. `reads` were compared.
+    """
+
+    lost: Mapping[str, Effect] = field(default_factory=dict)
+    changed: tuple[Location, ...] = ()
+    reads: int = READS
+
+
+def observe(
+    facts: LoaderFacts, build: Callable[..., Loader], vary: Vary, stream: Callable[..., StreamTrace]
+) -> Carryover:
+    """Read in one process, and where that shows anything, in the user's own workers; `stream` is `Lab.stream`."""
+    lost, reads = _lost_stream(facts, stream) if facts.kind == "stream" else (_lost_leaves(facts, build, vary), READS)
+    if not lost:
+        return Carryover(reads=reads)
+    return Carryover(lost, find_changed(build, vary), reads)
+
+
+def _lost_leaves(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary) -> Mapping[str, Effect]:
+    size, build_one = batch_size(facts), partial(build, **FORKED)
+    readings = vary(
+        "carryover",
+        lambda folder: run_trials(build_one, folder, TRIALS, SEEDS, size, announce=False),
+        partial(read_trials, TRIALS),
+    )
+    effects = {path: effect for path, seats in readings.items() if (effect := _effect(seats))}
+    if not effects:
+        return {}
+    workers = min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2))
+    scripts = [[AFTER] * workers, [ALONE] * workers]
+    seats: dict[tuple[int, int], tuple[int, ...]] = {(0, 1): ALONE}
+    if facts.persistent:  # what they keep is not lost; but does one learn of what the others read meanwhile?
+        scripts = [[ALONE, *[AFTER] * (workers - 1)]]
+        seats = {(worker, 0): script for worker, script in enumerate(scripts[0])}
+    build_own = partial(build, num_workers=workers)
+    own = vary(
+        "carryover of workers",
+        lambda folder: run_trials(build_own, folder, scripts, SEEDS[:1], size),
+        partial(read_trials, scripts),
+    )
+    return {path: effect for path, effect in effects.items() if _forgets(own.get(path, {}), readings[path], seats)}
+
+
+def _lost_stream(facts: LoaderFacts, stream: Callable[..., StreamTrace]) -> tuple[Mapping[str, Effect], int]:
+    """Whether a stream goes on to other samples in a second epoch of one process, and starts over in the user's own."""
+    kept = stream(1, pin=True, still=True, persistent=True, method="fork", announce=False)
+    if not kept.ended or kept.renewed < RENEWED:
+        return {}, kept.total
+    own = stream(facts.num_workers, pin=True, still=True)
+    over = own.ended and min(map(len, own.again), default=0) > 1 and not own.begins_otherwise
+    return {"the stream": Effect.EPOCH} if over else {}, own.total
+
+
+def _effect(seats: Mapping[tuple[int, int], Series]) -> Effect | None:
+    """What decides a leaf, by its trials; None where nothing of the reads before certainly does.
+
+    It has to be the same in both trials that are alike; so clocks, process ids and what a worker draws at its start say
+    nothing. Content must not depend on random numbers, because samples may be mixed with some that were read before,
+    and must not wear off: then only the first samples of an epoch differ.
+    """
+    if len(seats) < len(TRIALS):
+        return None
+    one, again, after, otherwise = (seats[0, epoch] for epoch in range(len(TRIALS)))
+    alone, behind = one[1:], after[OTHERS + 1 :]
+    if one[1:] != again[1:]:
+        return None
+    if _moves_on(alone):
+        if behind == alone[OTHERS:]:
+            return Effect.COUNT
+        if behind == alone[:SHARED]:
+            return Effect.ITSELF
+    steady = _moves_on(alone) or len(set(alone[OTHERS:])) == 1
+    lasts = steady and all(one != two for one, two in zip(behind, alone, strict=False))
+    return Effect.CONTENT if lasts and alone == otherwise[1:] else None
+
+
+def _moves_on(series: Series) -> bool:
+    """Whether a leaf takes ever new values, and goes on to do so; counting in a circle is no progress."""
+    runs = [value for value, _ in groupby(series)]
+    return len(set(runs)) == len(runs) >= STAGES and len(set(series[len(series) // 2 :])) > 1
+
+
+def _forgets(
+    own: Mapping[tuple[int, int], Series],
+    trials: Mapping[tuple[int, int], Series],
+    scripts: Mapping[tuple[int, int], tuple[int, ...]],
+) -> bool:
+    """Whether each of these seats reads by its script as if nothing else had been read before, or by other workers."""
+    expected = {ALONE: trials[0, 0], AFTER: trials[0, 2]}
+    return all(own.get(seat, ())[1:] == expected[script][1:] for seat, script in scripts.items())

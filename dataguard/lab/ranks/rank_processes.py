@@ -1,0 +1,163 @@
+"""Real ranks: processes of one gloo group on this machine, in the environment that torchrun sets.
+
+Each is a fork of the observing process, so that a rank costs what the user's factory costs and little more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+
+from dataguard.incident import LoaderDied
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.isolation import answer_in, death_of, has_answered, live
+from dataguard.model import Undecided
+
+MEETINGS = 3
+"""How often ranks try to form their group: gloo loses a connection now and then, before the user's code is reached."""
+PATIENCE = timedelta(seconds=120)
+"""How long a collective of the user's own code may take; the observation's own deadline comes first."""
+GROUP = "group"
+"""The file through which they meet."""
+_GLANCE = 0.01
+_LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+
+
+class Unmet(Undecided):
+    """The ranks could not form their group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One process of a group: its number, the size of the group, and the folder for what it leaves behind."""
+
+    number: int
+    world: int
+    folder: Path
+
+    @property
+    def given(self) -> dict[str, int]:
+        """What a factory is given by name."""
+        return {"rank": self.number, "world_size": self.world}
+
+
+def rank_folder(folder: Path, number: int) -> Path:
+    """Where a rank leaves its spools."""
+    return folder / f"rank{number}"
+
+
+def run_ranks(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
+    """Call `work` in each of `world` processes that form a group, and return what each returned, by rank.
+
+    A `DataguardError` that it raises in one of them is raised here, the first to come; a process that ends without an
+    answer raises `LoaderDied`.
+    """
+    for _ in range(MEETINGS - 1):
+        with contextlib.suppress(Unmet):
+            return _meet(world, folder, work)
+        for number in range(world):
+            shutil.rmtree(rank_folder(folder, number))
+        (folder / GROUP).unlink(missing_ok=True)
+    return _meet(world, folder, work)
+
+
+def _meet(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
+    ranks = [Rank(number, world, rank_folder(folder, number)) for number in range(world)]
+    port, own = _free_port(), os.getpid()
+    pids: dict[int, int] = {}
+    for rank in ranks:
+        rank.folder.mkdir()
+        pid = os.fork()
+        if pid == 0:
+            live(partial(_join_and_work, rank, folder, port, work), rank.folder, own)
+        pids[pid] = rank.number
+    try:
+        return _await(pids, ranks, BlackBox(folder / "blackbox"))
+    except Unmet:
+        for pid in pids:  # the others wait for this one
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        raise
+
+
+def _await(pids: dict[int, int], ranks: list[Rank], box: BlackBox) -> list[Any]:
+    """The answers of all ranks, by rank; what moves in any of them counts as progress here.
+
+    The first that fails ends it, because the others may wait for that one for ever.
+    """
+    boxes = [BlackBox(rank.folder / "blackbox") for rank in ranks]
+    answers: dict[int, Any] = {}
+    moved = -1
+    while len(answers) < len(ranks):
+        if (progress := sum(one.progress() for one in boxes)) != moved:
+            moved = progress
+            box.mark(None, "iterate")
+        for pid in [pid for pid, number in pids.items() if number not in answers]:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                number = pids[pid]
+                folder = ranks[number].folder
+                if not has_answered(folder):
+                    raise LoaderDied(death_of(pid, os.waitstatus_to_exitcode(status), boxes[number], folder))
+                answers[number] = answer_in(folder)
+        time.sleep(_GLANCE)
+    return [answers[rank.number] for rank in ranks]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _join_and_work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], Any]) -> Any:
+    """Set the environment as torchrun does, join the group that the user's code expects to find or to start, and work.
+
+    The group's own processes meet through a file; the port is there for what the user's code wants to start.
+    """
+    BlackBox(rank.folder / "blackbox").mark(None, "factory")
+    number, world = str(rank.number), str(rank.world)
+    os.environ.update(
+        RANK=number,
+        LOCAL_RANK=number,
+        ROLE_RANK=number,
+        GROUP_RANK="0",
+        WORLD_SIZE=world,
+        LOCAL_WORLD_SIZE=world,
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+    )
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", _LOOPBACK)
+    meeting = (folder / GROUP).as_uri()
+    try:
+        dist.init_process_group("gloo", meeting, PATIENCE, world_size=rank.world, rank=rank.number)
+    except RuntimeError as error:
+        raise Unmet(f"the ranks could not form a group: {str(error).splitlines()[0]}") from error
+    _let_pass(dist.init_process_group)
+    return work(rank)
+
+
+def _let_pass(original: Callable[..., None]) -> None:
+    """Let code that starts the group itself find it started, whatever backend it asks for."""
+
+    def init_process_group(*args: Any, **kwargs: Any) -> None:
+        if not dist.is_initialized():
+            original(*args, **kwargs)
+
+    for module in (dist, dist.distributed_c10d):
+        setattr(module, "init_process_group", init_process_group)  # noqa: B010 - mypy forbids the plain form

@@ -1,0 +1,81 @@
+"""The same items in the workers of several ranks: what tells ranks that draw alike from healthy ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dataguard.lab.core.index_schedules import SameItems as Schedule
+from dataguard.lab.randomness.same_items import SameItems, Shape, read_same_items, run_same_items
+from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
+from dataguard.lab.spy.drive import Ride
+from dataguard.model import Undecided
+from dataguard.stats.coincidence import Groups
+from dataguard.target.variants import Loader
+
+WORKERS = 2
+"""Workers of each rank at most."""
+
+Seated = Mapping[str, Mapping[tuple[int, int], Groups]]
+
+
+class _Common(Schedule):
+    """The first indices of all, and not of this rank's own share, so that ranks read the same items."""
+
+    def _flat(self) -> Iterator[Any]:
+        own = list(islice(super()._flat(), self.items))
+        whole = all(isinstance(index, int) for index in own)
+        return iter(range(min(max(own, default=-1) + 1, self.items)) if whole else own)
+
+
+def run_rank_items(
+    build: Callable[..., Loader], folder: Path, shape: Shape, workers: int, world: int
+) -> list[list[Ride]]:
+    """Run the schedule on every rank at once; `workers` is 0 where a rank reads in its main process."""
+
+    def ride(rank: Rank) -> list[Ride]:
+        build_here = partial(build, rank.given)
+        own = build_here if workers else lambda **overrides: build_here(**{**overrides, "num_workers": 0})
+        return run_same_items(own, rank.folder, shape, _Common)
+
+    return run_ranks(world, folder, ride)
+
+
+def read_rank_items(folder: Path, rides: list[list[Ride]] | None, shape: Shape) -> SameItems:
+    """The draws of all ranks; worker w of rank r has number `r * shape.workers + w`.
+
+    Raises Undecided when the budget cut the pass short.
+    """
+    if rides is None:
+        raise Undecided("the budget ran out while ranks drew the same items: raise --budget")
+    parts = [read_same_items(rank_folder(folder, rank), ride, shape) for rank, ride in enumerate(rides)]
+    return SameItems(
+        pinned=_side_by_side([part.pinned for part in parts], shape.workers),
+        as_is=_side_by_side([part.as_is for part in parts], shape.workers),
+        workers=len(parts) * shape.workers,
+        items=shape.items,
+        draws=shape.draws,
+        shown=parts[0].shown,
+        censuses=tuple(
+            replace(census, worker=(census.worker or 0) + rank * shape.workers)
+            for rank, part in enumerate(parts)
+            for census in part.censuses
+        ),
+    )
+
+
+def _side_by_side(parts: list[Seated], workers: int) -> Seated:
+    """Per leaf, the groups of every seat, those of each rank counted on from the one before."""
+    paths = {path: None for part in parts for path in part}
+    return {
+        path: {
+            (worker + rank * workers, epoch): groups
+            for rank, part in enumerate(parts)
+            for (worker, epoch), groups in part.get(path, {}).items()
+        }
+        for path in paths
+    }

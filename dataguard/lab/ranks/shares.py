@@ -1,0 +1,197 @@
+"""Who reads what: the shares of several real ranks and their workers, beside what one process reads alone."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from dataguard.lab.core.index_schedules import evenly, recorder
+from dataguard.lab.core.loader_facts import LoaderFacts, length_of
+from dataguard.lab.core.records import plain_index
+from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
+from dataguard.lab.spy.drive import announce_epoch
+from dataguard.lab.spy.sample_ledger import Depth
+from dataguard.lab.streams.sampler_order import PROBES, content
+from dataguard.lab.streams.stream_trace import Drive, Request, StreamTrace, read_stream, run_stream
+from dataguard.model import Undecided
+from dataguard.target.variants import Loader
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one rank reads in one epoch.
+
+    `by_worker` holds, worker by worker and in order, the identity of each sample: the index where the dataset is
+    map-style, paths and digests of its leaves where it is a stream. `batches` came out, `planned` is what `len(loader)`
+    says there, if anything; `ended` says that all was looked at, and `finished` that all batches were counted.
+    """
+
+    by_worker: tuple[Sequence[Hashable], ...]
+    batches: int
+    ended: bool
+    planned: int | None = None
+    finished: bool = True
+    yielded: tuple[int, ...] = ()
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """How many samples came out of each worker."""
+        return self.yielded or tuple(map(len, self.by_worker))
+
+    @property
+    def total(self) -> int:
+        """How many samples came out."""
+        return sum(self.samples)
+
+    @property
+    def counts(self) -> Counter[Hashable]:
+        """How often each sample came out."""
+        return Counter(identity for ids in self.by_worker for identity in ids)
+
+    @property
+    def empty_workers(self) -> tuple[int, ...]:
+        """The numbers of the workers that read nothing."""
+        return tuple(number for number, ids in enumerate(self.by_worker) if not ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """The share of each rank, and what one process reads alone, under the same number of workers.
+
+    `alike` tells that an index of a map-style dataset means the same sample on every rank; it is None for streams.
+    """
+
+    ranks: tuple[Share, ...]
+    alone: Share
+    alike: bool | None = None
+
+    @property
+    def together(self) -> Counter[Hashable]:
+        """How often each sample came out of all ranks together."""
+        return sum((share.counts for share in self.ranks), Counter())
+
+    @property
+    def table(self) -> dict[str, str]:
+        """Rank by rank, how many samples each worker read, and how many of them another rank read as well."""
+        return {f"rank {number}": self._row(number) for number in range(len(self.ranks))}
+
+    def _row(self, number: int) -> str:
+        share = self.ranks[number]
+        elsewhere = {identity for other in self.ranks if other is not share for identity in other.counts}
+        twice = sum(count for identity, count in share.counts.items() if identity in elsewhere)
+        workers = " + ".join(map(str, share.samples))
+        return f"{workers} ({twice} of them also elsewhere)" if twice else workers
+
+
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """What the sampler of one process deals out in an epoch: batches of plain indices, and some samples' digests.
+
+    `whole` tells that it came to its end; `planned` is how many batches it says that there are.
+    """
+
+    batches: tuple[tuple[Hashable, ...], ...]
+    workers: int
+    whole: bool
+    length: int | None
+    planned: int | None
+    probes: tuple[tuple[int, tuple[bytes, ...]], ...]
+
+    @property
+    def share(self) -> Share:
+        """By worker: torch hands batch k to worker k modulo their number."""
+        seats = max(self.workers, 1)
+        dealt = (self.batches[worker::seats] for worker in range(seats))
+        by_worker = tuple(tuple(index for batch in batches for index in batch) for batches in dealt)
+        return Share(by_worker, len(self.batches), self.whole, self.planned)
+
+
+def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> Dealt:
+    """Draw one epoch of indices without reading the samples, but for a few under pinned generators.
+
+    The loader itself is iterated, as its own `__iter__` may have a say: some agree on a seed there.
+    """
+    recorded, schedule = recorder(facts.length)
+    loader = build(num_workers=0, schedule=schedule)
+    announce_epoch(loader, 0)
+    for _ in loader:
+        pass
+    batches = tuple(tuple(map(plain_index, batch)) for order in recorded for batch in order.batches)
+    if any(index is None for batch in batches for index in batch):
+        raise Undecided("the sampler's indices are objects of its own, which cannot be compared between ranks")
+    length, planned = length_of(loader.dataset), sum(length_of(order.inner) or 0 for order in recorded)
+    chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
+    whole = all(order.whole for order in recorded)
+    probes = tuple((index, content(loader.dataset, index)) for index in chosen)
+    return Dealt(batches, facts.num_workers, whole, length, planned or None, probes)
+
+
+def _numbers(batches: Sequence[Sequence[Hashable]]) -> bool:
+    return all(isinstance(index, int) for batch in batches[:1] for index in batch)
+
+
+def run_dealing_on_ranks(build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts) -> list[Dealt]:
+    """Let the sampler of every rank deal out one epoch."""
+    return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.given), facts))
+
+
+def shards_of(alone: Dealt, ranks: Sequence[Dealt]) -> Shards:
+    """The shares of a map-style loader side by side."""
+    probes = [dict(dealt.probes) for dealt in ranks]
+    common = set.intersection(*map(set, probes))
+    same_length = len({dealt.length for dealt in ranks}) == 1
+    alike = same_length and all(len({own[index] for own in probes}) == 1 for index in common)
+    return Shards(tuple(dealt.share for dealt in ranks), alone.share, alike)
+
+
+def run_streams_on_ranks(
+    build: Callable[..., Loader], folder: Path, request: Request, world: int, samples: int, seconds: float
+) -> list[Drive]:
+    """Let every rank stream an epoch, all of them at once."""
+
+    def ride(rank: Rank) -> Drive:
+        build_here = partial(build, rank.given)
+        return run_stream(build_here, rank.folder, request, samples, seconds, again=request.twice)
+
+    return run_ranks(world, folder, ride)
+
+
+def read_streams_on_ranks(folder: Path, drives: Sequence[Drive] | None, depth: Depth) -> tuple[StreamTrace, ...]:
+    """What every rank yielded. Raises Undecided when the budget cut the pass short."""
+    if drives is None:
+        raise Undecided("the budget ran out while the ranks streamed: raise --budget")
+    return tuple(read_stream(rank_folder(folder, number), drive, depth) for number, drive in enumerate(drives))
+
+
+def share_of(trace: StreamTrace, workers: int) -> Share:
+    """What one rank streamed, with a place for each of its workers."""
+    yielded = zip(trace.by_worker, trace.samples, strict=True)
+    read = [((), 0) if number in trace.idle else next(yielded, ((), 0)) for number in range(max(workers, 1))]
+    by_worker, samples = zip(*read, strict=True)
+    batches = trace.batches[0] if trace.batches else 0
+    return Share(by_worker, batches, trace.ended, trace.planned, trace.finished, samples)
+
+
+def side_by_side(ranks: Sequence[StreamTrace]) -> StreamTrace:
+    """What all ranks streamed, as if ranks were workers."""
+    paths = dict.fromkeys(path for trace in ranks for path in trace.leaves)
+    return StreamTrace(
+        by_worker=tuple(_joined(trace.by_worker) for trace in ranks),
+        ended=all(trace.ended for trace in ranks),
+        leaves={path: tuple(_joined(trace.leaves.get(path, ())) for trace in ranks) for path in paths},
+        again=tuple(_joined(trace.again) for trace in ranks),
+        names={identity: name for trace in ranks for identity, name in trace.names.items()},
+        seats=tuple(chain.from_iterable(trace.by_worker for trace in ranks)),
+        level=ranks[0].level,
+        yielded=tuple(sum(trace.samples) for trace in ranks),
+        yielded_again=tuple(sum(trace.yielded_again) for trace in ranks),
+    )
+
+
+def _joined(parts: Sequence[Sequence[int]]) -> Sequence[int]:
+    return array("Q", chain.from_iterable(parts))

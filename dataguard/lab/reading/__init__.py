@@ -1,0 +1,1 @@
+"""Reading a loader: surveys, traced epochs, scripted reads."""

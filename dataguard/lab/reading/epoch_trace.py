@@ -1,0 +1,190 @@
+"""The traced pass: one ordinary epoch under the spy, which serves every check that needs one."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
+from dataguard.lab.core.index_schedules import Spread, evenly
+from dataguard.lab.core.loader_facts import start_method
+from dataguard.lab.core.records import BatchRecord, Index, SampleRecord, Stop, read_spools
+from dataguard.lab.core.value_summary import Appraisal
+from dataguard.lab.process.exceptions import incident_of
+from dataguard.lab.rng.global_rng import seed_global_generators
+from dataguard.lab.spy.content_hashes import Prints
+from dataguard.lab.spy.drive import Ride, drive
+from dataguard.lab.spy.plan import Plan
+from dataguard.model import DataguardError, NotApplicable, Undecided
+from dataguard.process.progress import Unreadable
+from dataguard.target.loading import Target
+from dataguard.target.variants import Loader
+
+MOST_SECONDS = 8.0
+"""Seconds after which the traced pass ends, so that slow data leave time for the other observations."""
+SECOND_EPOCH = 2
+"""How many batches of a second epoch are read."""
+RANK_STRIDE = 1_000_003
+"""How far the seeds of two ranks lie apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTrace:
+    """What one epoch gave.
+
+    `sizes` counts the samples of every batch of the whole epoch as the sampler plans it, None where it does not
+    plan batches; `whole` tells that every batch was really read; `ride` is None when the budget cut the pass short;
+    indices of `limit` and above were left out because they do not exist. `stops` are those at which a StopIteration
+    ended the epoch before its time. Where more samples were `read` than `samples` holds, that is how many, and how many
+    of them `before` an interruption; `unreadable` ones were passed over. `appraisals` tell the numbers in samples and
+    batches. `prints` are those of all samples, if asked for. `afresh` says why it was read from its beginning, where it
+    was to go on after an interruption.
+    """
+
+    samples: tuple[SampleRecord, ...]
+    batches: tuple[BatchRecord, ...]
+    sizes: tuple[int, ...] | None
+    whole: bool
+    ride: Ride | None
+    limit: int | None = None
+    stops: tuple[Incident, ...] = ()
+    read: int | None = None
+    appraisals: tuple[Appraisal, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+    before: int = 0
+    prints: Prints | None = None
+    afresh: str | None = None
+
+    @property
+    def seconds_per_sample(self) -> float:
+        """The median time to get one sample from the dataset, in seconds."""
+        times = [sample.seconds for sample in self.samples if sample.seconds]
+        if times:
+            return statistics.median(times)
+        fetched = [batch.fetch_seconds / max(batch.size, 1) for batch in self.batches]
+        return statistics.median(fetched) if fetched else 0.0
+
+    @property
+    def exercised(self) -> dict[str, int]:
+        """How much was looked at."""
+        workers = {sample.worker for sample in self.samples} - {None}
+        batches = self.ride.batches if self.read and self.ride else len(self.batches)
+        counts = {"samples": self.read or len(self.samples), "batches": batches, "workers": len(workers)}
+        return {unit: count for unit, count in counts.items() if count}
+
+    @property
+    def indices(self) -> list[Index]:
+        """The indices of its samples that can be asked for again, each once, in the order in which they came."""
+        return list(dict.fromkeys(sample.index for sample in self.samples if sample.index is not None))
+
+    def asked(self, most: int) -> tuple[Index, ...]:
+        """At most so many of these indices, evenly spaced. Raises NotApplicable where there are none."""
+        if not self.indices:
+            raise NotApplicable("no sample can be asked for by an index")
+        return tuple(evenly(self.indices, most))
+
+    def members(self) -> dict[tuple[int | None, int], list[SampleRecord]]:
+        """The samples of each batch, by its worker and number."""
+        found: dict[tuple[int | None, int], list[SampleRecord]] = defaultdict(list)
+        for sample in self.samples:
+            found[sample.worker, sample.batch].append(sample)
+        return found
+
+    def gets_past(self, incident: Incident) -> bool:
+        """Whether this epoch went on beyond the point at which another one met the incident."""
+        seen = {None, *(sample.shown for sample in self.samples)}
+        return self.ride is not None and (self.ride.ended or incident.index in seen)
+
+
+def run_epoch(
+    build: Callable[..., Loader], folder: Path, samples: int, limit: int | None, seconds: float
+) -> tuple[Ride, tuple[int, ...] | None, bool]:
+    """Iterate one epoch, thinned out to about `samples` samples and without indices of `limit` and above.
+
+    A few batches of a second epoch follow, for loaders that work only once; not where workers are spawned, which takes
+    seconds.
+    """
+    spreads: list[Spread] = []
+
+    def schedule(inner: Any, batched: bool) -> Spread:
+        spreads.append(Spread(inner, samples, limit, SECOND_EPOCH, batched=batched))
+        return spreads[-1]
+
+    loader = build(schedule=schedule)
+    own = next((spread for spread in spreads if spread in (loader.batch_sampler, loader.sampler)), None)
+    most = max(2, -(-samples // (loader.batch_size or 1))) if own is None else None
+    second = () if loader.num_workers and start_method(loader) != "fork" else (SECOND_EPOCH,)
+    ride = drive(loader, Plan(folder, keep_going=True, appraise=samples), batches=(most, *second), seconds=seconds)[0]
+    sizes = tuple(own.sizes) if own is not None and own.sizes is not None else None
+    return ride, sizes, ride.ended and (own is None or own.whole)
+
+
+def why_nothing(ride: Ride | None) -> str:
+    """Why no sample of an epoch was seen."""
+    if ride is None:
+        return "the budget ran out before the first batch was complete: raise --budget, or lower the batch size"
+    return f"{ride.batches} batches came out unobserved: the loader does not fetch them as torch does"
+
+
+def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] | None, limit: int | None) -> EpochTrace:
+    """Put the trace together from the spools and what the main process answered (None: it was cut short).
+
+    Raises Undecided when nothing could be watched, and EmptyEpoch when there was nothing: a trace of nothing must not
+    let any check pass.
+    """
+    records = list(read_spools(folder))
+    samples = tuple(record for record in records if isinstance(record, SampleRecord) and not record.epoch)
+    batches = tuple(record for record in records if isinstance(record, BatchRecord) and not record.epoch)
+    stops = tuple(record.incident for record in records if isinstance(record, Stop) and not record.epoch)
+    ride, sizes, whole = answer or (None, None, False)
+    if not samples and ride and ride.ended and not ride.batches:
+        raise EmptyEpoch(stops)
+    if not samples:
+        raise Undecided(why_nothing(ride))
+    appraisals = tuple(record for record in records if isinstance(record, Appraisal))
+    return EpochTrace(samples, batches, sizes, whole, ride, limit, stops, appraisals=appraisals)
+
+
+@contextlib.contextmanager
+def gate(stage: str) -> Iterator[None]:
+    """The one gate around user code in the main process of an observation: what it raises becomes an incident."""
+    try:
+        yield
+    except DataguardError:
+        raise
+    # SystemExit too: a factory that calls sys.exit() has not made a loader.
+    except BaseException as error:
+        failed = LoaderDied if isinstance(error, SystemExit) else LoaderRaised
+        raise failed(incident_of(error, stage)) from error
+
+
+def gated_build_all(target: Target, seed: int, overrides: Mapping[str, Any]) -> dict[str, Loader]:
+    """Seed the global generators, then build every loader of the target through the gate."""
+    seed_global_generators(seed)
+    with gate("factory"):
+        return target.build_all({"seed": seed}, **overrides)
+
+
+def gated_build(
+    target: Target,
+    loader: str,
+    seed: int,
+    overrides: Mapping[str, Any],
+    place: Mapping[str, int] | None = None,
+    stride: int = RANK_STRIDE,
+) -> Loader:
+    """Like `gated_build_all`, for one loader.
+
+    `place` holds `rank` and `world_size`. Processes that seed nothing draw each its own numbers, and so do ranks here,
+    whose seeds lie `stride` apart, while a factory that asks for a `seed` is given the same on each, as a training
+    script is by its launcher.
+    """
+    place = place or {}
+    seed_global_generators(seed + stride * place.get("rank", 0))
+    with gate("factory"):
+        return target.build(loader, {"seed": seed, **place}, **overrides)

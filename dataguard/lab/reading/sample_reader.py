@@ -1,0 +1,106 @@
+"""Single samples, read directly as one of the loader's workers would, with every generator held still."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import _utils
+
+from dataguard.incident import Incident, LoaderFailed
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.records import Index, Leaf, plain_index
+from dataguard.lab.process.exceptions import incident_of
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.rng.frozen_rng import Stillness
+from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.spy.drive import announce_epoch
+from dataguard.target.variants import Loader
+
+DRAWS = 4
+"""How many states the generators can be put into before a sample is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What `dataset[index]` gave: leaves, or the incident it raised."""
+
+    index: Index
+    leaves: tuple[Leaf, ...] = ()
+    incident: Incident | None = None
+
+    @property
+    def digests(self) -> dict[str, bytes]:
+        """The content of every leaf, by its path."""
+        return {leaf.path: leaf.digest for leaf in self.leaves}
+
+    @property
+    def form(self) -> tuple[tuple[object, ...], ...]:
+        """The path, dtype and rank of every leaf."""
+        return tuple((leaf.path, leaf.dtype or leaf.kind, len(leaf.shape or ())) for leaf in self.leaves)
+
+
+class Reader:
+    """Reads samples of a loader's dataset in this, thrown-away, process, and counts them.
+
+    Where the loader has workers, this process becomes the first of them, the user's `worker_init_fn` included.
+    """
+
+    def __init__(self, loader: Loader, folder: Path, draws: int = DRAWS) -> None:
+        self.dataset: Any = loader.dataset
+        self.reads = 0
+        self._box = BlackBox(folder / "blackbox")
+        self._roots = {"dataset": loader.dataset}
+        self._stillness = Stillness([[PIN + draw] for draw in range(draws)])
+        announce_epoch(loader, 0)
+        if loader.num_workers:
+            with contextlib.suppress(LoaderFailed):  # an epoch tells whether it fails; it may need what this is not
+                pass_for_a_worker(loader, self._box, loader.num_workers)
+
+    def read(self, index: Any, draw: int = 0) -> Any:
+        """The sample itself, with every generator in the state of this number. What it raises is the user's."""
+        with gate("sample"), self._held(index, draw):
+            return self.dataset[index]
+
+    def read_as_is(self, index: Any) -> Any:
+        """The sample itself, with every generator left alone. What it raises is the user's."""
+        self.reads += 1
+        self._box.mark(None, "sample", index)
+        with gate("sample"):
+            return self.dataset[index]
+
+    def ask(self, index: Any, draw: int = 0, dataset: Any = None) -> Answer:
+        """The same as plain data; an exception is an answer, too. `dataset` is one that the loader's own wraps."""
+        source = self.dataset if dataset is None else dataset
+        plain = plain_index(index)
+        try:
+            with self._held(index, draw):
+                return Answer(plain, leaves_of(source[index]))
+        except Exception as error:  # noqa: BLE001 - any exception is an answer here
+            return Answer(plain, incident=incident_of(error, "sample", plain))
+
+    @contextlib.contextmanager
+    def _held(self, index: Any, draw: int) -> Iterator[None]:
+        self.reads += 1
+        self._box.mark(None, "sample", index)
+        with self._stillness.held(draw, 0, self._roots):
+            yield
+
+
+def pass_for_a_worker(loader: Loader, box: BlackBox, workers: int) -> None:
+    """Do what torch does at the start of the first of so many workers: this process, thrown away, passes for one.
+
+    `default_collate` and the user's code ask for it. What the user's `worker_init_fn` raises is the user's.
+    """
+    worker: Any = _utils.worker
+    details = {"id": 0, "num_workers": workers, "seed": torch.initial_seed(), "dataset": loader.dataset}
+    worker._worker_info = worker.WorkerInfo(**details)
+    if loader.worker_init_fn is not None:
+        box.mark(None, "init")
+        with gate("init"):
+            loader.worker_init_fn(0)

@@ -1,0 +1,98 @@
+"""Short readings that follow a script: the same items in chosen orders, with every generator held still."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from dataguard.lab.core.index_schedules import Scripted
+from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
+from dataguard.lab.rng.frozen_rng import Free
+from dataguard.lab.spy.drive import announce_epoch, drive
+from dataguard.lab.spy.plan import Plan
+from dataguard.model import Undecided
+from dataguard.target.variants import Loader
+
+T = TypeVar("T")
+
+Script = Sequence[int]
+"""What one worker reads in an epoch, fetch by fetch: places in the user's own order of indices."""
+Seeds = Sequence[int]
+"""The seeds that all generators get before each fetch; the last one holds on."""
+Series = tuple[bytes, ...]
+"""The digests of one leaf, fetch by fetch; empty where it was absent."""
+Readings = Mapping[str, Mapping[tuple[int, int], Series]]
+"""Leaf path -> (worker, epoch) -> series."""
+
+FORKED = {"num_workers": 1, "persistent_workers": False, "multiprocessing_context": "fork"}
+"""One worker that starts anew for each epoch: every epoch is a trial that begins with what the main process has."""
+
+
+class Vary(Protocol):
+    """Makes an observation under settings that are not the loader's own, or recalls it: `run`, then `read`."""
+
+    def __call__(self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], T], /) -> T:
+        """Raises Undecided where the loader does not get through it."""
+
+
+Scripts = Sequence[Sequence[Script]]
+"""The scripts of each epoch, one for each worker."""
+
+
+def run_trials(
+    build: Callable[..., Loader],
+    folder: Path,
+    scripts: Scripts,
+    seeds: Sequence[Seeds],
+    size: int = 1,
+    *,
+    announce: bool = True,
+    free: Free | None = None,
+    census: Sequence[int] = (),
+) -> bool:
+    """Read what the scripts say, in batches of `size`; returns that everything was read.
+
+    Without `announce`, sampler and dataset are told of epoch 0 once, and of no other. `free` and `census` are as in
+    `Plan`.
+    """
+
+    def schedule(inner: Any, batched: bool) -> Scripted:
+        return Scripted(inner, scripts, size, batched=batched)
+
+    loader = build(schedule=schedule, in_order=True)
+    if not announce:
+        announce_epoch(loader, 0)
+    length = len(scripts[0][0])
+    plan = Plan(folder, keep_going=True, length=length, announce=announce, still=seeds, free=free, census=census)
+    drive(loader, plan, batches=tuple(length * len(epoch) for epoch in scripts))
+    return True
+
+
+def read_trials(scripts: Scripts, folder: Path, complete: bool | None) -> Readings:
+    """The readings of every leaf.
+
+    Raises Undecided when the budget cut them short, or when the loader did not follow the scripts.
+    """
+    if not complete:
+        raise Undecided("the budget ran out while some samples were read again and again: raise --budget")
+    length = len(scripts[0][0])
+    found: dict[str, dict[tuple[int, int], list[bytes]]] = defaultdict(lambda: defaultdict(lambda: [b""] * length))
+    indices: dict[int, set[str | None]] = defaultdict(set)
+    fetches = 0
+    for record in read_spools(folder):
+        if not isinstance(record, SampleRecord | BatchRecord) or record.epoch >= len(scripts):
+            continue  # a loader that never ends its epochs has fetched ahead
+        root, worker = "batch", record.worker or 0
+        if isinstance(record, SampleRecord):
+            if record.position:
+                continue
+            root = "sample"
+            fetches += 1
+            indices[scripts[record.epoch][worker][record.batch]].add(record.shown)
+        for leaf in record.leaves:
+            found[root + leaf.path][worker, record.epoch][record.batch] = leaf.digest
+    if fetches < length * sum(map(len, scripts)) or any(len(shown) > 1 for shown in indices.values()):
+        raise Undecided("the loader did not read the samples that it was asked for: it has an order of its own")
+    return {path: {seat: tuple(series) for seat, series in seats.items()} for path, seats in found.items()}

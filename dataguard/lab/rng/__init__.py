@@ -1,0 +1,1 @@
+"""Random number generators: found, frozen, seeded, watched."""

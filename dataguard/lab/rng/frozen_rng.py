@@ -1,0 +1,127 @@
+"""Every random generator that can be found, set to one state before each fetch: what still varies is no draw of one."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.lab.rng.global_rng import pinned
+from dataguard.lab.rng.rng_discovery import find_generators, found_at, reseed, unreadable, with_shared
+
+ALWAYS = 2
+"""How many times generators are looked for at least; what is made during the first fetch is found by then."""
+SECONDS, SECONDS_BESIDE = 0.3, 0.1
+"""How long they are looked for again, because some are made late; and so beside a free one, in many processes."""
+
+
+_SHARED: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "global random": (random.getstate, random.setstate),
+    "global torch": (torch.get_rng_state, torch.set_rng_state),
+    "global numpy.random": (np.random.get_state, np.random.set_state),
+}
+"""How the states of the generators that a process shares are read and set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """The path of a generator that draws on while all others are held still.
+
+    `seeds` lists, for each epoch, fetches with the seed that it gets before them; the last epoch goes on.
+    """
+
+    path: str
+    seeds: tuple[tuple[tuple[int, int], ...], ...]
+
+    def seed(self, epoch: int, fetch: int) -> int | None:
+        """The seed before a fetch, if any."""
+        return dict(self.seeds[min(epoch, len(self.seeds) - 1)]).get(fetch)
+
+
+class Stillness:
+    """Holds the generators of one process still: the global ones, those that the user's objects hold, and cv2's.
+
+    `seeds` lists, for each epoch, the seeds of its fetches; the last seed of an epoch holds on to its end, and the last
+    epoch goes on. One generator may be `free`.
+    """
+
+    def __init__(self, seeds: Sequence[Sequence[int]], free: Free | None = None) -> None:
+        self._seeds = seeds
+        self._free = free
+        self._found: dict[int, Any] = {}
+        self._passed_over = {*_SHARED, free.path if free else ""}
+        self._looks = 0
+        self._spent = 0.0
+
+    @contextlib.contextmanager
+    def held(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> Iterator[None]:
+        """Seed everything that can be reached from the roots; the global generators get their own states back."""
+        row = self._seeds[min(epoch, len(self._seeds) - 1)]
+        seed = row[min(fetch, len(row) - 1)]
+        self._look(roots)
+        path = self._free.path if self._free else ""
+        read, put = _SHARED.get(path, (lambda: None, lambda _: None))
+        state = read()
+        with pinned(seed):
+            for generator in self._found.values():
+                _try_to_seed(generator, seed)
+            for library in unreadable():
+                if path != f"global {library}":
+                    reseed(library, seed)
+            put(state)
+            if self._free:
+                _seed_at(path, self._free.seed(epoch, fetch), roots)
+            try:
+                yield
+            finally:
+                state = read()
+        put(state)
+
+    def _look(self, roots: Mapping[str, Any]) -> None:
+        if self._looks >= ALWAYS and self._spent > (SECONDS_BESIDE if self._free else SECONDS):
+            return
+        started = time.monotonic()
+        # Those that a running stream made for itself come and go with it: their seed is part of what it does.
+        lasting = {name: root for name, root in roots.items() if name != "stream"}
+        others = [source for source in find_generators(with_shared(lasting)) if source.path not in self._passed_over]
+        self._found.update({id(source.generator): source.generator for source in others})
+        if self._free and self._free.path.startswith("stream"):  # it may be found by another path as well
+            for generator in found_at(self._free.path, roots):
+                self._found.pop(id(generator), None)
+        self._looks += 1
+        self._spent += time.monotonic() - started
+
+
+def _seed_at(path: str, seed: int | None, roots: Mapping[str, Any]) -> None:
+    if seed is None:
+        return
+    for library in unreadable():
+        if path == f"global {library}":
+            reseed(library, seed)
+    for generator in found_at(path, roots):
+        _try_to_seed(generator, seed)
+
+
+def _try_to_seed(generator: Any, seed: int) -> None:
+    # One that its own class cannot seed keeps its state, and so varies: then nothing is concluded from it.
+    with contextlib.suppress(Exception):
+        seed_generator(generator, seed)
+
+
+def seed_generator(generator: Any, seed: int) -> None:
+    """Seed any generator that `find_generators` finds."""
+    if isinstance(generator, torch.Generator):
+        generator.manual_seed(seed)
+    elif isinstance(generator, random.Random):
+        random.Random.seed(generator, seed)
+    elif isinstance(generator, np.random.RandomState):
+        generator.seed(seed)
+    else:
+        bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
+        bits.state = type(bits)(seed).state

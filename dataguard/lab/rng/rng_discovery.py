@@ -1,0 +1,176 @@
+"""Random generators that hide in the user's objects: where they are, what state they are in, and how to move them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import pickle
+import random
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.lab.core.object_graph import Node, walk
+from dataguard.lab.core.records import GeneratorState
+from dataguard.lab.core.source_location import is_own, made_at, package_of
+
+SKIPPED = 1009
+
+_RESEED = ("set_random_seed", "set_random_state", "seed_", "reseed")
+"""Methods by which libraries let a pipeline be seeded anew: albumentations, MONAI, imgaug."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A generator found by the walk: its type, and where it was found."""
+
+    kind: str
+    node: Node
+
+    @property
+    def path(self) -> str:
+        """The path that leads to it."""
+        return self.node.path
+
+    @property
+    def generator(self) -> Any:
+        """The generator itself."""
+        return self.node.value
+
+    @property
+    def holder(self) -> Any:
+        """The object that holds it, None for a root."""
+        return self.node.holder.value if self.node.holder else None
+
+    @property
+    def owner(self) -> Node | None:
+        """The nearest object, function or class of the user's own that leads to it."""
+        return next((node for node in self.node.line[1:] if is_own(node.value)), None)
+
+    @property
+    def part(self) -> Node | None:
+        """The outermost object of the installed package that holds it, below whatever is of another one or own."""
+        package, part = None, None
+        for node in self.node.line[1:-1]:  # a root is nothing that the user holds
+            found = package_of(node.value)
+            if is_own(node.value) or (found and package and found != package):
+                break
+            package, part = (found, node) if found else (package, part)
+        return part
+
+    @property
+    def reseed(self) -> str | None:
+        """The path of the method by which what holds it can be seeded anew, if there is one."""
+        for node in (self.part, self.owner):
+            for name in _RESEED if node else ():
+                # Looked up in the classes: an attribute of the object may be made by the user's code.
+                if node and any(name in cls.__dict__ for cls in type(node.value).__mro__):
+                    return f"{node.path}.{name}"
+        return None
+
+    def state(self) -> bytes:
+        """A digest of the generator's present state."""
+        return hashlib.blake2b(_state(self.generator), digest_size=8).digest()
+
+
+def find_generators(roots: Mapping[str, Any]) -> list[Source]:
+    """Every generator that can be reached from the roots, nearest first, each once."""
+    return [Source(kind_of(node.value) or "", node) for node in walk(roots, kind_of)]
+
+
+def with_shared(roots: Mapping[str, Any]) -> dict[str, Any]:
+    """The roots, behind the generators that python, numpy and torch share process-wide."""
+    return {
+        "global random": random.random.__self__,  # type: ignore[attr-defined]
+        "global torch": torch.default_generator,
+        "global numpy.random": np.random.mtrand._rand,
+        **roots,
+    }
+
+
+def generator_states(roots: Mapping[str, Any]) -> list[tuple[Source, GeneratorState]]:
+    """The generators shared process-wide, and those that can be reached from the roots, with their present states."""
+    return [(source, state_of(source, roots)) for source in find_generators(with_shared(roots))]
+
+
+def state_of(source: Source, roots: Mapping[str, Any]) -> GeneratorState:
+    """The present state of a generator, and what is known of its place."""
+    if source.node.holder:
+        owner, part = source.owner, source.part
+        place = made_at(owner.value) if owner else None
+        part_path = part.path if part else None
+        made = id(source.generator)
+        return GeneratorState(source.path, source.kind, source.state(), place, source.reseed, part_path, made)
+    init = roots.get("worker_init_fn")
+    place = None if init is None else made_at(init)
+    return GeneratorState(source.path, source.kind, source.state(), place)
+
+
+def move_on(path: str, roots: Mapping[str, Any]) -> None:
+    """Let the generator at a path skip some of its numbers."""
+    for generator in found_at(path, roots):
+        skip(generator, SKIPPED)
+
+
+def found_at(path: str, roots: Mapping[str, Any]) -> list[Any]:
+    """The generator at a path, if there is one."""
+    return [source.generator for source in find_generators(with_shared(roots)) if source.path == path]
+
+
+def skip(generator: Any, count: int) -> None:
+    """Draw so many numbers and drop them."""
+    if isinstance(generator, torch.Generator):
+        torch.rand(count, generator=generator, device=generator.device)
+    elif isinstance(generator, np.random.BitGenerator):
+        generator.random_raw(count)
+    elif isinstance(generator, random.Random):
+        for _ in range(count):
+            generator.random()
+    else:
+        generator.random(count)
+
+
+def reseed(library: str, seed: int) -> None:
+    """Seed the generator of an `unreadable` library in this process."""
+    importlib.import_module(library).setRNGSeed(seed)
+
+
+def probed_states() -> Iterator[GeneratorState]:
+    """What stands for the states of generators that cannot be read: the numbers they give next, lost to the user."""
+    for library in unreadable():
+        drawn = sys.modules[library].randu(np.empty((1, 4), dtype=np.float32), 0.0, 1.0)
+        yield GeneratorState(
+            f"global {library}", library, hashlib.blake2b(drawn.tobytes(), digest_size=8).digest(), None
+        )
+
+
+def unreadable() -> tuple[str, ...]:
+    """The imported libraries whose generator can be seeded but not read."""
+    return tuple(name for name in ("cv2",) if name in sys.modules)
+
+
+_NUMPY = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+
+
+def kind_of(value: Any) -> str | None:
+    """The name of a generator's type, None for anything else."""
+    kind = type(value)  # never isinstance: it asks for __class__, which may be code of the user's
+    if issubclass(kind, random.Random):
+        return None if issubclass(kind, random.SystemRandom) else "random.Random"
+    if issubclass(kind, _NUMPY):
+        return f"numpy.random.{kind.__name__}"
+    return "torch.Generator" if issubclass(kind, torch.Generator) else None
+
+
+def _state(generator: Any) -> bytes:
+    if isinstance(generator, random.Random):
+        return repr(random.Random.getstate(generator)).encode()
+    if isinstance(generator, torch.Generator):
+        return generator.get_state().numpy().tobytes()
+    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
+    state = bits.get_state() if isinstance(bits, np.random.RandomState) else bits.state
+    return pickle.dumps(state)

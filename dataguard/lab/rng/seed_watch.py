@@ -1,0 +1,245 @@
+"""Seeds that the user's code gives to random generators while it reads a sample: which, to which generator, and where.
+
+Functions and classes that seed are replaced by ones that take note, in the modules that define them and wherever they
+were imported by name. This happens only in the processes of one observation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import random
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.incident import is_library
+from dataguard.lab.core.records import Seeding
+from dataguard.lab.rng.drawing_libraries import package_at
+from dataguard.lab.rng.rng_discovery import find_generators, skip
+
+_NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+_PLAIN = (int, float, str, bytes, np.integer)
+Given = tuple[object, Seeding]
+"""A generator and the seed that it was given; one that a whole process shares by the kind of its seeding."""
+_SHOWN = 40
+"""Characters of a seed that are shown."""
+
+
+class SeedWatch:
+    """Takes note of seeds while it is on; made once in a process."""
+
+    def __init__(self, *, always: bool = False) -> None:
+        self._on = False
+        self._always = always
+        self._burn = 0
+        self._known: dict[tuple[object, ...], set[str]] = {}
+        self._posing: dict[type, Any] = {}
+        self._instead: dict[int, tuple[Any, Any]] = {}  # with the original, so that no other object gets its id
+        self._noted: dict[int, Given] = {}  # with the generator, so that no other one gets its id
+        shared = random.random.__self__  # type: ignore[attr-defined]
+        self._watch_function("random.seed", random.seed, lambda count: skip(shared, count))
+        self._watch_function("random.setstate", random.setstate, lambda count: skip(shared, count))
+        self._watch_function("numpy.random.seed", np.random.seed, np.random.random)
+        self._watch_function("numpy.random.set_state", np.random.set_state, np.random.random)
+        self._watch_function("torch.manual_seed", torch.manual_seed, torch.rand)
+        self._watch_function("torch.set_rng_state", torch.set_rng_state, torch.rand)
+        if "cv2" in sys.modules:
+            self._watch_function("cv2.setRNGSeed", importlib.import_module("cv2").setRNGSeed, _skip_cv2)
+        self._watch_default_rng()
+        self._watch_random()
+        for name in _NUMPY:
+            self._watch_numpy(getattr(np.random, name))
+        self._watch_torch()
+        self._replace()
+
+    @contextlib.contextmanager
+    def watching(self, burn: int) -> Iterator[list[Given]]:
+        """Collect the seeds given inside, the last one of each generator.
+
+        A generator skips `burn` numbers right after it was seeded, where the same line has always given that seed, or
+        `always`.
+        """
+        seen: list[Given] = []
+        self._on, self._burn = True, burn
+        try:
+            yield seen
+        finally:
+            self._on = False
+            seen.extend(self._noted.values())
+            self._noted = {}
+
+    def adopt(self, roots: Mapping[str, Any]) -> None:
+        """Exchange generators that objects below the roots hold for ones that take note when they are seeded again."""
+        for source in find_generators(roots):
+            posing = self._posing.get(type(source.generator))
+            for name, value in list(getattr(source.holder, "__dict__", {}).items()):
+                if posing is not None and value is source.generator:
+                    watched = posing()
+                    _copy_state(value, watched)
+                    with contextlib.suppress(Exception):  # a holder that guards its attributes
+                        setattr(source.holder, name, watched)
+
+    def _note(self, kind: str, seed: Any, generator: object) -> int:
+        """Take note of a seed; returns how many numbers the generator has to skip."""
+        text = _plain(seed) if self._on else None
+        if text is None:
+            return 0
+        if len(text) > _SHOWN:  # a whole state
+            text = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+        constant = self._keep(generator, Seeding(kind, text, *_caller()))
+        return self._burn if constant or self._always else 0
+
+    def _keep(self, generator: object, seeding: Seeding) -> bool:
+        """Remember the latest seed of a generator; whether this line has never given another one."""
+        known = self._known.setdefault(seeding.place, set())
+        known.add(seeding.seed)
+        self._noted[id(generator)] = generator, seeding
+        return len(known) == 1
+
+    def _watch_function(self, kind: str, original: Callable[..., Any], skip_shared: Callable[[int], Any]) -> None:
+        """Watch a function that seeds a generator which the whole process shares."""
+
+        def seeding(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            skip_shared(self._note(kind, [*args, *kwargs.values()], kind))
+            return result
+
+        self._instead[id(original)] = original, seeding
+
+    def _watch_default_rng(self) -> None:
+        original, behind = np.random.default_rng, np.random.PCG64
+
+        def default_rng(seed: Any = None) -> np.random.Generator:
+            if _plain(seed) is None:
+                return original(seed)
+            on, self._on = self._on, False
+            bits = self._posing[behind](seed)  # one that takes note when it is advanced or jumps
+            self._on = on
+            generator = np.random.Generator(bits)
+            skip(generator, self._note("numpy.random.default_rng", seed, bits))
+            return generator
+
+        self._instead[id(original)] = original, default_rng
+
+    def _watch_random(self) -> None:
+        original: Callable[..., None] = random.Random.seed
+
+        def seed(generator: random.Random, *args: Any, **kwargs: Any) -> None:
+            original(generator, *args, **kwargs)
+            skip(generator, self._note("random.Random", [*args, *kwargs.values()], generator))
+
+        setattr(random.Random, "seed", seed)  # noqa: B010 - mypy forbids the plain form
+
+    def _watch_numpy(self, original: Any) -> None:
+        kind = f"numpy.random.{original.__name__}"
+
+        def init(generator: Any, *args: Any, **kwargs: Any) -> None:
+            original.__init__(generator, *args, **kwargs)
+            skip(generator, self._note(kind, [*args, *kwargs.values()], generator))
+
+        def seed(generator: Any, *args: Any, **kwargs: Any) -> None:
+            original.seed(generator, *args, **kwargs)
+            skip(generator, self._note(f"{kind}.seed", [*args, *kwargs.values()], generator))
+
+        def advance(generator: Any, delta: int) -> Any:
+            original.advance(generator, delta)
+            follow(generator, generator, f"advanced by {delta}")
+            return generator
+
+        def jumped(generator: Any, jumps: int = 1) -> Any:
+            other = original.jumped(generator, jumps)
+            follow(generator, other, f"jumped {jumps}")
+            return other
+
+        def follow(generator: Any, other: Any, how: str) -> None:
+            if id(generator) in self._noted:
+                _, seeding = self._noted.pop(id(generator))
+                self._keep(other, replace(seeding, seed=f"{seeding.seed}, {how}"))
+
+        methods = {"__init__": init, "seed": seed, "advance": advance, "jumped": jumped}
+        methods = {name: method for name, method in methods.items() if hasattr(original, name)}
+        self._pose(original, methods)
+
+    def _watch_torch(self) -> None:
+        original = torch.Generator
+
+        def init(generator: torch.Generator, *_: Any, **__: Any) -> None:
+            skip(generator, self._note("torch.Generator", "", generator))  # a constant too: its default seed is one
+
+        def manual_seed(generator: torch.Generator, seed: int) -> torch.Generator:
+            original.manual_seed(generator, seed)
+            skip(generator, self._note("torch.Generator.manual_seed", seed, generator))
+            return generator
+
+        def seed(generator: torch.Generator) -> int:
+            self._noted.pop(id(generator), None)
+            return original.seed(generator)
+
+        def set_state(generator: torch.Generator, state: torch.Tensor) -> None:
+            original.set_state(generator, state)
+            skip(generator, self._note("torch.Generator.set_state", state, generator))
+
+        methods = {"__init__": init, "manual_seed": manual_seed, "seed": seed, "set_state": set_state}
+        self._pose(original, methods)
+
+    def _pose(self, original: type, methods: dict[str, Any]) -> None:
+        """Let a subclass pass for a class: whatever is of the class, or a subclass of it, is one of the subclass."""
+        checks = {
+            "__instancecheck__": lambda _, thing: isinstance(thing, original),
+            "__subclasscheck__": lambda _, cls: issubclass(cls, original),
+        }
+        poser = type("_Poser", (type(original),), checks)
+        self._posing[original] = poser(original.__name__, (original,), methods)
+        self._instead[id(original)] = original, self._posing[original]
+
+    def _replace(self) -> None:
+        """Put the replacements wherever a module holds the originals."""
+        for module in list(sys.modules.values()):
+            for name, value in list(getattr(module, "__dict__", {}).items()):
+                if id(value) in self._instead:
+                    with contextlib.suppress(Exception):  # a module that guards its names
+                        setattr(module, name, self._instead[id(value)][1])
+
+
+def _copy_state(generator: Any, other: Any) -> None:
+    if isinstance(generator, np.random.BitGenerator):
+        other.state = generator.state
+    else:
+        other.set_state(generator.get_state())
+
+
+def _skip_cv2(count: int) -> None:
+    importlib.import_module("cv2").randu(np.zeros(count or 1, dtype=np.float32), 0, 1)
+
+
+def _plain(seed: Any) -> str | None:
+    """A seed in words; None for one that is no constant: absent, drawn from the system, or another generator."""
+    if isinstance(seed, np.random.SeedSequence):
+        return _plain([seed.entropy, *seed.spawn_key])
+    if isinstance(seed, torch.Tensor | np.ndarray):
+        return str(seed.tolist())
+    if isinstance(seed, list | tuple):
+        parts = [_plain(item) for item in seed]
+        return None if not parts or None in parts else ", ".join(map(str, parts))
+    return str(seed) if isinstance(seed, _PLAIN) else None
+
+
+def _caller() -> tuple[str, int, str, bool, bool]:
+    """The innermost line of the user's own code that asked for the seed, else the innermost line of a library.
+
+    Last, whether that line gave the seed itself, and whether the user's code on the way to it names an epoch.
+    """
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_stack(sys._getframe())]
+    frames = [(code, line) for code, line in frames if code.co_filename != __file__]
+    own = [(code, line) for code, line in frames if not is_library(code.co_filename)]
+    code, line = (own or frames)[0]
+    names = (name for code, _ in own for name in (*code.co_names, *code.co_varnames, *code.co_freevars))
+    epochs = any("epoch" in name.lower() for name in names)
+    return code.co_filename, line or 0, code.co_name, package_at(sys._getframe()) is None, epochs

@@ -1,0 +1,196 @@
+"""What a dataset keeps of each index: paths, names, rows of arrays, and the indices of a subset.
+
+Nothing follows from it alone: it tells which samples of two splits are worth being read and compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import ConcatDataset, Dataset, Subset
+
+from dataguard.lab.core.loader_facts import length_of
+from dataguard.lab.core.records import Index
+from dataguard.lab.splits.near_duplicates import Album
+from dataguard.lab.spy.content_hashes import FEWEST_BYTES, rows_of
+
+MOST = 4_000_000
+"""A dataset with more indices is not looked into."""
+DISTINCT = 0.9
+"""The share of different values from which on a column tells samples apart."""
+_DEEP = 6
+_ENDS = 4096
+_MASK = (1 << 64) - 1
+
+Columns = Mapping[str, "array[int]"]
+"""For each way to tell samples apart one number for each index, equal in all forks of one process."""
+
+
+CONTENT = "the content of"
+"""How a column begins that tells what samples are made of."""
+NAMES = "the names in"
+"""How a column begins that tells what they are called, and no more."""
+SUBSET = "the indices of "
+"""How the column of a subset's indices begins: they mean something only beside those of the same dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a dataset keeps of each of the indices that its loader asks for.
+
+    `whole` tells that those are all that one epoch asks for, and `steady` that a sample read twice, in two states of
+    the generators, is the same. `album` holds small copies of the images in files that were looked into.
+    """
+
+    indices: array[int]
+    columns: Columns
+    whole: bool
+    steady: bool
+    album: Album
+
+    def by_index(self, name: str) -> dict[Index, int]:
+        """The number of each index in a column."""
+        return dict(zip(self.indices, self.columns[name], strict=True))
+
+
+def held_by(dataset: Any, indices: Sequence[int], most_files: int) -> tuple[Columns, list[str]]:
+    """Look at a dataset, and at those that it wraps; into so many files as well, where it keeps their paths.
+
+    The second value are the paths of those files.
+    """
+    length = length_of(dataset) or 0
+    if not indices or not max(indices) < length <= MOST:
+        return {}, []
+    look = _Look(most_files)
+    try:
+        found = dict(look.columns(dataset))
+    except Exception:  # noqa: BLE001 - objects of the user's own, which may do anything when they are looked at
+        return {}, []
+    asked = {name: array("Q", [column[index] for index in indices]) for name, column in found.items()}
+    named = {number: None for name, column in asked.items() if name.startswith(NAMES) for number in column}
+    files = [look.files[number] for number in named if number in look.files]
+    return {name: column for name, column in asked.items() if len(set(column)) >= DISTINCT * len(column)}, files
+
+
+class _Look:
+    """Looks into datasets for what has an entry for each index."""
+
+    def __init__(self, most_files: int) -> None:
+        self._most_files = most_files
+        self._folders: list[str] = [""]
+        self.files: dict[int, str] = {}
+        """The files that were looked into, by the numbers of their names."""
+
+    def columns(self, dataset: Any, depth: int = 0) -> Iterator[tuple[str, array[int]]]:
+        """The columns of a dataset, by a name for each."""
+        if depth > _DEEP:
+            return
+        if isinstance(dataset, Subset):
+            yield from self._of_subset(dataset, depth)
+        elif isinstance(dataset, ConcatDataset):
+            parts = [dict(self.columns(part, depth + 1)) for part in dataset.datasets]
+            for name in set.intersection(*map(set, parts)) if parts else ():
+                yield name, array("Q", [number for part in parts for number in part[name]])
+        else:
+            yield from self._of_attributes(dataset, depth)
+
+    def _of_subset(self, dataset: Any, depth: int) -> Iterator[tuple[str, array[int]]]:
+        indices = [int(index) for index in dataset.indices]
+        yield (
+            f"{SUBSET}{type(dataset.dataset).__name__}[{length_of(dataset.dataset)}]",
+            array("Q", [one & _MASK for one in indices]),
+        )
+        for name, column in self.columns(dataset.dataset, depth + 1):
+            if not indices or max(indices) < len(column):
+                yield name, array("Q", [column[index] for index in indices])
+
+    def _of_attributes(self, dataset: Any, depth: int) -> Iterator[tuple[str, array[int]]]:
+        length = length_of(dataset)
+        held = getattr(dataset, "__dict__", {})
+        texts = [os.fspath(one) for one in held.values() if isinstance(one, str | os.PathLike)]
+        self._folders = ["", *(one for one in texts if isinstance(one, str) and one and Path(one).is_dir())]
+        for name, value in held.items():
+            if isinstance(value, Dataset) and length_of(value) == length:
+                yield from self.columns(value, depth + 1)
+            elif length:
+                yield from ((f"{kind} {name}{step}", rows) for kind, step, rows in self._rows(value, length))
+
+    def _rows(self, value: Any, length: int) -> Iterator[tuple[str, str, array[int]]]:
+        """The numbers of a value that has an entry for each index: what kind of them, where, and the numbers."""
+        if hasattr(value, "iloc") and hasattr(value, "columns"):  # pandas, if the user imported it
+            for name in value.columns:
+                for kind, step, rows in self._rows(value[name].tolist(), length):
+                    yield kind, f"[{name!r}]{step}", rows
+            return
+        if isinstance(value, tuple) and len(value) != length and all(isinstance(one, torch.Tensor) for one in value):
+            for place, one in enumerate(value):  # TensorDataset
+                yield from ((kind, f"[{place}]{step}", rows) for kind, step, rows in self._rows(one, length))
+            return
+        if isinstance(value, torch.Tensor):
+            value = value.detach().numpy() if value.device.type == "cpu" and value.layout is torch.strided else None
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biufc" and value.ndim and len(value) == length:
+            if value.nbytes // length >= FEWEST_BYTES:
+                parts = np.array_split(value, -(-length // 4096))
+                yield CONTENT, "", array("Q", [row for part in parts for row in rows_of(part)])
+        elif isinstance(value, list | tuple) and len(value) == length:
+            yield from self._listed(value)
+        elif isinstance(value, np.ndarray) and value.ndim == 1 and len(value) == length:
+            yield from self._listed(value.tolist())
+
+    def _listed(self, value: Sequence[Any]) -> Iterator[tuple[str, str, array[int]]]:
+        """The numbers of a list of paths, names or arrays, or of tuples or dictionaries that hold some."""
+        first = value[0]
+        if isinstance(first, tuple | list):
+            for place in [place for place, part in enumerate(first) if isinstance(part, str | os.PathLike)]:
+                entries = [entry[place] if len(entry) > place else None for entry in value]
+                yield from ((kind, f"[][{place}]", rows) for kind, rows in self._entries(entries))
+        elif isinstance(first, Mapping):
+            for key in [key for key, part in first.items() if isinstance(part, str | os.PathLike)]:
+                entries = [entry.get(key) for entry in value]
+                yield from ((kind, f"[][{key!r}]", rows) for kind, rows in self._entries(entries))
+        else:
+            yield from ((kind, "", rows) for kind, rows in self._entries(value))
+
+    def _entries(self, entries: Sequence[Any]) -> Iterator[tuple[str, array[int]]]:
+        numbers = [_number(entry) for entry in entries]
+        if None not in numbers:
+            texts = isinstance(entries[0], str | os.PathLike)
+            yield NAMES if texts else CONTENT, array("Q", [one for one in numbers if one is not None])
+            if texts and len(entries) <= self._most_files:
+                yield from self._contents(entries)
+
+    def _contents(self, names: Sequence[Any]) -> Iterator[tuple[str, array[int]]]:
+        """The numbers of what files hold, where these are their names."""
+        for folder in self._folders:
+            if os.path.isfile(Path(folder) / names[0]):  # noqa: PTH113 - a long text is no file, which Path raises at
+                with contextlib.suppress(OSError, ValueError, TypeError):
+                    yield f"{CONTENT} the files in", array("Q", [_content(Path(folder) / name) for name in names])
+                    self.files |= {number: str(Path(folder) / name) for name in names if (number := _number(name))}
+                return
+
+
+def _content(path: Path) -> int:
+    """A number for the size of a file, its first and its last bytes."""
+    with path.open("rb") as file:
+        head = file.read(_ENDS)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(len(head), size - _ENDS))
+        return hash((size, head, file.read())) & _MASK
+
+
+def _number(part: Any) -> int | None:
+    if isinstance(part, str | os.PathLike):
+        return hash(os.fspath(part)) & _MASK  # the same in all forks of one process
+    if isinstance(part, torch.Tensor) and part.layout is torch.strided and part.device.type == "cpu":
+        part = part.detach().numpy()
+    if isinstance(part, np.ndarray) and part.dtype.kind in "biufc" and part.nbytes >= FEWEST_BYTES:
+        return rows_of(part.reshape(1, -1))[0]
+    return None

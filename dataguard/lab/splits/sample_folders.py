@@ -1,0 +1,48 @@
+"""Which files a sample is made of, by the folders that they stand in, with the numbers beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dataguard.lab.core.file_opens import watched
+from dataguard.lab.core.records import Index
+from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.spy.value_summaries import numbers_of
+from dataguard.target.variants import Loader
+
+READS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """A sample: the names of the folders of those files that are its own, and its single whole numbers by path."""
+
+    index: Index
+    folders: tuple[str, ...]
+    numbers: tuple[tuple[str, int], ...]
+
+
+def find_folders(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[Filed, ...]:
+    """Read samples, and see which files are opened for each; those that several samples open are left out."""
+    reader = Reader(loader, folder)
+    reader.read(indices[0])
+    found: list[tuple[Index, list[str], tuple[tuple[str, int], ...]]] = []
+    for index in indices:
+        opened: list[str] = []
+
+        def note(path: str, opened: list[str] = opened) -> bool:
+            opened.append(path)
+            return False
+
+        with watched(note):
+            sample = reader.read(index)
+        numbers = (one for one in numbers_of(sample) if one.size == 1 and one.whole and not one.is_float)
+        found.append((index, list(dict.fromkeys(opened)), tuple((one.path, int(one.low)) for one in numbers)))
+    shared = Counter(path for _, opened, _ in found for path in opened)
+    return tuple(
+        Filed(index, tuple(dict.fromkeys(Path(path).parent.name for path in opened if shared[path] == 1)), numbers)
+        for index, opened, numbers in found
+    )

@@ -1,0 +1,124 @@
+"""Prints: a number for the content of a sample, cheap enough to be taken of every one.
+
+Two samples with one print are most likely equal, and nothing is concluded before both were read again and compared.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.records import Index
+
+MOST_WORDS = 1 << 16
+"""How many words of 8 bytes, evenly spaced, tell one array from another."""
+FEWEST_BYTES = 64
+RICH = 128
+"""Bytes that a content has at least when it is compressed, so that no two samples share it by chance: more than a row
+of a few numbers, a short text or an empty picture."""
+_WEIGHTS = np.random.default_rng(514).integers(1, 1 << 63, MOST_WORDS, dtype=np.uint64) | np.uint64(1)
+
+
+def print_of(sample: Any) -> int | None:
+    """The print of the largest array of a sample; None where there is none of some size."""
+    try:
+        found = largest_of(leaf for _, leaf in walk(sample))
+        return None if found is None else rows_of(found[None])[0]
+    except Exception:  # noqa: BLE001 - a kind of array that cannot be read is our lack, and no fault of the user's
+        return None
+
+
+def rows_of(arrays: np.ndarray) -> list[int]:
+    """The print of each row of an array."""
+    count = len(arrays)
+    flat = np.ascontiguousarray(arrays).reshape(count, -1).view(np.uint8)
+    words = flat[:, : flat.shape[1] // 8 * 8].view(np.uint64)
+    words = words[:, :: -(-words.shape[1] // MOST_WORDS)]
+    size = np.uint64(flat.shape[1])
+    prints: list[int] = (words @ _WEIGHTS[: words.shape[1]] + size).tolist()
+    return prints
+
+
+def largest_of(leaves: Iterable[Any]) -> np.ndarray | None:
+    """The largest array among some leaves, as numpy has it; None where all are small."""
+    arrays = [array for array in map(array_of, leaves) if array is not None]
+    found = max(arrays, key=lambda one: one.nbytes, default=None)
+    return found if found is not None and found.nbytes >= FEWEST_BYTES else None
+
+
+def array_of(leaf: Any) -> np.ndarray | None:
+    """A plain tensor of the CPU, an array of numbers or a text, as numpy has its bytes; None for anything else."""
+    if isinstance(leaf, torch.Tensor):
+        if leaf.layout is not torch.strided or leaf.device.type != "cpu" or leaf.is_nested or leaf.is_quantized:
+            return None
+        plain = leaf.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg().contiguous()
+        return plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else None
+    if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc" and leaf.size:
+        return np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
+    if isinstance(leaf, str):
+        return np.frombuffer(leaf.encode("utf-8", "surrogatepass"), np.uint8)
+    if type(leaf).__module__.startswith("PIL.") and hasattr(leaf, "tobytes"):
+        return np.frombuffer(leaf.tobytes(), np.uint8)
+    return None
+
+
+def is_rich(content: np.ndarray) -> bool:
+    """Whether a content says so much that no two samples share it by chance."""
+    return content.nbytes >= FEWEST_BYTES and len(zlib.compress(content.tobytes(), 1)) >= RICH
+
+
+@dataclass(frozen=True, slots=True)
+class Prints:
+    """The prints of the samples that were read, and their indices."""
+
+    indices: array[int] = field(default_factory=lambda: array("q"))
+    prints: array[int] = field(default_factory=lambda: array("Q"))
+
+    @classmethod
+    def together(cls, several: Iterable[Prints]) -> Prints | None:
+        """All of several, None where there is not one."""
+        found = cls()
+        for one in several:
+            found.indices.extend(one.indices)
+            found.prints.extend(one.prints)
+        return found if found.prints else None
+
+    def by_index(self) -> dict[Index, int]:
+        """The print of each index; one that was read twice counts once."""
+        return dict(zip(self.indices, self.prints, strict=True))
+
+
+class PrintFile:
+    """Where one process writes the prints of its samples."""
+
+    def __init__(self, folder: Path, worker: int | None) -> None:
+        self._path = folder / f"{'main' if worker is None else worker}.prints"
+
+    def take(self, indices: Iterable[Any], samples: Iterable[Any]) -> None:
+        """Write down the prints of samples with whole numbers for indices."""
+        rows: list[int] = []
+        for index, sample in zip(indices, samples, strict=False):
+            number = print_of(sample) if isinstance(index, int) else None
+            if number is not None:
+                rows += (index & (1 << 64) - 1, number)
+        with self._path.open("ab", buffering=0) as file:
+            file.write(np.array(rows, dtype=np.uint64).tobytes())
+
+
+def read_prints(folders: Iterable[Path]) -> Prints:
+    """What the processes of some observations wrote down."""
+    found = Prints()
+    for path in (path for folder in folders for path in sorted(folder.glob("*.prints"))):
+        rows = np.fromfile(path, dtype=np.uint64)
+        rows = rows[: len(rows) // 2 * 2].reshape(-1, 2)
+        found.indices.frombytes(rows[:, 0].astype(np.int64).tobytes())
+        found.prints.frombytes(np.ascontiguousarray(rows[:, 1]).tobytes())
+    return found

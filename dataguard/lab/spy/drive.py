@@ -1,0 +1,189 @@
+"""Run a loader under the spy for some epochs, in this (thrown-away) process, and shut it down in order."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
+from typing import Any
+
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
+
+from dataguard.incident import Incident, LoaderDied, LoaderFailed, LoaderHung, LoaderRaised
+from dataguard.lab.core.loader_facts import overrides_iter
+from dataguard.lab.core.records import Failure, read_spools
+from dataguard.lab.process import stack_dumps
+from dataguard.lab.process.exceptions import incident_of
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.isolation import tail
+from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.worker_spy import SpyInit, Watcher
+from dataguard.process.process_tree import how_it_ended, signal_name
+from dataguard.target.variants import Loader
+
+
+@dataclass(frozen=True, slots=True)
+class Ride:
+    """One epoch as the main process saw it: batches that arrived, whether it came to its end, and how long it took.
+
+    `start_seconds` is the time to the first batch, worker start included.
+    """
+
+    batches: int
+    ended: bool
+    seconds: float
+    start_seconds: float
+
+
+def drive(
+    loader: Loader,
+    plan: Plan,
+    *,
+    batches: Sequence[int | None] = (None,),
+    seconds: float = math.inf,
+    arrived: Callable[[int], None] = lambda _: None,
+) -> list[Ride]:
+    """Iterate the loader for one epoch for each of `batches`, of at most so many batches and about `seconds` seconds.
+
+    Seconds count from the first batch on: workers that are spawned take long to start. `arrived` is called with the
+    number of batches that have arrived in the epoch.
+
+    Raises LoaderFailed with the incident when the user's code does not get through.
+    """
+    plan = replace(plan, carry=overrides_iter(loader))
+    watcher, spy = watch(loader, plan)
+    rides = []
+    iterator: Any = None
+    try:
+        for epoch, most in enumerate(batches):
+            if plan.announce:
+                announce_epoch(loader, epoch)
+            spy.epoch = epoch
+            watcher.box.mark(None, "iterate")
+            iterator = iter(loader)
+            rides.append(_ride(iterator, watcher, most, seconds, arrived))
+            if not loader.persistent_workers:
+                shut(iterator)
+    # Whatever escapes from the user's loader, SystemExit included, ends here as an incident.
+    except BaseException as error:
+        raise _failure(error, iterator, plan) from error
+    shut(iterator)
+    return rides
+
+
+def watch(loader: Loader, plan: Plan) -> tuple[Watcher, SpyInit]:
+    """Let the spy watch the workers of a loader, or this process where it has none."""
+    watcher = Watcher(plan, None)
+    spy = SpyInit(plan, loader.worker_init_fn)
+    if loader.num_workers:
+        loader.worker_init_fn = spy
+    else:
+        watcher.install(loader.dataset)
+    return watcher, spy
+
+
+def _ride(
+    iterator: Iterator[Any], watcher: Watcher, batches: int | None, seconds: float, arrived: Callable[[int], None]
+) -> Ride:
+    started = time.monotonic()
+    count, first, ended = 0, 0.0, False
+    while batches is None or count < batches:
+        try:
+            next(iterator)
+        except StopIteration:
+            ended = True
+            break
+        count += 1
+        watcher.box.mark(None, "iterate")
+        arrived(count)
+        elapsed = time.monotonic() - started
+        first = first or elapsed
+        if elapsed - first > seconds:
+            break
+    return Ride(count, ended, time.monotonic() - started, first)
+
+
+def announce_epoch(loader: Loader, epoch: int) -> None:
+    """Tell sampler and dataset which epoch begins, as trainers do.
+
+    A method that refuses this number, or wants more than that, is left alone: only the user's own trainer can call it.
+    """
+    inside = getattr(loader.batch_sampler, "sampler", None)
+    holders = (loader, loader.sampler, loader.batch_sampler, inside, loader.dataset)
+    for holder in {id(holder): holder for holder in holders}.values():
+        announce = getattr(holder, "set_epoch", None)
+        if callable(announce):
+            with contextlib.suppress(Exception):
+                announce(epoch)
+
+
+def shut(iterator: Any) -> None:
+    """Shut workers down now: an abandoned iterator does it at some later time, noisily."""
+    with contextlib.suppress(Exception):  # a loader that cannot be shut down is killed by the isolation
+        if hasattr(iterator, "close"):
+            iterator.close()
+        if hasattr(iterator, "_shutdown_workers"):
+            iterator._shutdown_workers()
+
+
+def _failure(error: BaseException, iterator: Any, plan: Plan) -> LoaderFailed:
+    """Tell apart what a worker raised, a worker that died, and what the main process raised."""
+    failures = [record.incident for record in read_spools(plan.folder) if isinstance(record, Failure)]
+    incident = incident_of(error, "iterate")
+    leaving = bool(failures) and failures[0].error_type == "SystemExit"
+    workers = _workers_at(error) or getattr(iterator, "_workers", ())
+    dead = _dead_worker(workers, 1.0 if leaving else 0.1, "exited unexpectedly" in incident.message)
+    if failures and not (dead and leaving):
+        first = failures[0]
+        if leaving:
+            return LoaderDied(first)
+        return LoaderHung(first) if first.stage == "transfer" else LoaderRaised(first)
+    if dead and isinstance(error, RuntimeError):
+        worker, code = dead
+        return LoaderDied(_death_of(worker, code, plan))
+    if isinstance(error, SystemExit):
+        return LoaderDied(incident)
+    if isinstance(error, RuntimeError) and "timed out after" in incident.message:
+        return LoaderHung(incident)
+    return LoaderRaised(incident)
+
+
+def _workers_at(error: BaseException) -> Sequence[Any]:
+    """The workers of the iterator of torch that raised this, perhaps while it was being made."""
+    owners = (frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__))
+    iterators = [owner for owner in owners if isinstance(owner, _MultiProcessingDataLoaderIter)]
+    return getattr(iterators[0], "_workers", ()) if iterators else ()  # none yet when drawing the first indices raised
+
+
+def _dead_worker(workers: Sequence[Any], patience: float, ended_early: bool) -> tuple[int, int] | None:
+    """The first worker that ended abnormally, with its exit code, if one does so within `patience` seconds.
+
+    Exit code 0 is abnormal as well where torch says that a worker `ended_early`.
+    """
+    if workers:
+        wait([process.sentinel for process in workers], timeout=patience)
+    codes = [(number, process.exitcode) for number, process in enumerate(workers)]
+    failed = [(number, code) for number, code in codes if code]
+    return next(iter(failed or [(number, code) for number, code in codes if code == 0 and ended_early]), None)
+
+
+def _death_of(worker: int, code: int, plan: Plan) -> Incident:
+    box = BlackBox(plan.folder / "blackbox")
+    mark = next((mark for mark in box.last() if mark.worker == worker), None)
+    name = signal_name(-code) if code < 0 else None
+    left = stack_dumps.left(mark.pid, plan.folder) if mark else ""
+    return Incident(
+        stage=mark.stage if mark else "init",
+        message=f"worker {worker} {how_it_ended(code)}",
+        frames=stack_dumps.frames(left),
+        index=mark.index if mark else None,
+        worker=worker,
+        signal=name,
+        exit_code=None if name else code,
+        stacks=left,
+        output=tail(plan.folder),
+    )

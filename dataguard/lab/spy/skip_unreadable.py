@@ -1,0 +1,184 @@
+"""Samples that cannot be read are passed over, and noted with the file that was being read."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from dataguard.incident import OWN, is_library
+from dataguard.lab.core.file_opens import watched
+from dataguard.lab.core.records import plain_index
+from dataguard.lab.process.exceptions import incident_of
+from dataguard.process.progress import Unreadable
+
+UNREAD: Any = object()
+"""Stands in a batch where a sample could not be read."""
+FULL = 8
+"""How many incidents a process keeps with everything that is known of them."""
+_LONGEST = 4096
+"""Characters of a path at most: a longer text is none."""
+
+
+class Passing:
+    """A map-style dataset that gives `UNREAD` for what it cannot read, and notes it.
+
+    `fetches` tells the number of the fetch that is under way.
+    """
+
+    def __init__(self, dataset: Any, folder: Path, worker: int | None, fetches: Callable[[], int]) -> None:
+        self._dataset = dataset
+        self._path = folder / f"{'main' if worker is None else worker}.unreadable"
+        self._worker = worker
+        self._fetches = fetches
+        self._noted = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._try(index, lambda: self._dataset[index])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dataset, name)
+
+    def _try(self, index: Any, get: Callable[[], Any]) -> Any:
+        try:
+            return get()
+        except StopIteration:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises for one sample is noted
+            self._note(error, index, get)
+            return UNREAD
+
+    def _note(self, error: Exception, index: Any, get: Callable[[], Any]) -> None:
+        incident = incident_of(error, "sample", index, worker=self._worker)
+        frame = incident.own_frame or (incident.frames[-1] if incident.frames else None)
+        noted = Unreadable(
+            self._worker,
+            self._fetches(),
+            plain_index(index),
+            incident.index or "",
+            incident.headline,
+            incident.error_type or "",
+            self._file(error, get),
+            (frame.file, frame.line, frame.function) if frame else None,
+            incident if self._noted < FULL else None,
+        )
+        self._noted += 1
+        with self._path.open("ab", buffering=0) as file:  # opened anew: user code may close what is not its own
+            file.write(pickle.dumps(noted))
+
+    @staticmethod
+    def _file(error: Exception, get: Callable[[], Any]) -> str | None:
+        try:
+            return file_of(error) or file_opened(get)
+        except Exception:  # noqa: BLE001 - objects of the user's own, which may do anything when they are looked at
+            return None
+
+
+class PassingBatches(Passing):
+    """The same of a dataset that fetches a whole batch at once: where it fails, each of its samples is tried alone."""
+
+    def __getitems__(self, indices: Any) -> Any:
+        try:
+            return self._dataset.__getitems__(indices)
+        except StopIteration:
+            raise
+        except Exception as error:
+            samples = [self._try(index, functools.partial(self._only, index)) for index in indices]
+            if not any(sample is UNREAD for sample in samples):  # it is their mixture that fails, and no sample
+                raise error
+            return samples
+
+    def _only(self, index: Any) -> Any:
+        (sample,) = self._dataset.__getitems__([index])
+        return sample
+
+
+def without_unread(samples: Sequence[Any], *beside: Sequence[Any]) -> tuple[list[Any], ...]:
+    """The samples that could be read, and of lists that run beside them what belongs to those."""
+    kept = [place for place, sample in enumerate(samples) if sample is not UNREAD]
+    return tuple([row[place] for place in kept if place < len(row)] for row in (samples, *beside))
+
+
+class Notes:
+    """Reads what processes note about samples that cannot be read, a little more at each call."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._places: dict[Path, int] = {}
+
+    def fresh(self) -> Iterator[Unreadable]:
+        """What was noted since the last call."""
+        for path in sorted(self._folder.glob("*.unreadable")):
+            with path.open("rb") as file:
+                file.seek(self._places.get(path, 0))
+                while True:
+                    try:
+                        yield pickle.load(file)
+                    except (EOFError, pickle.UnpicklingError):  # the end, or one that is just being written
+                        break
+                    self._places[path] = file.tell()
+
+
+def file_of(error: BaseException) -> str | None:
+    """The file that was being read when this was raised: as the error tells, or what a function on the way held."""
+    link: BaseException | None = error
+    for _ in range(8):
+        if link is None:
+            return None
+        named = getattr(link, "filename", None)
+        if isinstance(named, str | bytes | os.PathLike):
+            return os.fsdecode(named)
+        held = next(filter(None, map(_held_file, _frames(link))), None)
+        if held:
+            return held
+        link = link.__cause__ or link.__context__
+    return None
+
+
+def file_opened(get: Callable[[], Any]) -> str | None:
+    """The file that was opened last when a sample was read once more."""
+    opened: list[str] = []
+
+    def note(path: str) -> bool:
+        opened.append(path)
+        return False
+
+    try:
+        with watched(note):
+            get()
+    except Exception:  # noqa: BLE001 - it fails as it did before
+        return opened[-1] if opened else None
+    return None
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    """The functions that an error passed through, innermost first, without dataguard's own."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return (frame for frame in reversed(frames) if not frame.f_code.co_filename.startswith(OWN))
+
+
+def _held_file(frame: FrameType) -> str | None:
+    """A file that a local variable of a function names, or has open; arguments come first."""
+    for value in frame.f_locals.values():
+        name = getattr(value, "name", None) if hasattr(type(value), "fileno") else value
+        if isinstance(name, str | os.PathLike) and _is_file(name):
+            return os.fsdecode(name)
+    return None
+
+
+def _is_file(name: Any) -> bool:
+    try:
+        text = os.fsdecode(name)
+        return 0 < len(text) < _LONGEST and "\0" not in text and Path(text).is_file() and not is_library(text)
+    except (OSError, TypeError, ValueError):
+        return False
+
+
+def in_range(unreadable: Unreadable, limit: int | None) -> bool:
+    """Whether a sample stands before the end that the dataset really has."""
+    return limit is None or not isinstance(unreadable.index, int) or unreadable.index < limit

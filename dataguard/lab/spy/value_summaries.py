@@ -1,0 +1,169 @@
+"""Which numbers the leaves of samples and batches hold: what may be a label, boxes or the range of an image."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.records import Index, Spool
+from dataguard.lab.core.value_summary import Appraisal, Numbers, Row
+
+MOST_LEAVES = 256
+"""Leaves of a sample or batch that are looked at."""
+MOST_KINDS = 256
+"""Different whole numbers in one leaf that are counted; a leaf with more is no label."""
+WIDEST = 1 << 16
+"""How far apart whole numbers may lie that are counted."""
+MOST_VALUES = 512
+"""Values of a leaf that are given one by one."""
+MOST_IN_ROWS = 1 << 19
+"""Values of a table whose rows are summed up."""
+MOST_WHOLE = 1 << 22
+"""Floating point numbers that are looked through for fractions."""
+PROBES = 64
+"""Values that tell of most leaves that they hold no whole numbers."""
+MOST_NEW = 4096
+"""Labels that are news, whenever they come."""
+_GREYS = ("1", "L", "P", "I", "I;16")
+
+
+class Appraiser:
+    """Writes down the numbers in the first `most` samples and batches, and in later ones that bring a new label."""
+
+    def __init__(self, spool: Spool, worker: int | None, most: int) -> None:
+        self._spool = spool
+        self._worker = worker
+        self._samples = self._batches = most
+        self._known: set[tuple[str, float]] = set()
+
+    def look_at_samples(self, number: int, indices: Sequence[Index], samples: Sequence[Any]) -> None:
+        """Write down what some samples of a batch hold, before they are collated."""
+        for position, sample in enumerate(samples):
+            self._samples -= 1
+            numbers = tuple(numbers_of(sample))
+            if self._samples >= 0 or self._are_news(numbers):
+                index = indices[position] if position < len(indices) else None
+                self._spool.write(Appraisal(self._worker, number, position, index, numbers))
+
+    def look_at_batch(self, number: int, batch: Any) -> None:
+        """Write down what a batch holds."""
+        self._batches -= 1
+        if self._batches >= 0:
+            self._spool.write(Appraisal(self._worker, number, None, None, tuple(numbers_of(batch, rows=True))))
+
+    def _are_news(self, numbers: Sequence[Numbers]) -> bool:
+        found = {(one.path, value) for one in numbers if one.size < PROBES and one.whole for value in one.values}
+        new = bool(found - self._known) and len(self._known) < MOST_NEW
+        if new:
+            self._known |= found
+        return new
+
+
+def numbers_of(value: Any, *, rows: bool = False) -> Iterator[Numbers]:
+    """The numbers in the leaves of a sample or batch; those of coloured images of bytes are left out."""
+    for path, leaf in islice(walk(value), MOST_LEAVES):
+        try:
+            array = _array(leaf)
+            found = None if array is None or not array.size else _numbers(path, array, leaf, rows=rows)
+        except (RuntimeError, TypeError, ValueError, OverflowError):  # a tensor type whose values cannot be had
+            continue
+        if found is not None:
+            yield found
+
+
+def _array(leaf: Any) -> np.ndarray | None:
+    """The values of a leaf; None for what has no numbers."""
+    if isinstance(leaf, torch.Tensor):
+        if leaf.device.type == "meta" or leaf.is_nested or leaf.is_quantized or leaf.layout is not torch.strided:
+            return None
+        plain = leaf.detach().cpu().as_subclass(torch.Tensor)
+        array = (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
+    elif isinstance(leaf, np.ndarray | np.generic | bool | int | float) or (
+        isinstance(leaf, list | tuple) and leaf and isinstance(leaf[0], int | float)
+    ):
+        array = np.asarray(leaf)
+    else:
+        pil = sys.modules.get("PIL.Image")
+        if pil is None or not isinstance(leaf, pil.Image) or leaf.mode not in _GREYS:
+            return None
+        array = np.asarray(leaf)
+    return array if array.dtype.kind in "biuf" else None
+
+
+def _numbers(path: str, array: np.ndarray, leaf: Any, *, rows: bool) -> Numbers | None:
+    if array.dtype == np.uint8 and array.ndim > 2 and 1 not in array.shape[-3:] and array.size > MOST_VALUES:
+        return None
+    flat = array.reshape(-1)
+    name = str(leaf.dtype).removeprefix("torch.") if isinstance(leaf, torch.Tensor) else str(array.dtype)
+    if array.dtype.kind == "f" and not np.isfinite(flat[:: max(len(flat) // PROBES, 1)]).all():
+        flat = flat[np.isfinite(flat)]
+        if not flat.size:
+            return None
+    low, high = float(flat.min()), float(flat.max())
+    whole = array.dtype.kind != "f" or _is_whole(flat)
+    divided = not whole and _may_be_divided(array.shape) and low >= 0 and high <= 1 and _is_whole(flat * 255)
+    few = array.size <= MOST_VALUES
+    return Numbers(
+        path,
+        name,
+        array.shape,
+        low,
+        high,
+        whole,
+        _counted(flat * (255 if divided else 1)) if whole or divided else None,
+        divided,
+        tuple(_rows(array)) if rows else (),
+        tuple(map(float, array.reshape(-1))) if few else (),
+        *_boxes_of(leaf),
+    )
+
+
+def _is_whole(flat: np.ndarray) -> bool:
+    if flat.size > MOST_WHOLE:
+        return False
+    few = flat[:: max(len(flat) // PROBES, 1)]
+    return all(bool((np.abs(part - np.round(part)) < 1e-4).all()) for part in (few, flat))
+
+
+def _may_be_divided(shape: tuple[int, ...]) -> bool:
+    """Whether an array has the shape of a mask: no channels, or one."""
+    return len(shape) == 2 or (len(shape) in (3, 4) and shape[-3] == 1)
+
+
+def _counted(flat: np.ndarray) -> dict[int, int] | None:
+    """How often each whole number occurs, where they are few and lie close together."""
+    exact = (np.round(flat) if flat.dtype.kind == "f" else flat).astype(np.int64)
+    low = int(exact.min())
+    if int(exact.max()) - low >= WIDEST:
+        values, counts = np.unique(exact, return_counts=True) if exact.size <= MOST_VALUES else ((), ())
+    else:
+        found = np.bincount(exact - low)
+        values = np.flatnonzero(found)
+        counts, values = found[values], values + low
+    if not 0 < len(values) <= MOST_KINDS:
+        return None
+    return {int(value): int(count) for value, count in zip(values, counts, strict=True)}
+
+
+def _rows(array: np.ndarray) -> Iterator[Row]:
+    """What the rows of a table add up to."""
+    if array.ndim != 2 or array.shape[1] < 2 or array.size > MOST_IN_ROWS:
+        return
+    table = array.astype(np.float64)
+    greatest = np.partition(table, -2, axis=1)
+    for row, top in zip(table, greatest, strict=True):
+        yield Row(float(row.sum()), float(top[-1]), float(top[-2]), float(row.min()))
+
+
+def _boxes_of(leaf: Any) -> tuple[str | None, tuple[int, int] | None]:
+    """The format and the canvas that torchvision's bounding boxes tell of themselves."""
+    layout, canvas = getattr(leaf, "format", None), getattr(leaf, "canvas_size", None)
+    if not isinstance(leaf, torch.Tensor) or layout is None or canvas is None:
+        return None, None
+    return str(getattr(layout, "value", layout)).lower(), (int(canvas[0]), int(canvas[1]))

@@ -1,0 +1,1 @@
+"""Observations of streams, orders and resuming."""

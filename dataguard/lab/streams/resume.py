@@ -1,0 +1,180 @@
+"""What a loader with `state_dict` goes on with when it is restored in another process."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.records import SampleRecord, read_spools
+from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.scripted_reads import Vary
+from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.spy.drive import announce_epoch, shut, watch
+from dataguard.lab.spy.plan import Plan
+from dataguard.model import NotApplicable, Undecided
+from dataguard.target.variants import Loader
+
+MOST = 32
+"""Batches of an epoch that are read at most."""
+
+TRIED_BY_JSON = 2
+"""Which of the states goes through JSON as well: that of the second point, in the middle of an epoch."""
+
+Identity = tuple[tuple[str, bytes], ...]
+Batches = tuple[Identity, ...]
+"""What the batches of an epoch are recognised by: paths and digests of their leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where a run is interrupted: in this epoch, after so many of its batches, or at its `end`."""
+
+    epoch: int
+    after: int
+    end: bool = False
+
+    def __str__(self) -> str:
+        if self.end:
+            return "at the end of an epoch"
+        batches = "1 batch" if self.after == 1 else f"{self.after} batches"
+        return f"after {batches}{' of the second epoch' if self.epoch else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The batches of two epochs; `ended` tells that the first one was read to its end.
+
+    `states` are what the loader's `state_dict` gave on the way, pickled, and `by_json` those that JSON gave back as
+    something else; `refused` says why a state could not be pickled, or restored. `samples` are the identities of all
+    samples that were read.
+    """
+
+    epochs: tuple[Batches, ...]
+    ended: bool
+    states: Mapping[Point, bytes] = field(default_factory=dict)
+    by_json: Mapping[Point, bytes] = field(default_factory=dict)
+    refused: str | None = None
+    samples: frozenset[Identity] = frozenset()
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Where to interrupt: after the first, a middle and the last batch but one, at the end, in a second epoch."""
+        count, later = len(self.epochs[0]), len(self.epochs[1]) // 2
+        places = [1, count // 2, count - 1] if self.ended else [1, count // 2]
+        points = [Point(0, after) for after in dict.fromkeys(places) if 0 < after < count]
+        return (*points, Point(0, count, end=True), Point(1, later)) if self.ended and later else tuple(points)
+
+    def rest(self, point: Point) -> Batches:
+        """What comes after this point."""
+        return self.epochs[1] if point.end else self.epochs[point.epoch][point.after :]
+
+
+@dataclass(frozen=True, slots=True)
+class Resumes:
+    """A run without interruption, another one that was asked for its states, and what came after restoring each.
+
+    `by_json` is what came where a state went through JSON, which took it and gave back something else.
+    """
+
+    reference: Run
+    asked: Run
+    restored: Mapping[Point, Run]
+    by_json: Mapping[Point, Run]
+
+
+def observe(build: Callable[..., Loader], vary: Vary, workers: int) -> Resumes:
+    """Interrupt and restore a loader with so many workers, each time in a process of its own."""
+    build = partial(build, num_workers=workers, **({"multiprocessing_context": "fork"} if workers else {}))
+
+    def look(key: object, run: Callable[[Loader, Path], Run]) -> Run:
+        found: Run = vary(("resumes", workers, key), lambda folder: run(build(), folder), _with_samples)
+        return found
+
+    reference = look("reference", run_epochs)
+    asked = look("asked", partial(run_epochs, points=reference.points))
+    restored, by_json = (
+        {point: look((way, point), partial(run_restored, point=point, state=state)) for point, state in states.items()}
+        for way, states in (("pickle", asked.states), ("json", asked.by_json))
+    )
+    return Resumes(reference, asked, restored, by_json)
+
+
+def _with_samples(folder: Path, run: Run | None) -> Run:
+    if run is None:
+        raise Undecided("the budget ran out while a state was restored: raise --budget")
+    records = (record for record in read_spools(folder) if isinstance(record, SampleRecord))
+    return replace(run, samples=frozenset(record.digest for record in records))
+
+
+def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = ()) -> Run:
+    """Read two epochs, and ask for the state at each of the points.
+
+    Raises NotApplicable for a loader that has no state to restore.
+    """
+    if not all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict")):
+        raise NotApplicable("the loader has no state_dict: there is nothing to restore")
+    states: dict[Point, bytes] = {}
+    by_json: dict[Point, bytes] = {}
+    refused: list[str] = []
+
+    def snap(point: Point) -> None:
+        if point not in points:
+            return
+        with gate("iterate"):
+            state = loader.state_dict()
+        try:
+            states[point] = pickle.dumps(state)
+        except Exception as error:  # noqa: BLE001 - objects of the user's own may raise anything
+            refused.append(f"{type(error).__name__}: {error}")
+        if len(states) == TRIED_BY_JSON and (plain := through_json(state)) is not None:
+            by_json[point] = pickle.dumps(plain)
+
+    watch(loader, Plan(folder, pin_each=PIN, carry=True))
+    epochs = []
+    for number in range(2):
+        announce_epoch(loader, number)
+        batches: list[Identity] = []
+        for batch in _batches(loader):
+            batches.append(batch)
+            snap(Point(number, len(batches)))
+        snap(Point(number, len(batches), end=True))
+        epochs.append(tuple(batches))
+    return Run(tuple(epochs), len(epochs[0]) < MOST, states, by_json, refused[0] if refused else None)
+
+
+def run_restored(loader: Any, folder: Path, point: Point, state: bytes) -> Run:
+    """Restore a pickled state in a new loader, and read what comes next."""
+    watch(loader, Plan(folder, pin_each=PIN, carry=True))
+    announce_epoch(loader, point.epoch + point.end)
+    try:
+        loader.load_state_dict(pickle.loads(state))
+    except Exception as error:  # noqa: BLE001 - that it refuses its own state is what we want to know
+        return Run(((),), ended=True, refused=f"{type(error).__name__}: {error}")
+    batches = tuple(_batches(loader))
+    return Run((batches,), len(batches) < MOST)
+
+
+def through_json(state: Any) -> Any:
+    """A state as it comes back from JSON; None where JSON refuses it, or gives it back as it was."""
+    try:
+        back = json.loads(json.dumps(state))
+    except (TypeError, ValueError):
+        return None
+    return None if back == state else back
+
+
+def _batches(loader: Loader) -> Iterator[Identity]:
+    """The digests of the batches of one epoch."""
+    with gate("iterate"):
+        iterator = iter(loader)
+        for number, batch in enumerate(iterator, 1):
+            yield tuple((leaf.path, leaf.digest) for leaf in leaves_of(batch))
+            if number == MOST:
+                shut(iterator)
+                break

@@ -1,0 +1,276 @@
+"""What a stream yields, worker by worker."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from dataguard.lab.core.loader_facts import length_of
+from dataguard.lab.core.records import Census, SampleRecord, read_spools
+from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.spy.drive import Ride, drive
+from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.sample_ledger import CLOSE, Account, Depth, identity_of, read_ledgers
+from dataguard.model import Undecided
+from dataguard.target.variants import Loader
+
+Identity = int
+"""What a sample, or one of its leaves, is recognised by: 8 bytes of a digest of its content, as a number."""
+
+MOMENTS = (0, 1, 2, 3)
+"""Fetches of an epoch after which generators are looked at."""
+
+
+COUNTED = 20
+"""How many times as many batches are counted as are looked at."""
+NAMED = 1000
+"""Samples of each process whose names are kept."""
+RECOGNISED = 0.5
+"""The share of samples that differ from all others in a leaf by which they are recognised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a check asks for: what a stream yields under so many workers.
+
+    Pinned, so that random augmentation does not hide an identity: before each sample the global generators are set to
+    one state; or, with `still`, before each fetch every generator that can be found. `perturb` is the path of a
+    generator that is moved on after the first batch. `persistent` and the start `method` are the user's own where they
+    are None; `announce` tells the dataset which epoch begins; `twice` reads the second epoch as far as the first;
+    `key` spells the user's function that recognises samples; `count` goes on to count batches beyond what is looked at.
+    `whole` reads the stream to its end, if it has one, and `depth` says what is kept of each sample. Requests that
+    differ in `run` alone look twice.
+    """
+
+    num_workers: int
+    pin: bool
+    still: bool = False
+    perturb: str | None = None
+    persistent: bool | None = None
+    method: str | None = None
+    announce: bool = True
+    twice: bool = False
+    key: str | None = None
+    count: bool = False
+    whole: bool = False
+    depth: Depth = CLOSE
+    run: int = 0
+
+    def plan(self, folder: Path, most: int) -> Plan:
+        """What the spy does, where at most so many samples of each process are looked at."""
+        return Plan(
+            folder,
+            pin_each=PIN if self.pin and not self.still else None,
+            keep_going=True,
+            census=() if self.still else MOMENTS,
+            perturb=self.perturb,
+            announce=self.announce,
+            still=((PIN,),) if self.still else (),
+            key=self.key,
+            most=most if self.count and not self.whole else None,
+            ledger=self.depth,
+            keep=NAMED,
+        )
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The arguments of the loader that are not the user's own."""
+        other = {"persistent_workers": self.persistent, "multiprocessing_context": self.method}
+        return {"num_workers": self.num_workers, **{name: value for name, value in other.items() if value is not None}}
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """The epochs of a stream as the main process saw them.
+
+    `workers` is how many were asked for, and `planned` what `len(loader)` says, if anything; `most` samples of each
+    process were looked at.
+    """
+
+    rides: tuple[Ride, ...]
+    workers: int
+    planned: int | None
+    most: int
+
+    def beyond(self, yielded: Iterable[int]) -> bool:
+        """Whether any process went on after all that was looked at."""
+        return any(samples >= self.most for samples in yielded)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTrace:
+    """The identities of the samples that each process yielded, in order; `ended` tells whether that was all of them.
+
+    `leaves` holds the same for each leaf alone, by its path. Of a large stream only one identity in 2 to the power of
+    `level` is there, the same ones from every process, and `yielded` tells how many samples came out of each.
+    `censuses` tell the generators that were found in each worker after some fetches of two epochs; `again` is how each
+    process began the second one. `batches` came out of each epoch, and of the first one `finished` says that its end
+    was seen, though not all may have been looked at. `idle` are the numbers of workers that yielded nothing in it;
+    `planned` is what `len(loader)` says there, if anything; `names` tells by which leaf a reader knows a sample. Where
+    ranks stand in for workers, `seats` holds what each of their workers yielded.
+    """
+
+    by_worker: tuple[Sequence[Identity], ...]
+    ended: bool
+    leaves: Mapping[str, tuple[Sequence[Identity], ...]] = field(default_factory=dict)
+    censuses: tuple[Census, ...] = ()
+    again: tuple[Sequence[Identity], ...] = ()
+    batches: tuple[int, ...] = ()
+    idle: tuple[int, ...] = ()
+    planned: int | None = None
+    finished: bool = False
+    names: Mapping[Identity, str] = field(default_factory=dict)
+    seats: tuple[Sequence[Identity], ...] = ()
+    level: int = 0
+    yielded: tuple[int, ...] = ()
+    yielded_again: tuple[int, ...] = ()
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """How many samples came out of each process."""
+        return self.yielded or tuple(map(len, self.by_worker))
+
+    @property
+    def total(self) -> int:
+        """How many samples came out altogether."""
+        return sum(self.samples)
+
+    def scaled(self, identities: int) -> int:
+        """How many samples stand behind so many identities: an estimate where only some are kept."""
+        return identities << self.level
+
+    @property
+    def counts(self) -> Counter[Identity]:
+        """How often each sample came out."""
+        return Counter(identity for ids in self.by_worker for identity in ids)
+
+    @property
+    def table(self) -> dict[str, int]:
+        """How many samples each worker yielded: what a reader of a report sees first."""
+        numbers = [number for number in range(len(self.by_worker) + len(self.idle)) if number not in self.idle]
+        yielded = {f"worker {number}": samples for number, samples in zip(numbers, self.samples, strict=True)}
+        return yielded | {f"worker {number}": 0 for number in self.idle}
+
+    def shown(self, place: int, identity: Identity) -> str:
+        """How a report names the sample at this place of one process."""
+        name = self.names.get(identity)
+        return f"sample {place} of one process{f' ({name})' if name else ''}"
+
+    def first_of(self, wanted: Container[Identity]) -> str | None:
+        """The first sample of one process that is among the wanted ones, as a report names it."""
+        order = enumerate(chain.from_iterable(self.by_worker))
+        return next((self.shown(place, identity) for place, identity in order if identity in wanted), None)
+
+    @property
+    def second(self) -> StreamTrace:
+        """The second epoch alone; it tells nothing of a third."""
+        return replace(
+            self,
+            by_worker=self.again,
+            leaves={},
+            again=(),
+            batches=self.batches[1:],
+            yielded=self.yielded_again,
+            yielded_again=(),
+        )
+
+    @property
+    def distinct(self) -> float:
+        """The share of samples that differ from all others."""
+        return len(self.counts) / max(sum(map(len, self.by_worker)), 1)
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the leaves that samples have."""
+        return list(self.leaves)
+
+    @property
+    def begins_otherwise(self) -> bool:
+        """Whether any process begins the second epoch with other samples than the first."""
+        pairs = zip(self.by_worker, self.again, strict=False)
+        return any(first[: len(second)] != second[: len(first)] for first, second in pairs)
+
+    @property
+    def renewed(self) -> float:
+        """The share of samples with which the second epoch begins that are others than those of the first."""
+        pairs = [pair for ids in zip(self.by_worker, self.again, strict=False) for pair in zip(*ids, strict=False)]
+        return sum(first != second for first, second in pairs) / max(len(pairs), 1)
+
+    def by_leaf(self, path: str) -> StreamTrace:
+        """The same with samples recognised by one leaf alone."""
+        return StreamTrace(self.leaves.get(path, ((),) * len(self.by_worker)), self.ended, level=self.level)
+
+    def same_samples(self, other: StreamTrace) -> bool:
+        """Whether both yielded the very same samples, to the end and equally often, in whatever order."""
+        return self.ended and other.ended and self.counts == other.counts
+
+    def differing(self, other: StreamTrace) -> list[str]:
+        """The leaves that two runs give otherwise, in whatever order their samples come.
+
+        Where a stream goes on after what was read, a leaf that recognises samples has to come in the same order. Raises
+        Undecided when there is none.
+        """
+        pairs = {path: (self.by_leaf(path), other.by_leaf(path)) for path in dict.fromkeys((*self.paths, *other.paths))}
+        if self.ended and other.ended:
+            return [path for path, (one, two) in pairs.items() if not one.same_samples(two)]
+        alike = [path for path, (one, two) in pairs.items() if one._begins_like(two)]
+        if len(alike) < len(pairs) and not any(pairs[path][0].distinct > RECOGNISED for path in alike):
+            raise Undecided("the stream is longer than what was read, which may be in another order: raise --samples")
+        return [path for path in pairs if path not in alike]
+
+    def _begins_like(self, other: StreamTrace) -> bool:
+        """Whether each process yielded the same samples in the same order, as far as both were read."""
+        pairs = list(zip(self.by_worker, other.by_worker, strict=False))
+        return bool(pairs) and all(one[: len(two)] == two[: len(one)] for one, two in pairs)
+
+
+def run_stream(
+    build: Callable[..., Loader], folder: Path, request: Request, samples: int, seconds: float, *, again: bool = True
+) -> Drive:
+    """Iterate one epoch, of about `samples` samples from all workers at most; and `again`, to begin a second one."""
+    loader = build(**request.overrides)
+    processes = max(request.num_workers, 1)
+    each = max(len(MOMENTS), -(-samples // (processes * (loader.batch_size or 1))))
+    most, plan = None if request.whole else each * processes, request.plan(folder, each * (loader.batch_size or 1))
+    second = (most if request.twice else len(MOMENTS) * processes,) if again else ()
+    first = most * COUNTED if most and request.count else most
+    rides = drive(loader, plan, batches=(first, *second), seconds=seconds)
+    return Drive(tuple(rides), request.num_workers, length_of(loader), plan.most or sys.maxsize)
+
+
+def read_stream(folder: Path, answer: Drive | None, depth: Depth) -> StreamTrace:
+    """Group the samples by worker."""
+    first, second = (read_ledgers(folder, epoch) for epoch in (0, 1))
+    rides = answer.rides if answer else ()
+    yielded, again = (tuple(account.samples for account in accounts.values()) for accounts in (first, second))
+    censuses, names = [], {}
+    for record in read_spools(folder):
+        if isinstance(record, Census):
+            censuses.append(record)
+        elif isinstance(record, SampleRecord) and record.name:
+            names[identity_of(record)] = record.name
+    return StreamTrace(
+        by_worker=tuple(account.identities for account in first.values()),
+        ended=bool(rides) and rides[0].ended and not (answer and answer.beyond(yielded)),
+        leaves=_by_leaf(list(first.values())),
+        censuses=tuple(censuses),
+        again=tuple(account.identities for account in second.values()),
+        batches=tuple(ride.batches for ride in rides),
+        finished=bool(rides) and rides[0].ended,
+        idle=tuple(number for number in range(answer.workers if answer else 0) if number not in first),
+        planned=answer.planned if answer else None,
+        names=names,
+        level=depth.level,
+        yielded=yielded,
+        yielded_again=again,
+    )
+
+
+def _by_leaf(accounts: Sequence[Account]) -> dict[str, tuple[Sequence[Identity], ...]]:
+    paths = dict.fromkeys(path for account in accounts for path in account.paths)
+    return {path: tuple(account.columns.get(path, ()) for account in accounts) for path in paths}

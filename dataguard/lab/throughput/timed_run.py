@@ -1,0 +1,129 @@
+"""One stretch of a loader against the clock, in this, thrown-away, process. Nothing watches inside it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from dataguard.incident import EmptyEpoch, LoaderFailed
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.spy.drive import shut
+from dataguard.lab.throughput.cuda_copies import open_for_pinning
+from dataguard.target.variants import Loader
+
+MOST_EPOCHS = 20
+"""Epochs of a stream that is shorter than the time it is to be read for."""
+
+
+class Laps:
+    """The user's own order, again and again: what comes out of a loader then does not hang on the length of an epoch.
+
+    With `lead`, the first epoch ends after so many entries: persistent workers are there when the second one begins.
+    """
+
+    def __init__(self, inner: Any, lead: int = 0) -> None:
+        self.inner = inner
+        self.lead = lead
+        self.passes = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.passes += 1  # once its first entry is asked for: torch makes iterators that it does not use
+        yield from islice(self._endless(), self.lead if self.lead and self.passes == 1 else None)
+
+    def _endless(self) -> Iterator[Any]:
+        there = True
+        while there:
+            there = False
+            for entry in self.inner:
+                there = True
+                yield entry
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # not set yet: this object is just being unpickled or copied
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """What one stretch gave: seconds to the first batch, and of each batch after the first ones."""
+
+    start: float
+    per_batch: float
+
+
+def width_of(loader: Loader) -> int:
+    """How many batches are made at a time: they arrive in rows, and times are taken from one row to another."""
+    return max(loader.num_workers, 1)
+
+
+def run_lap(loader: Loader, box: BlackBox, seconds: float, *, led: bool = False) -> Lap:
+    """Iterate the loader for about so many seconds beyond its first batches.
+
+    `led` tells that its first epoch is short and only starts the workers. Raises LoaderFailed with what the user's code
+    raises, and EmptyEpoch where no batch comes out.
+    """
+    width = width_of(loader)
+    if loader.pin_memory:
+        open_for_pinning()
+        box.mark(None, "iterate")
+    if led:
+        for _ in batches_of(loader, box):
+            pass
+    starts, batches, spent = [], 0, 0.0
+    for _ in range(MOST_EPOCHS):
+        arrivals: list[float] = []
+        began = time.perf_counter()
+        for _ in batches_of(loader, box):
+            arrivals.append(time.perf_counter() - began)
+            steady = len(arrivals) - width
+            if steady > 0 and steady % width == 0 and spent + arrivals[-1] - arrivals[width - 1] >= seconds:
+                break
+        if not arrivals:
+            raise EmptyEpoch(())
+        more, took = _steady(arrivals, width)
+        starts.append(arrivals[0])
+        batches, spent = batches + more, spent + took
+        if spent >= seconds:
+            break
+    return Lap(starts[0], spent / batches)
+
+
+def _steady(arrivals: list[float], width: int) -> tuple[int, float]:
+    """How many batches of an epoch came in whole rows after the first one, and in how many seconds.
+
+    An epoch of less than two rows has none: there, all but its first batch count, or that one.
+    """
+    whole = (len(arrivals) - width) // width * width
+    if whole > 0:
+        return whole, arrivals[width - 1 + whole] - arrivals[width - 1]
+    return (len(arrivals) - 1, arrivals[-1] - arrivals[0]) if len(arrivals) > 1 else (1, arrivals[0])
+
+
+def batches_of(loader: Loader, box: BlackBox) -> Iterator[Any]:
+    """The batches of an epoch; whoever leaves it early ends its workers, and its end does, unless they persist."""
+    iterator: Any = None
+    try:
+        with gate("iterate"):
+            box.mark(None, "iterate")
+            iterator = iter(loader)
+        while True:
+            with gate("iterate"):
+                try:
+                    batch = next(iterator)
+                except StopIteration:
+                    if not loader.persistent_workers:
+                        shut(iterator)
+                    return
+                box.mark(None, "iterate")
+            yield batch
+    except (GeneratorExit, LoaderFailed):
+        shut(iterator)
+        raise

@@ -1,0 +1,265 @@
+"""How fast a loader is: alone, under other settings, and with a training step. What is measured, not what it means."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+
+from dataguard.lab.core.observation_cache import Memory
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.spy.drive import shut
+from dataguard.lab.throughput import cuda_copies
+from dataguard.lab.throughput.batch_stages import run_profile
+from dataguard.lab.throughput.settings_sweep import Sweep
+from dataguard.lab.throughput.timed_run import Laps
+from dataguard.lab.throughput.training_loop import Feed, Step, imported, run_feed, run_ideal, sleeping, step_of
+from dataguard.machine.machine import Machine
+from dataguard.model import NotApplicable, Undecided
+from dataguard.target.variants import Loader
+from dataguard.timings import LoaderTimes, Setting, Waits, Wanted
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+T = TypeVar("T")
+
+FEED_SECONDS = 1.5
+"""Seconds of a training loop that is watched for waiting."""
+RACE_SECONDS = 20.0
+"""Seconds that a check may take to compare worker counts."""
+_COUNTS = (0, 1, 2, 4, 8, 16, 32)
+_MANY = 16
+_ROUNDS = 3
+"""How often each training loop is run, in turns."""
+_STARTS = 3
+"""How many epochs are started to see what starting takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Seconds to the first batch of an epoch: of each of several, and of later ones when workers persist."""
+
+    own: tuple[float, ...]
+    persistent: tuple[float, ...]
+
+
+class Clock:
+    """Measurements of one loader; touching one makes it, as with `Lab`."""
+
+    def __init__(self, lab: Lab, memory: Memory) -> None:
+        self._lab = lab
+        self._memory = memory
+
+    @property
+    def step(self) -> float:
+        """What a training step takes, in seconds. Raises NotApplicable where the user does not say so."""
+        declared = self._lab.settings.contract.get("step_ms")
+        if declared is None:
+            raise NotApplicable(
+                "no step time is declared ([tool.dataguard.contract] step_ms): `dataguard bench` measures without one"
+            )
+        return float(declared) / 1e3
+
+    @property
+    def waits(self) -> Waits:
+        """How long a training loop of the declared step waits for batches."""
+        step = self.step
+        self._lab.afford(2 * FEED_SECONDS)
+        feed = self._lab.vary("waits", lambda folder: _feed_once(self._lab.build, folder, sleeping(step)), _whole)
+        return _waits(self._own, [feed])
+
+    @property
+    def sweep(self) -> LoaderTimes:
+        """A race of the loader's own worker count with some that may suit the machine better."""
+        seconds = min(self._memory.left / 3, RACE_SECONDS)
+        made: LoaderTimes = self._lab.vary("sweep", lambda folder: self._raced(folder, seconds), _whole)
+        return made
+
+    @property
+    def starts(self) -> Starts:
+        """What starting an epoch takes, and what it takes when workers persist."""
+        made: Starts = self._lab.vary("starts", lambda folder: _run_starts(self._lab.build, folder), _whole)
+        return made
+
+    @property
+    def copies(self) -> cuda_copies.Delivered:
+        """What copying a batch, as the loader hands it out, to the device takes. Raises NotApplicable without CUDA."""
+        if not self._lab.facts.cuda:
+            raise NotApplicable(cuda_copies.why_not() or "no CUDA device")
+        made: cuda_copies.Delivered = self._lab.vary(
+            "copies", lambda folder: _run_copies(self._lab.build(), folder), _whole
+        )
+        return made
+
+    def bench(self, wanted: Wanted) -> LoaderTimes:
+        """All measurements of one loader, within the budget. Raises LoaderFailed when it does not run as it is."""
+        seconds = self._lab.settings.budget
+        run = functools.partial(self._benched, wanted=wanted, seconds=seconds)
+        made: LoaderTimes = self._memory.observe_all(wanted, run, _whole)
+        return made
+
+    @property
+    def _own(self) -> Setting:
+        facts = self._lab.facts
+        return Setting(facts.num_workers, facts.prefetch, facts.persistent, facts.pin_memory)
+
+    def _sweep(self, folder: Path, seconds: float) -> Sweep:
+        loader, box = self._lab.build(), BlackBox(folder / "blackbox")
+        # Stretches run in forks of this process.
+        if torch.cuda.is_initialized():
+            raise Undecided("the code that makes the loader uses the CUDA device, which no fork of it can do then")
+        return Sweep(loader, folder, box, self._lab.settings.timeout, time.monotonic() + seconds)
+
+    def _raced(self, folder: Path, seconds: float) -> LoaderTimes:
+        sweep, facts = self._sweep(folder, seconds), self._lab.facts
+        sweep.lap(sweep.own)  # brings files into the system's cache
+        settings = _counts(sweep.own, _likely(sweep.own.workers, self._lab.machine.cores), self._lab.machine, 0)
+        timed = sweep.run(settings, facts.batches, seconds)
+        return LoaderTimes(facts.name, facts.batch_size, facts.batches, sweep.own, timed)
+
+    def _benched(self, folder: Path, wanted: Wanted, seconds: float) -> LoaderTimes:
+        sweep, facts = self._sweep(folder, seconds), self._lab.facts
+        own = sweep.own
+        sweep.lap(own)  # what it raises is the user's; it also brings files into the system's cache
+        profile = sweep.measure(own, lambda loader, box: run_profile(loader, box, 1.0))
+        if wanted.step is not None:
+            sweep.measure(own, lambda _, __: imported(wanted.step or ""))
+        counted = _counts(own, wanted.workers, self._lab.machine, profile.batch_bytes)
+        has_step = wanted.step is not None or wanted.step_ms is not None
+        share = 0.5 if has_step else 0.7
+        workers = sweep.run(counted, facts.batches, share * seconds)
+        times = LoaderTimes(facts.name, facts.batch_size, facts.batches, own, workers, stages=profile.stages)
+        first = _first(times)
+        others = sweep.run(
+            _others(first, facts.kind, facts.cuda), facts.batches, sweep.left * (0.5 if has_step else 1.0)
+        )
+        notes = [] if facts.cuda or not own.pin else ["pin_memory=True pins nothing here: there is no accelerator"]
+        waits: list[Waits] = []
+        ideal: float | None = None
+        if has_step:
+            try:
+                waits, ideal = self._fed(sweep, wanted, list(dict.fromkeys([own, first])))
+            except Undecided as why:
+                notes.append(str(why))
+        name = wanted.step or (f"{wanted.step_ms:g} ms" if wanted.step_ms is not None else None)
+        fed: dict[str, Any] = {"waits": tuple(waits), "ideal": ideal, "step": name}
+        return replace(times, others=others, device=profile.device, notes=tuple(notes), **fed)
+
+    def _fed(self, sweep: Sweep, wanted: Wanted, settings: list[Setting]) -> tuple[list[Waits], float]:
+        """Training loops under each setting, in turns, and the same loop with batches from memory."""
+        feeds: dict[Setting, list[Feed]] = {setting: [] for setting in settings}
+        each = max(min(FEED_SECONDS, sweep.left / (_ROUNDS * (len(settings) + 1))), 0.2)
+        ideals: list[Feed] = []
+        for number in range(_ROUNDS):
+            if number and sweep.left < 0:
+                break
+            for setting in settings:
+                feeds[setting].append(
+                    sweep.measure(setting, lambda loader, box: run_feed(loader, box, step_of(wanted), each))
+                )
+            ideals.append(sweep.measure(sweep.own, lambda loader, box: run_ideal(loader, box, step_of(wanted), each)))
+        ideal = _waits(sweep.own, ideals)
+        return [_waits(setting, made) for setting, made in feeds.items() if made], ideal.each
+
+
+def _whole(_: Path, answer: T | None) -> T:
+    if answer is None:
+        raise Undecided("the budget ran out before anything was measured: raise --budget")
+    return answer
+
+
+def _waits(setting: Setting, feeds: list[Feed]) -> Waits:
+    waiting = tuple(seconds for feed in feeds for seconds in feed.waiting)
+    stepping = tuple(seconds for feed in feeds for seconds in feed.stepping)
+    return Waits(setting, sum(feed.batches for feed in feeds), waiting, stepping)
+
+
+def _counts(own: Setting, asked: tuple[int, ...], machine: Machine, batch_bytes: int) -> list[Setting]:
+    """The settings of a race of worker counts: those asked for, or what suits the machine; the user's own first."""
+    counts = asked or tuple(count for count in _COUNTS if count <= 2 * machine.cores)
+    settings = {own: None}
+    for count in counts:
+        prefetch = (own.prefetch or 2) if count else None
+        flying = (count * (prefetch or 0) + 2) * batch_bytes
+        fits = not count or machine.shm_free is None or flying < machine.shm_free / 2
+        if count != own.workers and (fits or asked):
+            settings[replace(own, workers=count, prefetch=prefetch, persistent=own.persistent and count > 0)] = None
+    return list(settings)
+
+
+def _likely(own: int, cores: int) -> tuple[int, ...]:
+    """Worker counts that are worth a look beside the user's own: twice as many, many, and no more than cores."""
+    most = 2 * cores
+    fewer = {cores} if own > cores else set()
+    return tuple(sorted({min(max(2 * own, 2), most), min(_MANY, most), *fewer} - {own}))
+
+
+def _first(times: LoaderTimes) -> Setting:
+    """The fastest worker count; of those that cannot be told apart, the user's own, else the smallest."""
+    ranking = times.ranking(times.workers)
+    if not ranking.order:
+        return times.own
+    names = {ranking.order[0], *ranking.tied}
+    among = [timed.setting for timed in times.workers if str(timed.setting) in names]
+    return times.own if times.own in among else min(among, key=lambda setting: setting.workers)
+
+
+def _others(first: Setting, kind: str, cuda: bool) -> list[Setting]:
+    """The settings of a race of the other arguments, from the best worker count on."""
+    others = [first]
+    if first.workers:
+        others.append(replace(first, prefetch=2 * (first.prefetch or 2)))
+        if kind == "map" and not first.persistent:
+            others.append(replace(first, persistent=True))
+    if cuda:
+        others.append(replace(first, pin=not first.pin))
+    return others if len(others) > 1 else []
+
+
+def _feed_once(build: Callable[..., Loader], folder: Path, step: Step) -> Feed:
+    loader = build(schedule=lambda inner, _: Laps(inner))
+    return run_feed(loader, BlackBox(folder / "blackbox"), step, FEED_SECONDS)
+
+
+def _run_starts(build: Callable[..., Loader], folder: Path) -> Starts:
+    """Start epochs of the loader as it is, and of one whose workers persist; each is left after its first batch."""
+    box = BlackBox(folder / "blackbox")
+    return Starts(*(_started(build, box, persistent) for persistent in (False, True)))
+
+
+def _started(build: Callable[..., Loader], box: BlackBox, persistent: bool) -> tuple[float, ...]:
+    loader = build(persistent_workers=persistent)
+    seconds = []
+    iterator: Any = None
+    with gate("iterate"):
+        for _ in range(_STARTS + persistent):
+            started = time.perf_counter()
+            iterator = iter(loader)
+            next(iterator)
+            seconds.append(time.perf_counter() - started)
+            box.mark(None, "iterate")
+            if not persistent:
+                shut(iterator)
+    shut(iterator)
+    return tuple(seconds[persistent:])
+
+
+def _run_copies(loader: Loader, folder: Path) -> cuda_copies.Delivered:
+    box = BlackBox(folder / "blackbox")
+    iterator = iter(loader)
+    with gate("iterate"):
+        batch = next(iterator)
+    box.mark(None, "iterate")
+    reason = cuda_copies.why_not()
+    if reason is not None:
+        raise NotApplicable(reason)
+    delivered = cuda_copies.deliver(batch)
+    shut(iterator)
+    return delivered

@@ -1,0 +1,212 @@
+"""The observing side of a scan, `python -m dataguard.observer.host FD PARENT`: single-threaded, and forked from.
+
+It imports the user's module, once, and answers questions over a socket. It never builds a loader itself: each
+observation does so in a fork. `torch.set_num_threads(1)` comes before the user's module, because a fork hangs in its
+first parallel operation when its parent ran one with more threads (measured on torch 2.15).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import multiprocessing
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from dataguard.incident import LoaderFailed
+from dataguard.machine.machine import Machine
+from dataguard.model import NotApplicable, Undecided, UsageError
+from dataguard.process import shm_cleanup
+from dataguard.process.gc_pause import seldom_collected
+from dataguard.process.process_tree import adopt_orphans, die_with_parent
+from dataguard.process.progress import NEWS
+from dataguard.process.reaper import CREATIONS, STACKS
+from dataguard.process.resume_store import NOTHING, opened
+from dataguard.process.torchrun import leave_no_trace, own_team
+from dataguard.settings.settings import Settings
+from dataguard.timings import Wanted
+
+with seldom_collected():
+    import torch
+
+    from dataguard.checks import CATALOGUE
+    from dataguard.engine import run
+    from dataguard.lab.core.loader_facts import LoaderFacts
+    from dataguard.lab.epoch.scan_job import Errand
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.reading.loader_survey import describe
+    from dataguard.target import loading as targets
+    from dataguard.target.loading import Target
+
+IMPORT_PATIENCE = 6
+"""Importing the user's module may take this many times the timeout: it gives no sign of progress meanwhile."""
+_PACKAGES = ("dataguard", "torch", "torchvision", "numpy", "opencv-python", "opencv-python-headless", "pillow")
+
+
+def main(descriptor: int, parent: int) -> None:
+    """Serve one session until the reporting process closes the socket."""
+    die_with_parent(parent)
+    adopt_orphans()
+    torch.set_num_threads(1)
+    # The user's module may ask for a device when it is imported: that must not open it here, or no fork could use it.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    with Connection(descriptor) as pipe:
+        os.register_at_fork(after_in_child=pipe.close)
+        try:
+            spelling, settings, folder, path, state, follows = pipe.recv()
+            team = own_team(shared=settings.all)
+            if team is not None:
+                leave_no_trace(os.environ)
+            sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
+            multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
+            shm_cleanup.log_creations(folder / CREATIONS)
+            importer = _Importer(folder / STACKS, IMPORT_PATIENCE * settings.timeout)
+            pipe.send(("importing", None))
+            with importer.watched():
+                target = targets.load(spelling)
+            kept = NOTHING if state is None else opened(state, team, resume=settings.resume)
+            errand = Errand(team, kept, lambda news: pipe.send((NEWS, news)))
+            if follows:
+                pipe.send(("following", None))
+            described = _described(target, settings, folder, importer, follows=follows)
+            pipe.send(("importing", None))
+            labs = _labs(described, settings, folder, errand)
+            pipe.send(("ready", (tuple(labs), _environment())))
+            checks = {check.code: check for check in CATALOGUE}
+            while True:
+                question, asked, loader = pipe.recv()
+                if question == "bench":
+                    pipe.send(_timed(labs[loader], asked))
+                else:
+                    pipe.send(("result", run(checks[asked], labs[loader], loader)))
+        except UsageError as error:
+            pipe.send(("usage", str(error)))
+        except EOFError:  # the reporting process is done with us
+            pass
+        except Exception:  # noqa: BLE001 - the reporting process shows our own bugs; there is nobody else to tell
+            pipe.send(("broken", traceback.format_exc()))
+
+
+class _Importer:
+    """Imports modules here, and ends this process when that takes more than so many `seconds`.
+
+    Its stacks are left in a file then, or when it crashes.
+    """
+
+    def __init__(self, stacks: Path, seconds: float) -> None:
+        self._stacks = stacks
+        self._seconds = seconds
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """What is inside imports something."""
+        with seldom_collected(), self._stacks.open("w", encoding="utf-8") as file:
+            faulthandler.enable(file)
+            faulthandler.dump_traceback_later(self._seconds, exit=True, file=file)
+            try:
+                yield
+            finally:
+                faulthandler.cancel_dump_traceback_later()
+                faulthandler.disable()
+
+    def once(self, module: str) -> None:
+        """Import a module, unless it is there."""
+        if module not in sys.modules:
+            with self.watched():
+                importlib.import_module(module)
+
+    def along(self, module: str) -> None:
+        """Import what a factory is importing elsewhere; where that fails, end this process: it came half the way."""
+        try:
+            self.once(module)
+        except BaseException as error:  # noqa: BLE001 - the factory may catch whatever this is
+            if not (isinstance(error, ModuleNotFoundError) and error.name == module):
+                os._exit(1)
+
+    def late(self) -> None:
+        """Import what libraries import when they are first used, which would be in every fork again."""
+        self.once("numpy.ma")  # by numpy's median
+        pillow: Any = sys.modules.get("PIL.Image")
+        if pillow is not None:
+            pillow.preinit()
+
+
+Described = list[tuple[Target, dict[str, LoaderFacts | LoaderFailed]]]
+"""The branches of a target, each with its loaders by name."""
+
+
+def _described(target: Target, settings: Settings, folder: Path, importer: _Importer, *, follows: bool) -> Described:
+    """The loaders of each branch; a factory that fails has one loader of the branch's name.
+
+    What a factory imports is imported here as well, and at the same time if this process `follows` it.
+    """
+    described: Described = []
+    for branch in target.branches():
+        facts: dict[str, LoaderFacts | LoaderFailed] = {}
+        try:
+            known, modules = describe(branch, settings, folder, importer.along if follows else None)
+            facts.update(known)
+            for module in modules:
+                with contextlib.suppress(Exception, SystemExit):  # it may only exist for the factory's while
+                    importer.once(module)
+        except LoaderFailed as failure:
+            facts[branch.name] = failure
+        described.append((branch, facts))
+    importer.late()
+    return described
+
+
+def _labs(described: Described, settings: Settings, folder: Path, errand: Errand) -> dict[str, Lab]:
+    """A lab for each loader. The ranks of a team read their parts of each at once, in the same order everywhere."""
+    machine = Machine.read()
+    labs: dict[str, Lab] = {}
+    for branch, facts in described:
+        labs |= {name: Lab(branch, known, settings, machine, folder, errand) for name, known in facts.items()}
+    for lab in labs.values():
+        lab.siblings = labs
+    for lab in labs.values() if errand.team else ():
+        with contextlib.suppress(LoaderFailed, NotApplicable, Undecided):  # the judgement meets it again
+            lab.epoch  # noqa: B018 - to touch it is to make it
+    return labs
+
+
+def _timed(lab: Lab, wanted: Wanted) -> tuple[str, Any]:
+    """What the clock says of a loader, or why it says nothing."""
+    try:
+        return "timed", lab.clock.bench(wanted)
+    except LoaderFailed as failure:
+        first, *rest = failure.incident.message.strip().splitlines()
+        # What a worker raised comes with its traceback, whose last line is what it said.
+        return "failed", rest[-1].strip() if rest and "Caught" in first else failure.incident.headline
+    except (NotApplicable, Undecided, UsageError) as why:
+        return "failed", str(why)
+
+
+def _environment() -> dict[str, Any]:
+    """Versions and facts of the machine that a reader of the report needs."""
+    machine = Machine.read()
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "python": machine.python,
+        "platform": machine.platform,
+        "cores": machine.cores,
+        "start_method": machine.start_method,
+        "shm_free": machine.shm_free,
+        "packages": found,
+    }
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,135 @@
+"""Forks a warden, and with it an observing process, for each target of a run, in which torch is imported only once.
+
+Run as `python -m dataguard.observer.zygote DESCRIPTOR`. Importing torch takes longer than many a scan. No code of the
+user's is ever imported here, so that what is forked is as pristine as a process of its own: it gets the environment,
+the folder and the streams of the moment it is asked for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NoReturn
+
+import numpy
+
+from dataguard.observer import host
+from dataguard.process import reaper
+
+_SOCKET = 3
+"""The descriptor of the socket between the two sides: the first one after the standard streams."""
+
+
+def main(descriptor: int) -> None:
+    """Fork as often as the reporting process asks, until it has closed its end or has died."""
+    sys.path.pop(0)  # the folder this was started in: each target has its own
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a warden: it closes its output when it is done
+    control = socket.socket(fileno=descriptor)
+    pipe = Connection(os.dup(descriptor))
+    while True:
+        word, descriptors, _, _ = socket.recv_fds(control, 1, 4)
+        if not word:
+            return
+        asked = pipe.recv()
+        pid = os.fork()
+        if pid == 0:
+            _end_with(partial(_become_warden, *asked, *descriptors))
+        for one in descriptors:
+            os.close(one)
+        pipe.send(pid)
+
+
+def _become_warden(folder: Path, environment: Mapping[str, str], place: str, *descriptors: int) -> None:
+    """Watch a fork of this process, which observes, as `dataguard.process.reaper` does."""
+    os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _keep(*descriptors)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(place)
+    sys.path.insert(0, place)
+    importlib.invalidate_caches()
+    reaper.watch(folder, partial(_fork_host, folder))
+
+
+def _fork_host(folder: Path) -> Forked:  # noqa: RET503 - the fork never returns
+    own = os.getpid()
+    pid = os.fork()
+    if pid:
+        os.close(_SOCKET)  # or the reporting process would never see it close
+        return Forked(pid)
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    log = os.open(folder / reaper.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    _keep(nothing, log, log, _SOCKET)
+    numpy.random.seed()  # as in a process that has just imported it; python and torch see to that themselves
+    _end_with(partial(host.main, _SOCKET, own))
+
+
+def _keep(*descriptors: int) -> None:
+    """Make these the standard streams of this process, and its socket, and close all others."""
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+    os.closerange(len(descriptors), os.sysconf("SC_OPEN_MAX"))
+
+
+def _end_with(work: Callable[[], None]) -> NoReturn:
+    """Do the work of a process and end it, as the interpreter ends one: whatever was registered for its exit runs."""
+    status = 1
+    try:
+        work()
+        status = 0
+    except SystemExit as leaving:
+        status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException:  # noqa: BLE001 - nobody is above to catch it
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(status)
+
+
+class Forked:
+    """A forked process, asked as one of `subprocess.Popen` is."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._status: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        return self._ask(os.WNOHANG)
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended."""
+        return self._ask(0) or 0
+
+    def _ask(self, flags: int) -> int | None:
+        if self._status is None:
+            try:
+                pid, status = os.waitpid(self._pid, flags)
+            except ChildProcessError:  # whoever ended it has taken leave of it, too
+                self._status = 0
+            else:
+                self._status = os.waitstatus_to_exitcode(status) if pid else None
+        return self._status
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""Processes as the reporting side starts, watches and ends them."""

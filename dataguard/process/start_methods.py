@@ -1,0 +1,71 @@
+"""A target under the start methods that were asked for: its own, and, for `all`, what every other one changes."""
+
+from __future__ import annotations
+
+import multiprocessing
+from contextlib import ExitStack
+from dataclasses import replace
+
+from dataguard.model import Check, Result, Status
+from dataguard.process.session import Session
+from dataguard.settings.parsers import EVERY_METHOD
+from dataguard.settings.settings import Settings
+
+_DEFAULT_OF = {
+    "spawn": "spawn, the default on macOS and Windows",
+    "forkserver": "forkserver, the default on Linux from Python 3.14 on",
+    "fork": "fork",
+}
+_CONCERNED = "DG3"
+"""Checks of codes below this one judge how workers start, what they draw and what they share; the others look at
+samples and batches, which are the same however workers start."""
+_SAID = (Status.FAILED, Status.EXPECTED)
+
+
+class EveryStart(Session):
+    """A session that judges a loader as it is, and then under the start methods that are not the platform's default.
+
+    What is worse under one of those is reported as such.
+    """
+
+    def __init__(self, spelling: str, settings: Settings) -> None:
+        super().__init__(spelling, replace(settings, start_method=None))
+        sampled = replace(settings, all=False)
+        methods = [method for method in _DEFAULT_OF if method in multiprocessing.get_all_start_methods()]
+        self._others = {method: Session(spelling, replace(sampled, start_method=method)) for method in methods}
+
+    def judge(self, check: Check, loader: str) -> Result:
+        """Let a check judge one of the loaders; never raises for what the user's code does."""
+        own = super().judge(check, loader)
+        if own.status in _SAID or check.code >= _CONCERNED:
+            return own
+        started_here = self.environment.get("start_method")
+        for method, session in self._others.items():
+            if method == started_here:
+                continue
+            other = session.judge(check, loader)
+            if other.status in _SAID:
+                return _under(method, other)
+            if own.status is Status.SKIPPED and other.status is Status.PASSED:
+                own = replace(other, reason=f"workers were started by {_DEFAULT_OF[method]}")
+        return own
+
+    def close(self) -> None:
+        """End every observing process; safe to call twice."""
+        with ExitStack() as stack:
+            for session in self._others.values():
+                stack.callback(session.close)
+            super().close()
+
+
+def _under(method: str, result: Result) -> Result:
+    """What failed only there, with the start method before its words."""
+    findings = (
+        replace(finding, message=f"under {_DEFAULT_OF[method]}: {finding.message}") for finding in result.findings
+    )
+    return replace(result, findings=tuple(findings))
+
+
+def examine(spelling: str, settings: Settings) -> Session:
+    """A session for a target, under the start methods that the settings ask for."""
+    return (EveryStart if settings.start_method == EVERY_METHOD else Session)(spelling, settings)

@@ -1,0 +1,83 @@
+"""The processes of one full scan that torchrun started, on one machine or several: who shares it, and how they part.
+
+Standard library only: the reporting process of each rank lives here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+
+from dataguard.model import DataguardError, UsageError
+
+_LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_LAUNCHER = ("GROUP_", "ROLE_", "TORCHELASTIC_")
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """One rank of a full scan: its number, the size of the team, and the store of torchrun through which all meet.
+
+    `run` tells this run from others that the same store has served, or will.
+    """
+
+    rank: int
+    world: int
+    host: str
+    port: int
+    run: str
+    local: bool
+    """Whether all ranks run on this machine."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this rank judges and reports."""
+        return self.rank == 0
+
+    def agree(self, code: int) -> int:
+        """Wait until the first rank has reported, and return its exit code, on every rank and at the same time.
+
+        torchrun ends all ranks as soon as one leaves with another code than 0, so that they have to leave together.
+        """
+        asked = [sys.executable, "-m", "dataguard.lab.epoch.exit_code_agreement", str(code)]
+        answer = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False)
+        if answer.returncode:
+            raise DataguardError(f"rank {self.rank} lost the other ranks before they could agree on an exit code")
+        agreed, moment = answer.stdout.split()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # where one rank is a little earlier than the others
+        time.sleep(max(0.0, float(moment) - time.time()))
+        return int(agreed)
+
+
+def team_of(environ: Mapping[str, str]) -> Team | None:
+    """The team that torchrun made this process part of; None for a process of its own.
+
+    Raises UsageError where several ranks are spoken of, but not in torchrun's way.
+    """
+    world = environ.get("WORLD_SIZE", "1")
+    if not world.isdigit() or int(world) < 2:
+        return None
+    if environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        raise UsageError(
+            f"WORLD_SIZE is {world}, but torchrun did not start this process: start it as "
+            "`torchrun --nproc-per-node=N -m dataguard scan TARGET --all`, or unset WORLD_SIZE to scan in one process"
+        )
+    run = f"{environ.get('TORCHELASTIC_RUN_ID', '')}/{environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    local = environ.get("LOCAL_WORLD_SIZE") == world
+    return Team(int(environ["RANK"]), int(world), environ["MASTER_ADDR"], int(environ["MASTER_PORT"]), run, local)
+
+
+def leave_no_trace(environ: MutableMapping[str, str]) -> None:
+    """Take what torchrun says out of the environment: each rank runs the user's loader as one process alone would."""
+    for name in [name for name in environ if name in _LAUNCHED or name.startswith(_LAUNCHER)]:
+        del environ[name]
+
+
+def own_team(*, shared: bool) -> Team | None:
+    """The team of this process, where the scan is one that ranks share."""
+    return team_of(os.environ) if shared else None

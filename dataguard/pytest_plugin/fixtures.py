@@ -1,0 +1,185 @@
+"""dataguard in tests of one's own: checks as parameters, reports and loaders as fixtures.
+
+The processes that run loaders are kept for the whole session, so that several tests of one target look only once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dataguard.checks import CATALOGUE
+from dataguard.model import Check, Report, Result, Status, UsageError
+from dataguard.process.session import Session
+from dataguard.process.start_methods import examine
+from dataguard.render.text import render_result
+from dataguard.settings.settings import Settings, changed, chosen
+from dataguard.target.spelling import spelling_of
+
+if TYPE_CHECKING:
+    from dataguard.target.variants import Loader
+
+CHECKS, TARGET = "dataguard_checks", "dataguard_target"
+"""The marks of tests that take a check, and of tests whose fixtures are of another target than that of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One check and one loader: call it in a test to judge.
+
+    It skips the test where the check does not apply or cannot decide, and fails it with what was found.
+    """
+
+    check: Check
+    loader: str
+    session: Session
+
+    def __call__(self) -> Result:
+        """Judge, and return the result of a check that passed."""
+        __tracebackhide__ = True
+        result = self.session.judge(self.check, self.loader)
+        if result.status is Status.SKIPPED:
+            pytest.skip(result.reason or "")
+        if result.status is Status.INCONCLUSIVE:
+            pytest.skip(f"inconclusive: {result.reason}")
+        if result.status is Status.EXPECTED:
+            pytest.xfail(result.reason or "")
+        if result.status in (Status.FAILED, Status.BROKEN):
+            pytest.fail(render_result(result, self.check.doc, width=100, colour=False), pytrace=False)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Laboratory:
+    """A target under examination: its loaders by name, and what any check says of them."""
+
+    target: str
+    settings: Settings
+    session: Session
+
+    @property
+    def loaders(self) -> tuple[str, ...]:
+        """The names of the target's loaders."""
+        return self.session.loaders()
+
+    def judge(self, check: str, loader: str | None = None) -> Result:
+        """What the check of this code or name says of a loader, the first one by default.
+
+        Raises UsageError for a check or a loader that does not exist.
+        """
+        (found, *others) = chosen(CATALOGUE, changed(self.settings, select=(check,), ignore=()))
+        name = self.loaders[0] if loader is None else loader
+        if others:
+            raise UsageError(f"{check!r} stands for {1 + len(others)} checks: name one")
+        if name not in self.loaders:
+            raise UsageError(f"{self.target} has no loader {name!r}; it has {', '.join(self.loaders)}")
+        return self.session.judge(found, name)
+
+
+@dataclass
+class Toolbox:
+    """The sessions and reports of one run of pytest, by target and settings; it ends them with the run."""
+
+    settings: Settings
+    """The settings of the run."""
+    sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
+    reports: dict[str, Report] = field(default_factory=dict)
+
+    def session(self, target: str, settings: Settings) -> Session:
+        """The process that runs a target under these settings."""
+        return self.sessions.setdefault((target, repr(settings)), examine(target, settings))
+
+    def report(self, settings: Settings) -> Report:
+        """The report of the settings' own targets."""
+        from dataguard.engine import scan
+
+        key = repr(settings)
+        if key not in self.reports:
+            self.reports[key] = scan(settings.targets, settings)
+        return self.reports[key]
+
+    def settings_of(self, request: pytest.FixtureRequest) -> Settings:
+        """The settings of the run, with the target and the options of the test's mark, if it has one."""
+        settings = self.settings
+        mark = request.node.get_closest_marker(TARGET)
+        if mark:
+            spellings = tuple(map(spelling_of, mark.args))
+            options = {name: value for name, value in mark.kwargs.items() if name != "loader"}
+            settings = changed(settings, targets=spellings, **options)
+        if not settings.targets:
+            raise UsageError(
+                f"{request.fixturename} needs a target: --dataguard=pkg.mod:attr, the same in an ini or settings file, "
+                f"or @dataguard.use_target('pkg.mod:attr')"
+            )
+        return settings
+
+    def laboratory(self, request: pytest.FixtureRequest) -> Laboratory:
+        """The only target of the settings under examination."""
+        settings = self.settings_of(request)
+        if len(settings.targets) > 1:
+            raise UsageError(f"{len(settings.targets)} targets: choose one by @dataguard.use_target('pkg.mod:attr')")
+        target = settings.targets[0]
+        return Laboratory(target, settings, self.session(target, settings))
+
+    def loader(self, request: pytest.FixtureRequest) -> Loader:
+        """A loader of the target, made anew in this process."""
+        from dataguard.target.loading import load
+
+        settings = self.settings_of(request)
+        mark = request.node.get_closest_marker(TARGET)
+        wanted = mark.kwargs.get("loader") if mark else None
+        target, given = load(settings.targets[0]), {"seed": settings.seed}
+        if wanted is not None:
+            return target.build(wanted, given)
+        built = target.build_all(given)
+        if len(built) > 1:
+            raise UsageError(f"several loaders, {', '.join(built)}: choose by @dataguard.use_target(..., loader='...')")
+        return next(iter(built.values()))
+
+    def pytest_unconfigure(self) -> None:
+        """End every process that was started, however the run ended."""
+        for session in self.sessions.values():
+            session.close()
+
+
+def parametrize_with_checks(
+    factory: Any, *, expect: Mapping[str, str] | None = None, **options: Any
+) -> Callable[[Any], Any]:
+    """Run a test once for each check and loader of a factory, which it calls as its argument `check`.
+
+    `expect` gives known findings with their reasons, and `options` are those of `Settings`. Raises UsageError for a
+    factory that cannot be found by name.
+    """
+    mark = getattr(pytest.mark, CHECKS)
+    decorated: Callable[[Any], Any] = mark(spelling_of(factory), expect=dict(expect or {}), **options)
+    return decorated
+
+
+def use_target(factory: Any, *, loader: str | None = None, **options: Any) -> Callable[[Any], Any]:
+    """Say what the fixtures of a test are of: a factory or its spelling, one of its loaders, and options of `Settings`.
+
+    Raises UsageError for a factory that cannot be found by name.
+    """
+    mark = getattr(pytest.mark, TARGET)
+    decorated: Callable[[Any], Any] = mark(spelling_of(factory), loader=loader, **options)
+    return decorated
+
+
+def parametrize(metafunc: pytest.Metafunc, mark: pytest.Mark, toolbox: Toolbox) -> None:
+    """Give a marked test its checks. The loaders of the target have names that only running it tells."""
+    try:
+        if "check" not in metafunc.fixturenames:
+            raise UsageError(f"{metafunc.function.__name__} needs an argument called check: it is what it calls")
+        (target,) = mark.args
+        settings = changed(toolbox.settings, targets=(target,), **mark.kwargs)
+        session = toolbox.session(target, settings)
+        judgements = [
+            Judgement(check, loader, session) for loader in session.loaders() for check in chosen(CATALOGUE, settings)
+        ]
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from error
+    names = [f"{judgement.check.id}-{judgement.loader}" for judgement in judgements]
+    metafunc.parametrize("check", judgements, ids=names)

@@ -1,0 +1,250 @@
+"""The tests that `--dataguard` adds to a pytest session: one for each check and loader.
+
+While tests are collected, only the names of the loaders are asked for. A loader is observed when the first of its
+tests is set up, in a process of its own that ends with the session.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest._code.code import (
+    ExceptionChainRepr,
+    ReprEntryNative,
+    ReprFileLocation,
+    ReprTraceback,
+    TerminalRepr,
+    Traceback,
+)
+
+from dataguard.checks import CATALOGUE
+from dataguard.model import Check, DataguardError, Result, Severity, Status, UsageError
+from dataguard.process.session import Session
+from dataguard.process.start_methods import examine
+from dataguard.render.text import render_result
+from dataguard.settings.settings import Settings, chosen
+
+FOLDER = "dataguard"
+"""Where the tests seem to live: `dataguard::DG101-cloned-worker-rng[train]`."""
+INCONCLUSIVE = "inconclusive: "
+NOTE = "dataguard note"
+"""The user property with what a pass should still tell; in this shape it passes through xdist and into junitxml."""
+USAGE_ERROR = "dataguard_usage_error"
+
+
+class ContractBroken(DataguardError):
+    """A loader broke the contract; pytest shows the finding instead of a traceback."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__("; ".join(finding.message for finding in result.findings))
+        self.result = result
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One loader of a target, and the label by which its tests are told apart from those of every other loader."""
+
+    session: Session
+    target: str
+    loader: str
+    label: str
+
+
+class LoaderContracts:
+    """The plugin registered while `--dataguard` is given: it adds the tests, ends the sessions and reports."""
+
+    def __init__(self, config: pytest.Config, settings: Settings, only: list[str]) -> None:
+        self.config = config
+        self.settings = settings
+        self.only = only
+        self.checks = chosen(CATALOGUE, settings)
+        self.sessions: dict[str, Session] = {}
+
+    def pytest_report_header(self) -> str:
+        """Say what is examined."""
+        checks = "1 check" if len(self.checks) == 1 else f"{len(self.checks)} checks"
+        return f"dataguard: {', '.join(self.settings.targets)} ({checks}, seed {self.settings.seed})"
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Put our tests beside what the session collected; the controller of xdist never comes here."""
+        report = yield
+        if isinstance(collector, pytest.Session) and report.passed and report.result is not None:
+            try:
+                contracts = self._contracts(self._named())
+            except UsageError as error:
+                getattr(self.config, "workeroutput", {})[USAGE_ERROR] = str(error)
+                raise pytest.UsageError(str(error)) from error
+            path = self.config.rootpath / FOLDER
+            report.result.append(Contracts.from_parent(collector, path=path, contracts=contracts, plugin=self))
+        return report
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Repeat in xdist's controller the usage error that ended a worker: its own output is lost."""
+        message = getattr(node, "workeroutput", {}).get(USAGE_ERROR)
+        if message:
+            raise pytest.UsageError(message)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Give a skip the place it belongs to, the target, instead of the line of ours that raised it."""
+        report = yield
+        if isinstance(item, Contract) and isinstance(report.longrepr, tuple):
+            report.longrepr = (item.named.target, None, report.longrepr[2])  # type: ignore[assignment] # it has no line
+        return report
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """List what passed with something to tell, and count what could not be decided."""
+        reports = [report for kind in ("passed", "skipped") for report in terminalreporter.stats.get(kind, ())]
+        own = [report for report in reports if report.nodeid.startswith(f"{FOLDER}::")]
+        notes = [(report, text) for report in own for name, text in report.user_properties if name == NOTE]
+        undecided = [report for report in own if _is_undecided(report)]
+        if notes or undecided:
+            terminalreporter.section("dataguard")
+        for report, text in notes:
+            terminalreporter.line(f"{report.nodeid} - {text}")
+        if undecided:
+            terminalreporter.line(f"{len(undecided)} inconclusive, not passed (-rs shows the reasons)")
+
+    def pytest_sessionfinish(self) -> None:
+        """End every process that was started, before a worker of xdist says that it is done and may be killed."""
+        self.pytest_unconfigure()
+
+    def pytest_unconfigure(self) -> None:
+        """End every process that was started, however the session ended."""
+        for session in self.sessions.values():
+            session.close()
+
+    def _named(self) -> list[Named]:
+        for target in self.settings.targets:
+            self.sessions.setdefault(target, examine(target, self.settings))
+        found = [(target, loader) for target, session in self.sessions.items() for loader in session.loaders()]
+        # The last label is unlike all others: no target is there twice.
+        labels = [(loader, f"{self.sessions[target].name}.{loader}", f"{target}.{loader}") for target, loader in found]
+        shared = Counter(label for choices in labels for label in choices)
+        return [
+            Named(self.sessions[target], target, loader, next(label for label in choices if shared[label] == 1))
+            for (target, loader), choices in zip(found, labels, strict=True)
+        ]
+
+    def _contracts(self, loaders: list[Named]) -> list[tuple[Check, Named]]:
+        """Every check on every loader, or those whose ids stand on the command line."""
+        every = {f"{check.id}[{named.label}]": (check, named) for named in loaders for check in self.checks}
+        for word in self.only:
+            if not any(_selects(word, name) for name in every):
+                raise UsageError(f"not found: {FOLDER}::{word} (--collect-only -q lists the ids)")
+        return [pair for name, pair in every.items() if not self.only or any(_selects(w, name) for w in self.only)]
+
+
+class Contracts(pytest.Directory):
+    """The collector of our tests. It is no folder on disk; its path is what ids and headlines are made of."""
+
+    def __init__(self, *, contracts: list[tuple[Check, Named]], plugin: LoaderContracts, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.contracts = contracts
+        self.plugin = plugin
+
+    def collect(self) -> Iterator[Contract]:
+        """Yield one test for each check and loader, loader by loader."""
+        fail_on = self.plugin.settings.fail_on
+        for check, named in self.contracts:
+            name = f"{check.id}[{named.label}]"
+            # Said outright, because the id that pytest 9.2 would derive is not the one that its --lf reads back.
+            nodeid = f"{self.nodeid}::{name}"
+            yield Contract.from_parent(self, name=name, nodeid=nodeid, check=check, named=named, fail_on=fail_on)
+
+
+class Contract(pytest.Item):
+    """One test: one check on one loader."""
+
+    result: Result
+
+    def __init__(self, *, check: Check, named: Named, fail_on: Severity, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.check = check
+        self.named = named
+        self.fail_on = fail_on
+        self.extra_keyword_matches.update((check.code, check.name, named.label))
+        self.add_marker(pytest.mark.dataguard)
+        if self.config.getoption("dist", None) is not None:  # The marker exists only where xdist registered it.
+            self.add_marker(pytest.mark.xdist_group(named.target))
+
+    def setup(self) -> None:
+        """Observe and judge; so a bug of ours is an error of the set-up, and never a failure of the user's loader."""
+        if self.config.getoption("setupplan", False):
+            return
+        try:
+            self.result = self.named.session.judge(self.check, self.named.loader)
+        except DataguardError as error:
+            pytest.fail(str(error), pytrace=False)
+        for unit, count in self.result.exercised.items():
+            self.user_properties.append((f"exercised {unit}", count))
+        if self.result.status is Status.BROKEN:
+            pytest.fail(f"dataguard broke: a bug of dataguard, not of the loader\n{self.result.reason}", pytrace=False)
+
+    def runtest(self) -> None:
+        """Say in pytest's words what became of the check."""
+        status, reason = self.result.status, self.result.reason or ""
+        if status is Status.INCONCLUSIVE:
+            pytest.skip(INCONCLUSIVE + reason)
+        if status is Status.SKIPPED:
+            pytest.skip(reason)
+        stale = status is Status.PASSED and reason.startswith("expected to fail")
+        if stale or status is Status.EXPECTED:
+            self.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+        elif status is Status.PASSED and reason:
+            self.user_properties.append((NOTE, f"passed: {reason}"))
+        mild = status is Status.FAILED and self.result.severity.rank > self.fail_on.rank
+        if mild:
+            texts = [f"{self.result.severity.value}: {finding.message}" for finding in self.result.findings]
+            self.user_properties.extend((NOTE, text) for text in texts)
+        elif status in (Status.FAILED, Status.EXPECTED):
+            raise ContractBroken(self.result)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str | TerminalRepr:
+        """Show the finding instead of the lines of ours that raised."""
+        if isinstance(excinfo.value, ContractBroken):
+            return self._finding(excinfo.value.result)
+        return super().repr_failure(excinfo, style)
+
+    def _traceback_filter(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Traceback:
+        """Begin the traceback of anything else, such as a timeout of pytest-timeout, here and not deep in pytest."""
+        return excinfo.traceback.cut(path=__file__)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Where the test seems to live, for headlines and junitxml."""
+        return self.path, None, self.name
+
+    def _finding(self, result: Result) -> TerminalRepr:
+        """A failure in the one shape that xdist carries with its headline, which the short summary shows."""
+        text = render_result(result, self.check.doc, width=_width(self.config), colour=False)
+        first, *others = result.findings
+        at = first.at
+        headline = ReprFileLocation(
+            path=at.file if at and at.file else self.named.target,
+            lineno=(at and at.line) or 0,
+            message=first.message + (f" (and {len(others)} more)" if others else ""),
+        )
+        body = ReprTraceback([ReprEntryNative(text.splitlines(keepends=True))], extraline=None, style="native")
+        return ExceptionChainRepr([(body, headline, None)])
+
+
+def _selects(word: str, name: str) -> bool:
+    return word in (name, name.partition("[")[0])
+
+
+def _is_undecided(report: pytest.TestReport) -> bool:
+    return isinstance(report.longrepr, tuple) and report.longrepr[2].startswith(f"Skipped: {INCONCLUSIVE}")
+
+
+def _width(config: pytest.Config) -> int:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")  # A worker of xdist has none.
+    return config.get_terminal_writer().fullwidth if reporter else 100

@@ -1,0 +1,218 @@
+"""The pytest front door: options, their ini twins, marks and fixtures.
+
+Imports pytest only. The rest of dataguard is loaded when `--dataguard` (or the ini key `dataguard`) names a target,
+or when a test asks for it, so that every other run of pytest stays as fast as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dataguard.model import Report
+    from dataguard.pytest_plugin.fixtures import Laboratory, Toolbox
+    from dataguard.settings.settings import Settings
+    from dataguard.target.variants import Loader
+
+T = TypeVar("T")
+
+CONFIGURED = "config"
+"""`--dataguard=config` stands for the targets of the configuration file; no spelling of a target looks like it."""
+
+
+class Option(NamedTuple):
+    """One option of the command line, and its ini key: the same words with underscores.
+
+    `setting` is the field of `Settings` that it fills. `kind` is "text" for one value, "words" for a repeatable one,
+    "pairs" for repeatable KEY=VALUE, and "flag" for what is on or off.
+    """
+
+    flag: str
+    setting: str
+    kind: str
+    metavar: str
+    help: str
+
+    @property
+    def key(self) -> str:
+        """Its name in an ini file, and of its value on the command line: `dataguard_select`."""
+        return self.flag.replace("-", "_")
+
+
+OPTIONS = (
+    Option(
+        "dataguard", "targets", "words", "[NAME=]PKG.MOD:ATTR",
+        "check the data loaders that this factory, loader or dataset yields, one test for each check and loader "
+        f"(repeatable); '{CONFIGURED}' stands for the targets of [tool.dataguard]",
+    ),
+    Option("dataguard-select", "select", "words", "CODE", "run only these checks: codes, prefixes of codes or names"),
+    Option("dataguard-ignore", "ignore", "words", "CODE", "leave these checks out"),
+    Option("dataguard-samples", "samples", "text", "N", "read at most N samples in the traced pass"),
+    Option("dataguard-all", "all", "flag", "", "read every sample once"),
+    Option("dataguard-budget", "budget", "text", "SECONDS", "let the observations of one loader take this long"),
+    Option("dataguard-timeout", "timeout", "text", "SECONDS", "call a loader hanging after so long without progress"),
+    Option("dataguard-seed", "seed", "text", "N", "seed python, numpy and torch with N before the factory is called"),
+    Option("dataguard-workers", "workers", "text", "N", "use N workers instead of the loader's own num_workers"),
+    Option("dataguard-start-method", "start_method", "text", "METHOD", "by fork, spawn, forkserver, or all in turn"),
+    Option("dataguard-ranks", "ranks", "text", "N", "look at N real ranks, also where the loader knows of none"),
+    Option("dataguard-fail-on", "fail_on", "text", "SEVERITY", "fail from this severity on: error, warning or note"),
+    Option("dataguard-role", "roles", "pairs", "NAME=ROLE", "the loader NAME is for train, val or test"),
+    Option("dataguard-expect", "expect", "pairs", "CODE=REASON", "CODE or CODE[loader] is known to fail: xfail"),
+    Option("dataguard-config", "config", "text", "FILE", "read settings from FILE (dataguard.toml or pyproject.toml)"),
+)  # fmt: skip
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register every option and its ini twin."""
+    group = parser.getgroup("dataguard", "contracts of data loaders")
+    for option in OPTIONS:
+        if option.kind == "flag":
+            group.addoption(f"--{option.flag}", dest=option.key, action="store_true", default=None, help=option.help)
+            parser.addini(option.key, f"as --{option.flag}", type="bool", default=None)
+            continue
+        many = option.kind != "text"
+        action = "append" if many else "store"
+        group.addoption(
+            f"--{option.flag}", dest=option.key, action=action, default=None, metavar=option.metavar, help=option.help
+        )
+        shape: Literal["linelist", "string"] = "linelist" if many else "string"
+        parser.addini(option.key, f"as --{option.flag}", type=shape, default=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker; when a target is asked for, resolve the settings and hand over to the rest of dataguard."""
+    config.addinivalue_line("markers", "dataguard: one contract of one data loader, added by --dataguard")
+    config.addinivalue_line("markers", "dataguard_checks: made by dataguard.parametrize_with_checks")
+    config.addinivalue_line("markers", "dataguard_target: made by dataguard.use_target")
+    asked = config.getoption("dataguard")
+    if not asked and not config.getini("dataguard"):
+        return
+    own = [arg for arg in config.args if _is_own(arg)]
+    if not asked and not own and all("::" in arg for arg in config.args):
+        return  # Single tests were chosen, and of dataguard only the ini file speaks: they are all that should run.
+    config.args[:] = [arg for arg in config.args if arg not in own]
+
+    from dataguard.model import UsageError
+    from dataguard.pytest_plugin.items import LoaderContracts
+
+    try:
+        plugin = LoaderContracts(config, read_settings(config), [arg.partition("::")[2] for arg in own])
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from error
+    config.pluginmanager.register(plugin, "dataguard-contracts")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give tests that `dataguard.parametrize_with_checks` marked their checks."""
+    mark = metafunc.definition.get_closest_marker("dataguard_checks")
+    if mark is not None:
+        from dataguard.pytest_plugin.fixtures import parametrize
+
+        parametrize(metafunc, mark, toolbox_of(metafunc.config))
+
+
+@pytest.fixture
+def dataguard_lab(request: pytest.FixtureRequest) -> Laboratory:
+    """The target under examination: `dataguard_lab.judge("DG101", "train")` says what a check makes of a loader."""
+    return _made(lambda toolbox: toolbox.laboratory(request), request)
+
+
+@pytest.fixture
+def dataguard_report(request: pytest.FixtureRequest) -> Report:
+    """The report of a scan, made once for all tests that ask for the same."""
+    return _made(lambda toolbox: toolbox.report(toolbox.settings_of(request)), request)
+
+
+@pytest.fixture
+def dataguard_loader(request: pytest.FixtureRequest) -> Loader:
+    """A loader of the target, made anew in the process of the tests."""
+    return _made(lambda toolbox: toolbox.loader(request), request)
+
+
+@pytest.fixture
+def dataguard_dataset(dataguard_loader: Loader) -> Any:
+    """The dataset of that loader."""
+    return dataguard_loader.dataset
+
+
+def toolbox_of(config: pytest.Config) -> Toolbox:
+    """The toolbox of this run, made when it is first asked for. Raises UsageError for settings that are wrong."""
+    from dataguard.pytest_plugin.fixtures import Toolbox
+
+    found: Toolbox | None = config.pluginmanager.get_plugin("dataguard-toolbox")
+    if found is None:
+        found = Toolbox(read_settings(config))
+        config.pluginmanager.register(found, "dataguard-toolbox")
+    return found
+
+
+def _made(make: Callable[[Toolbox], T], request: pytest.FixtureRequest) -> T:
+    from dataguard.model import UsageError
+
+    try:
+        return make(toolbox_of(request.config))
+    except UsageError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """Merge command line, ini keys and configuration file, the earlier ones winning, by the resolver that all share.
+
+    Raises dataguard's UsageError for an unknown word, a value of the wrong shape, or no target in the file.
+    """
+    from dataguard.model import UsageError
+    from dataguard.settings.settings import resolve
+
+    given = {option.setting: _value(config, option) for option in OPTIONS}
+    file, targets = given.pop("config"), given.pop("targets") or []
+    if CONFIGURED in targets:
+        configured = resolve(file, start=config.rootpath).targets
+        if not configured:
+            raise UsageError(f"--dataguard={CONFIGURED}: neither dataguard.toml nor [tool.dataguard] names `targets`")
+        at = targets.index(CONFIGURED)
+        targets[at : at + 1] = configured
+    return resolve(file, start=config.rootpath, targets=targets or None, hypothesis=_hypothesis(config), **given)
+
+
+def _hypothesis(config: pytest.Config) -> dict[str, Any] | None:
+    """The seed and the database of hypothesis' own plugin, where it runs, for the examples that checks draw."""
+    if not config.pluginmanager.has_plugin("hypothesispytest"):
+        return None
+    seed = config.getoption("--hypothesis-seed")
+    folder = Path(os.environ.get("HYPOTHESIS_STORAGE_DIRECTORY", ".hypothesis"), "examples").absolute()
+    profile = getattr(sys.modules.get("hypothesis"), "settings", None)  # a conftest may have loaded one
+    kept = profile is None or profile.default.database is not None
+    return {**({"database": str(folder)} if kept else {}), **({} if seed is None else {"seed": seed})}
+
+
+def _value(config: pytest.Config, option: Option) -> Any:
+    typed = config.getoption(option.key)
+    if option.kind == "flag":
+        return config.getini(option.key) if typed is None else typed
+    value = typed or config.getini(option.key) or None
+    if value is None or option.kind == "text":
+        folder = config.invocation_params.dir if typed else config.rootpath
+        return Path(folder, value) if value and option.setting == "config" else value
+    return list(value) if option.kind == "words" else dict(_pair(option, word) for word in value)
+
+
+def _pair(option: Option, word: str) -> tuple[str, str]:
+    from dataguard.model import UsageError
+
+    key, equals, value = word.partition("=")
+    if not equals:
+        raise UsageError(f"--{option.flag}: expected {option.metavar}, got {word!r}")
+    return key.strip(), value.strip()
+
+
+def _is_own(arg: str) -> bool:
+    """Whether a command line argument is the id of one of our tests: `dataguard::DG101-cloned-worker-rng[train]`."""
+    path, colons, _ = arg.partition("::")
+    return bool(colons) and Path(path).name == "dataguard"

@@ -1,0 +1,1 @@
+"""Settings, their parsers and their files."""

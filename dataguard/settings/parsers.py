@@ -1,0 +1,243 @@
+"""Values of settings: how users write them, and what they mean. Standard library only.
+
+Each parser takes a value as it came and where it came from, and raises UsageError for one that makes no sense.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from dataguard.model import Severity, UsageError
+from dataguard.settings.normalization import KNOWN
+
+ROLES = ("train", "val", "test")
+EVERY_METHOD = "all"
+"""Judge the loader's own start method, and what the others change."""
+START_METHODS = ("fork", "spawn", "forkserver", EVERY_METHOD)
+TARGET_FORMS = ("index", "one-hot", "soft", "binary", "multilabel", "regression")
+"""What a target may be: see docs/labels.md."""
+BBOX_FORMATS = (
+    *("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized"),
+    *("pascal_voc", "coco", "yolo", "albumentations"),
+)
+"""Formats of boxes as torchvision spells them, and the names that albumentations has for some of them."""
+CONTRACT_KEYS = (
+    "channels",
+    "normalization",
+    "value_range",
+    "num_classes",
+    "ignore_index",
+    "target_form",
+    "bbox_format",
+    "repeat",
+    "step_ms",
+    "deterministic",
+    "key",
+    "memory_gb",
+)
+
+
+def _words(value: Any, where: str) -> tuple[str, ...]:
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+        raise UsageError(f"{where}: expected a list of strings, got {value!r}")
+    return tuple(part.strip() for word in words for part in word.split(",") if part.strip())
+
+
+def _whole(minimum: int) -> Callable[[Any, str], int]:
+    def parse(value: Any, where: str) -> int:
+        try:
+            number = int(value) if isinstance(value, str) else value
+        except ValueError:
+            number = None
+        if not isinstance(number, int) or isinstance(number, bool) or number < minimum:
+            raise UsageError(f"{where}: expected a whole number of at least {minimum}, got {value!r}")
+        return number
+
+    return parse
+
+
+def _flag(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{where}: expected true or false, got {value!r}")
+    return value
+
+
+def _seconds(value: Any, where: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not 0 < number < math.inf:
+        raise UsageError(f"{where}: expected a positive number of seconds, got {value!r}")
+    return number
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[Any, str], str]:
+    def parse(value: Any, where: str) -> str:
+        if value not in choices:
+            raise UsageError(
+                f"{where}: expected one of {', '.join(choices)}, got {value!r}{suggest(str(value), choices)}"
+            )
+        return str(value)
+
+    return parse
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise UsageError(f"{where}: expected text, got {value!r}")
+    return value
+
+
+def _severity(value: Any, where: str) -> Severity:
+    return Severity(_one_of(tuple(severity.value for severity in Severity))(value, where))
+
+
+def _table(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{where}: expected a table, got {value!r}")
+    return value
+
+
+def _reasons(value: Any, where: str) -> Mapping[str, str]:
+    for code, reason in _table(value, where).items():
+        if not isinstance(reason, str) or not reason.strip():
+            raise UsageError(f'{where}.{code}: a reason is mandatory, such as {code} = "depth maps are not RGB"')
+    return dict(value)
+
+
+def _roles(value: Any, where: str) -> Mapping[str, str]:
+    return {loader: _one_of(ROLES)(role, f"{where}.{loader}") for loader, role in _table(value, where).items()}
+
+
+_WEIGHTS = re.compile(r"(torchvision:)?\w+_Weights\.\w+|timm:[\w./-]+")
+"""How weights are called: `torchvision:ResNet50_Weights.IMAGENET1K_V2`, or without, `timm:resnet50.a1_in1k`."""
+
+
+def _normalization(value: Any, where: str) -> None:
+    """The name of known statistics or of weights, or a table of mean and std for red, green and blue."""
+    if isinstance(value, str):
+        if not _WEIGHTS.fullmatch(value):
+            _one_of(tuple(KNOWN))(value, where)
+        return
+    table = _table(value, where)
+    for key in table:
+        if key not in ("mean", "std"):
+            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, ('mean', 'std'))}")
+    for key in ("mean", "std"):
+        numbers = table.get(key)
+        listed = numbers if isinstance(numbers, list | tuple) and all(map(_is_number, numbers)) else ()
+        if len(listed) not in (1, 3) or (key == "std" and min(listed) <= 0):
+            expected = "one number for each channel, red first" + (", above 0" if key == "std" else "")
+            raise UsageError(f"{where}.{key}: expected {expected}, got {numbers!r}")
+    if len(table["mean"]) != len(table["std"]):
+        raise UsageError(f"{where}: mean and std have different lengths")
+
+
+def _value_range(value: Any, where: str) -> None:
+    if (
+        not isinstance(value, list | tuple)
+        or len(value) != 2
+        or not all(map(_is_number, value))
+        or value[0] >= value[1]
+    ):
+        raise UsageError(f"{where}: expected the least and the largest value, such as [0, 1], got {value!r}")
+
+
+def _ignore_index(value: Any, where: str) -> None:
+    """A label that stands for no class, or a list of such."""
+    given = value if isinstance(value, list | tuple) else [value]
+    if not given or not all(isinstance(one, int) and not isinstance(one, bool) for one in given):
+        raise UsageError(f"{where}: expected a whole number such as 255 or -1, or a list of them, got {value!r}")
+
+
+def _gigabytes(value: Any, where: str) -> None:
+    if not _is_number(value) or value <= 0:
+        raise UsageError(f"{where}: expected gigabytes of memory, such as 64, got {value!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _milliseconds(value: Any, where: str) -> None:
+    if not _is_number(value) or value <= 0:
+        raise UsageError(f"{where}: expected a positive number of milliseconds, got {value!r}")
+
+
+_CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
+    "key": _text,
+    "repeat": _whole(1),
+    "channels": _one_of(("RGB", "BGR")),
+    "normalization": _normalization,
+    "value_range": _value_range,
+    "num_classes": _whole(1),
+    "ignore_index": _ignore_index,
+    "target_form": _one_of(TARGET_FORMS),
+    "bbox_format": _one_of(BBOX_FORMATS),
+    "memory_gb": _gigabytes,
+    "step_ms": _milliseconds,
+}
+"""The parsers of those keys of the contract that are read."""
+
+
+def _contract(value: Any, where: str) -> Mapping[str, Any]:
+    for key in _table(value, where):
+        if key not in CONTRACT_KEYS:
+            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, CONTRACT_KEYS)}")
+    for key, parse in _CONTRACT.items():
+        if key in value:
+            parse(value[key], f"{where}.{key}")
+    return dict(value)
+
+
+def _seed(value: Any, where: str) -> int | str:
+    """A number or a text, as hypothesis takes them."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise UsageError(f"{where}: expected a whole number, got {value!r}")
+    return value
+
+
+_DRAWING: Mapping[str, Callable[[Any, str], Any]] = {"seed": _seed, "database": _text}
+
+
+def _drawing(value: Any, where: str) -> Mapping[str, Any]:
+    for key in _table(value, where):
+        if key not in _DRAWING:
+            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, _DRAWING)}")
+    return {key: _DRAWING[key](given, f"{where}.{key}") for key, given in value.items()}
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """What to say of a word that is none of the known ones: the closest of them, or all."""
+    options = list(known)
+    close = difflib.get_close_matches(word, options, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(options)}"
+
+
+PARSERS: Mapping[str, Callable[[Any, str], Any]] = {
+    "targets": _words,
+    "select": _words,
+    "ignore": _words,
+    "samples": _whole(1),
+    "all": _flag,
+    "resume": _flag,
+    "budget": _seconds,
+    "timeout": _seconds,
+    "seed": _whole(0),
+    "workers": _whole(0),
+    "start_method": _one_of(START_METHODS),
+    "ranks": _whole(1),
+    "checks": _text,
+    "fail_on": _severity,
+    "expect": _reasons,
+    "roles": _roles,
+    "contract": _contract,
+    "hypothesis": _drawing,
+}
+"""The parser of each setting."""

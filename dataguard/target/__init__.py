@@ -1,0 +1,1 @@
+"""From a spelling to loaders that can be built."""

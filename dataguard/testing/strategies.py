@@ -1,0 +1,151 @@
+"""Hypothesis strategies for tests of your own: indices and samples of a dataset, batches of a loader, and its settings.
+
+Indices are drawn by hypothesis, so that its seed, its database and its settings hold for them, and a failing example
+shrinks to the smallest indices and the fewest samples. The global random generators of python, numpy and torch are in
+one state whenever a sample is read or a batch is made, and have their own states back afterwards: an example that
+failed fails again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.errors import InvalidArgument
+from hypothesis.strategies import SearchStrategy
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+
+from dataguard.lab.batches.settings_strategy import loader_settings
+from dataguard.lab.rng.global_rng import PIN, pinned
+
+__all__ = ["batches", "indices", "loader_settings", "samples"]
+
+STREAMED = 64
+"""How many samples at the beginning of a stream are drawn from."""
+LARGEST = 8
+"""The largest batch where no loader says how large one is."""
+
+
+def indices(dataset: Dataset[Any]) -> SearchStrategy[int]:
+    """Indices from 0 to `len(dataset) - 1`, often the first and the last ones; they shrink towards 0.
+
+    Raises InvalidArgument for a dataset that is a stream, is empty, or has no length.
+    """
+    if isinstance(dataset, IterableDataset):
+        raise InvalidArgument(
+            f"{type(dataset).__name__} is a stream, which has no indices: draw from samples() instead"
+        )
+    length = _length(dataset)
+    if length < 1:
+        raise InvalidArgument(f"{type(dataset).__name__} is empty: it has no indices")
+    return st.integers(0, length - 1)
+
+
+def samples(dataset: Dataset[Any]) -> SearchStrategy[Any]:
+    """Samples, as `dataset[index]` gives them; of a stream, those among the first 64.
+
+    Each is read anew. Which index it was is told beside a failing example. Raises InvalidArgument as `indices` does,
+    but for streams.
+    """
+    return _places(dataset).map(_Reader(dataset).read)
+
+
+def batches(
+    source: DataLoader[Any] | Dataset[Any],
+    collate_fn: Callable[[list[Any]], Any] | None = None,
+    *,
+    min_size: int | None = None,
+    max_size: int | None = None,
+) -> SearchStrategy[Any]:
+    """Batches of any samples in any order, put together by `collate_fn` in this process.
+
+    `source` is a loader, whose `collate_fn` and `batch_size` are taken, or a dataset, with default_collate and batches
+    of up to 8 samples. A batch holds `min_size` to `max_size` different samples: for a loader with `drop_last` just as
+    many as one of its batches, else from 1 on. The indices are told beside a failing example. Raises InvalidArgument
+    for sizes that cannot be, and as `samples` does.
+    """
+    loader = source if isinstance(source, DataLoader) else None
+    dataset: Dataset[Any] = loader.dataset if loader is not None else source  # type: ignore[assignment]
+    collate = collate_fn or (loader.collate_fn if loader is not None else default_collate)
+    full = _batch_size(loader)
+    places = _places(dataset)
+    there = _length(dataset) if not isinstance(dataset, IterableDataset) else STREAMED
+    most = min(full if max_size is None else max_size, there)
+    least = (most if loader is not None and loader.drop_last else 1) if min_size is None else min_size
+    if not 1 <= least <= most:
+        raise InvalidArgument(f"a batch of at least {least} and at most {most} of {there} samples cannot be")
+    return _different(places, least, most, crowded=2 * most > there).map(_Reader(dataset, collate).batch)
+
+
+def _different(places: SearchStrategy[int], least: int, most: int, *, crowded: bool) -> SearchStrategy[list[int]]:
+    """Lists of different places. Those of `unique=True` do not shrink to the fewest, and serve where places are few."""
+    if crowded:
+        return st.lists(places, min_size=least, max_size=most, unique=True)
+    drawn = st.lists(places, min_size=least, max_size=most).map(lambda found: list(dict.fromkeys(found)))
+    return drawn.filter(lambda found: len(found) >= least)
+
+
+class _Reader:
+    """Reads samples and makes batches, with the global generators in one state."""
+
+    def __init__(self, dataset: Dataset[Any], collate: Callable[[list[Any]], Any] = default_collate) -> None:
+        self.dataset = dataset
+        self.collate = collate
+
+    def read(self, place: int) -> Any:
+        note(f"sample {place} of the stream" if self._streams else f"dataset[{place}]")
+        return self._samples([place])[0]
+
+    def batch(self, places: Sequence[int]) -> Any:
+        note(f"samples {list(places)} of the {'stream' if self._streams else 'dataset'}")
+        found = self._samples(places)
+        with pinned(PIN):
+            return self.collate(found)
+
+    @property
+    def _streams(self) -> bool:
+        return isinstance(self.dataset, IterableDataset)
+
+    def _samples(self, places: Sequence[int]) -> list[Any]:
+        if isinstance(self.dataset, IterableDataset):
+            with pinned(PIN):
+                found = list(islice(iter(self.dataset), max(places) + 1))
+            return [found[place] for place in places]
+        found = []
+        for place in places:
+            with pinned(PIN):
+                found.append(self.dataset[place])
+        return found
+
+
+def _places(dataset: Dataset[Any]) -> SearchStrategy[int]:
+    """Indices, or of a stream the places among its first samples."""
+    if not isinstance(dataset, IterableDataset):
+        return indices(dataset)
+
+    def those_there_are() -> SearchStrategy[int]:
+        with pinned(PIN):
+            count = sum(1 for _ in islice(iter(dataset), STREAMED))
+        if not count:
+            raise InvalidArgument(f"{type(dataset).__name__} is a stream that yields nothing")
+        return st.integers(0, count - 1)
+
+    return st.deferred(those_there_are)
+
+
+def _length(dataset: Any) -> int:
+    try:
+        return len(dataset)
+    except TypeError as error:
+        raise InvalidArgument(f"{type(dataset).__name__} has no length, so that its indices are unknown") from error
+
+
+def _batch_size(loader: DataLoader[Any] | None) -> int:
+    if loader is None:
+        return LARGEST
+    if loader.batch_sampler is None:
+        raise InvalidArgument("automatic batching is off (batch_size=None): there are no batches to draw")
+    return loader.batch_size or getattr(loader.batch_sampler, "batch_size", None) or LARGEST
