@@ -247,7 +247,7 @@ def test_a_crash_of_dataguard_is_shown_from_our_own_lines_on(
     monkeypatch.setattr(Session, "judge", crash)
     outcome = run(named, "--dataguard=loaders:good", "--dataguard-select=DG501", "-k", "val")
     outcome.assert_outcomes(errors=1, deselected=1)
-    outcome.stdout.fnmatch_lines(["*contracts.py:*", "*RuntimeError: lost"])
+    outcome.stdout.fnmatch_lines(["*items.py:*", "*RuntimeError: lost"])
     outcome.stdout.no_fnmatch_line("*_hookexec*")
 
 
