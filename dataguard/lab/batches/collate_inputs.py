@@ -23,7 +23,7 @@ from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import BlackBox
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
 from dataguard.lab.reading.sample_reader import pass_for_a_worker
-from dataguard.lab.rng.frozen_rng import Stillness
+from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.global_rng import PIN
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
@@ -92,14 +92,14 @@ class Handful:
         self.reads = 0
         self.box = BlackBox(folder / "blackbox")
         self._roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn}
-        self._still = Stillness((*SEEDS, READING)) if still else None
+        self._freezer = RngFreezer((*SEEDS, READING)) if still else None
         self._numbers: dict[Index, int] = {}
         if loader.num_workers:
             pass_for_a_worker(loader, self.box, 1)
         self.samples: list[Any] = []
 
     def _held(self, row: int, number: int = 0) -> contextlib.AbstractContextManager[None]:
-        return self._still.held(row, number, self._roots) if self._still else contextlib.nullcontext()
+        return self._freezer.frozen(row, number, self._roots) if self._freezer else contextlib.nullcontext()
 
     @property
     def is_stream(self) -> bool:

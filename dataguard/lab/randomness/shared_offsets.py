@@ -25,8 +25,10 @@ from dataguard.lab.process.flight_recorder import BlackBox
 from dataguard.lab.randomness.lock_watch import LockWatch
 from dataguard.lab.randomness.open_files import OpenFile, open_files, with_holders
 from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.interventions import SeededSamples
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
@@ -179,7 +181,9 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
     for dealing in schedules:
         dealing.look = look
     watch = LockWatch()
-    raised = _drive(loader, Plan(folder, pin_each=PIN, keep_going=True), (None, None) if passed_on else (None,))
+    raised = _drive(
+        loader, Plan(folder, (SeededSamples(PIN), Records()), keep_going=True), (None, None) if passed_on else (None,)
+    )
     look()
     moved: list[Moved] = []
     for file, offset, offsets in zip(files, start, seen, strict=True):
@@ -221,7 +225,9 @@ def _far_moves(loader: Loader, folder: Path, file: OpenFile) -> set[int]:
     apart = folder / f"far{file.descriptor}"
     apart.mkdir()
     far = file.put_far()
-    _drive(loader, Plan(apart, keep_going=True), (2 * loader.num_workers,))  # what it raises is known already
+    _drive(
+        loader, Plan(apart, (Records(),), keep_going=True), (2 * loader.num_workers,)
+    )  # what it raises is known already
     return {file.offset()} - {far}
 
 

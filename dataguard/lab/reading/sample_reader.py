@@ -18,7 +18,7 @@ from dataguard.lab.core.records import Leaf
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import BlackBox
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.rng.frozen_rng import Stillness
+from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.global_rng import PIN
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.target.variants import Loader
@@ -57,7 +57,7 @@ class Reader:
         self.reads = 0
         self._box = BlackBox(folder / "blackbox")
         self._roots = {"dataset": loader.dataset}
-        self._stillness = Stillness([[PIN + draw] for draw in range(draws)])
+        self._freezer = RngFreezer([[PIN + draw] for draw in range(draws)])
         announce_epoch(loader, 0)
         if loader.num_workers:
             with contextlib.suppress(LoaderFailed):  # an epoch tells whether it fails; it may need what this is not
@@ -89,7 +89,7 @@ class Reader:
     def _held(self, index: Any, draw: int) -> Iterator[None]:
         self.reads += 1
         self._box.mark(None, "sample", index)
-        with self._stillness.held(draw, 0, self._roots):
+        with self._freezer.frozen(draw, 0, self._roots):
             yield
 
 
