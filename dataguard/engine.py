@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from dataguard.checks import CATALOGUE
 from dataguard.incident import LoaderFailed
 from dataguard.model import Check, Finding, Looked, NotApplicable, Report, Result, Status, Undecided, UsageError
-from dataguard.process.launcher import nursery
-from dataguard.process.progress import News, Tell
+from dataguard.process.launcher import shared_zygote
+from dataguard.process.progress import ProgressListener, ReadingProgress
 from dataguard.process.resume_store import forget_all, state_of
 from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
@@ -23,7 +23,7 @@ from dataguard.settings.settings import Settings, chosen, expectation
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-Listener = Callable[[str, str, Result | News | None], None]
+Listener = Callable[[str, str, Result | ReadingProgress | None], None]
 """Called with a check's id and a loader's name when a judgement starts, with news of it, and with its result."""
 
 
@@ -92,7 +92,7 @@ def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
     return owner if loader == session.name else f"{owner}.{loader}"
 
 
-def _relayed(listen: Listener | None, check: str, loader: str) -> Tell | None:
+def _relayed(listen: Listener | None, check: str, loader: str) -> ProgressListener | None:
     return (lambda news: listen(check, loader, news)) if listen else None
 
 
@@ -112,17 +112,17 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     started = time.monotonic()
     results: list[Result] = []
     environment: Mapping[str, object] = {}
-    with nursery() if len(spellings) > 1 else nullcontext():
+    with shared_zygote() if len(spellings) > 1 else nullcontext():
         for spelling in spellings:
             with examine(spelling, settings) as session:
                 session.state = state_of(spelling, settings)
-                session.hear = _relayed(listen, "", "")
+                session.on_progress = _relayed(listen, "", "")
                 for loader in session.loaders():
                     shown = _shown(loader, session, spellings)
                     for check in checks:
                         if listen:
                             listen(check.id, shown, None)
-                        session.hear = _relayed(listen, check.id, shown)
+                        session.on_progress = _relayed(listen, check.id, shown)
                         results.append(replace(session.judge(check, loader), loader=shown))
                         if listen:
                             listen(check.id, shown, results[-1])

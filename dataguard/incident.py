@@ -158,7 +158,7 @@ class EmptyEpoch(Undecided):
         return type(self), (self.stops,)
 
 
-def had(get: Callable[[], T]) -> T | None:
+def observed_or_none(get: Callable[[], T]) -> T | None:
     """An observation, where it can be made: None where the loader fails, has nothing of the kind, or time ran out."""
     try:
         return get()

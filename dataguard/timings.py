@@ -25,7 +25,7 @@ _STRETCHES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BenchOptions:
     """What a bench is to measure beyond the loader as it is.
 
     `workers` are the worker counts to try, empty for a choice that suits the machine; `step_ms` is how long a training
@@ -263,7 +263,7 @@ MARGIN_BETWEEN = 1.1
 """Two runs are compared more cautiously than rounds of one: a machine is not the same every day."""
 
 
-def need_alike(then: Bench, target: str, machine: Mapping[str, Any]) -> None:
+def require_comparable(then: Bench, target: str, machine: Mapping[str, Any]) -> None:
     """Raise UsageError unless earlier measurements are of this target, on a machine of which all that is true.
 
     It may have another name.
@@ -278,7 +278,7 @@ def need_alike(then: Bench, target: str, machine: Mapping[str, Any]) -> None:
 
 def changes(now: Bench, then: Bench) -> tuple[Change, ...]:
     """Compare two runs, setting by setting. Raises UsageError when they were not made alike."""
-    need_alike(then, now.target, {**dict.fromkeys(then.machine), **now.machine})
+    require_comparable(then, now.target, {**dict.fromkeys(then.machine), **now.machine})
     found = []
     for loader in now.loaders:
         earlier = next((one for one in then.loaders if one.name == loader.name), None)

@@ -428,7 +428,7 @@ def test_a_session_in_this_process_survives_and_leaves_nothing(
 ) -> None:
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv(MARK, project.mark)
-    monkeypatch.setattr(launcher, "_open", [])  # a nursery would carry the mark, and stay
+    monkeypatch.setattr(launcher, "_open", [])  # a shared zygote would carry the mark, and stay
     report = dataguard.scan("nasty_loaders:segfault_factory", select=("DG0",), timeout=TIMEOUT)
     assert [result.status.value for result in report.results] == ["skipped", "failed", "skipped"]
     assert report.exit_code(Settings().fail_on) == 1

@@ -29,7 +29,7 @@ from dataguard.lab.spy import sample_ledger
 from dataguard.lab.spy.record_sampling import MOST_STRUCTURES, Sieve
 from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
 from dataguard.model import Report, Status, UsageError
-from dataguard.process.progress import News
+from dataguard.process.progress import ReadingProgress
 from dataguard.process.resume_store import Kept, _lock, forget, opened, state_of
 from dataguard.process.torchrun import Team, leave_no_trace, team_of
 from dataguard.settings.settings import Settings
@@ -141,7 +141,7 @@ def test_an_interrupted_scan_goes_on_where_it_was(tmp_path: Path, monkeypatch: p
 
     def listen(check: str, loader: str, told: object) -> None:
         if (
-            isinstance(told, News)
+            isinstance(told, ReadingProgress)
             and told.loader == "unbatched"
             and list(tmp_path.rglob("unbatched/0/checkpoint.json"))
         ):

@@ -18,7 +18,7 @@ from dataguard.model import UsageError
 from dataguard.process.session import Session
 from dataguard.settings.parsers import EVERY_METHOD
 from dataguard.settings.settings import Settings, resolve
-from dataguard.timings import HOST, Bench, Change, Wanted, changes, from_file, need_alike
+from dataguard.timings import HOST, Bench, BenchOptions, Change, changes, from_file, require_comparable
 
 SLOWER = 1
 """The exit code when the user's own setting has become slower."""
@@ -76,7 +76,7 @@ def bench(
     earlier = from_file(Path(compare)) if compare is not None else None
     if earlier is not None:
         here = identity()
-        need_alike(earlier, settings.targets[0], here)  # before anything is measured
+        require_comparable(earlier, settings.targets[0], here)  # before anything is measured
         if earlier.machine.get(HOST) != here[HOST]:
             host = earlier.machine.get(HOST)
             click.echo(
@@ -92,7 +92,7 @@ def bench(
     return SLOWER if any(change.own and change.words == "slower" for change in found) else 0
 
 
-def measure(spelling: str, settings: Settings, wanted: Wanted, names: Sequence[str] = ()) -> Bench:
+def measure(spelling: str, settings: Settings, wanted: BenchOptions, names: Sequence[str] = ()) -> Bench:
     """Measure loaders of a target; all of them without `names`.
 
     Raises UsageError for a target or name that makes no sense, and for a loader that does not run.
@@ -116,13 +116,13 @@ def measure(spelling: str, settings: Settings, wanted: Wanted, names: Sequence[s
     return Bench(spelling, {**identity(), "accelerator": device}, facts, tuple(measured), time.monotonic() - started)
 
 
-def _wanted(workers: str | None, step_ms: str | None, step: str | None, settings: Settings) -> Wanted:
+def _wanted(workers: str | None, step_ms: str | None, step: str | None, settings: Settings) -> BenchOptions:
     if step is not None and step_ms is not None:
         raise UsageError("--step and --step-ms: give one of them, a step or how long it takes")
     if step is not None and not _FUNCTION.fullmatch(step):
         raise UsageError(f"--step {step}: expected pkg.mod:function")
     declared = settings.contract.get("step_ms") if step is None else None
-    return Wanted(_counts(workers), _milliseconds(step_ms) if step_ms is not None else declared, step)
+    return BenchOptions(_counts(workers), _milliseconds(step_ms) if step_ms is not None else declared, step)
 
 
 def _counts(words: str | None) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from dataguard.model import Doc, Report, Result, Status, UsageError
-from dataguard.process.progress import News
+from dataguard.process.progress import ReadingProgress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +24,7 @@ PAPER = 100
 _WIDEST = 120
 """A line longer than this is hard to read, however wide the terminal."""
 
-Listener = Callable[[str, str, Result | News | None], None]
+Listener = Callable[[str, str, Result | ReadingProgress | None], None]
 
 
 def destinations(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[tuple[str, str]]:

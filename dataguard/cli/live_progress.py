@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from dataguard.model import Result, Status
-from dataguard.process.progress import News
+from dataguard.process.progress import ReadingProgress
 
 
 class Rate(ProgressColumn):
@@ -45,9 +45,9 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def listen(self, check: str, loader: str, told: Result | News | None) -> None:
+    def listen(self, check: str, loader: str, told: Result | ReadingProgress | None) -> None:
         """Show what is under way; see `engine.Listener`."""
-        if isinstance(told, News):
+        if isinstance(told, ReadingProgress):
             self._read(told)
         elif told is not None:
             self._done[told.status] = self._done.get(told.status, 0) + 1
@@ -57,7 +57,7 @@ class Terminal:
         line.append(f"  {counts}", "dim")
         self._live.update(Group(line, self._bar) if self._task else line, refresh=True)
 
-    def _read(self, news: News) -> None:
+    def _read(self, news: ReadingProgress) -> None:
         for one in news.unreadable:
             self._live.console.print(Text(f"unreadable: {news.loader}: {one}"), soft_wrap=True)
         if self._task is None or self._task[0] != news.loader:

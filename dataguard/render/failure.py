@@ -20,8 +20,10 @@ _ROW = 60
 """Characters of a mapping from which on each of its keys has a row of its own."""
 
 
-def write_failure(page: Page, result: Result, doc: Doc | None, verbosity: int, *, told_for: str | None = None) -> None:
-    """Write a failed result; `told_for` names the loader under which its cause and fix stand already."""
+def write_failure(
+    page: Page, result: Result, doc: Doc | None, verbosity: int, *, explained_under: str | None = None
+) -> None:
+    """Write a failed result; `explained_under` names the loader under which its cause and fix stand already."""
     mark, style = MARKS[result.severity]
     page.put(identity(page, result), lead=page.text(f"{mark} {result.severity.value} ", style), fold=False)
     shown = result.findings if verbosity > 0 else result.findings[:_FINDINGS]
@@ -33,8 +35,8 @@ def write_failure(page: Page, result: Result, doc: Doc | None, verbosity: int, *
         page.put()
     if result.reason:
         page.put(result.reason, lead=_label(page, "note"))
-    if told_for is not None:
-        page.put(f"as above, for {told_for}", lead=_label(page, "fix"))
+    if explained_under is not None:
+        page.put(f"as above, for {explained_under}", lead=_label(page, "fix"))
     elif doc:
         page.prose(doc.cause, lead=_label(page, "cause"))
         page.prose(doc.fix, lead=_label(page, "fix"))

@@ -97,7 +97,7 @@ def _failures(page: Page, report: Report, docs: Mapping[str, Doc], verbosity: in
         page.rule(loader or "target", _severities(own), style=MARKS[own[0].severity][1])
         for result in own:
             page.put()
-            write_failure(page, result, docs.get(result.code), verbosity, told_for=explained.get(result.code))
+            write_failure(page, result, docs.get(result.code), verbosity, explained_under=explained.get(result.code))
             explained.setdefault(result.code, loader or "the target")
         page.put()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.incident import had
+from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
 
 def _ranks(lab: Lab) -> tuple[Share, ...]:
     """What each rank reads, where the loader is meant for several."""
-    return had(lambda: lab.ranks.shards().ranks if lab.ranks.declared else ()) or ()
+    return observed_or_none(lambda: lab.ranks.shards().ranks if lab.ranks.declared else ()) or ()
 
 
 def _left_over(share: Share, facts: LoaderFacts) -> str | None:

@@ -10,7 +10,7 @@ from itertools import combinations
 from operator import ne
 from typing import TYPE_CHECKING
 
-from dataguard.incident import had
+from dataguard.incident import observed_or_none
 from dataguard.model import Undecided
 from dataguard.stats.coincidence import CERTAIN, is_random, log_odds
 
@@ -68,12 +68,12 @@ def drifts(readings: Readings, epoch: Sequence[SampleRecord]) -> dict[str, Drift
 
 def moving_leaves(lab: Lab) -> Collection[str]:
     """The leaves that are others at a later read, whoever reads; none where samples cannot be read again."""
-    return had(lambda: drifts(lab.dataset.readings, lab.epoch.samples)) or ()
+    return observed_or_none(lambda: drifts(lab.dataset.readings, lab.epoch.samples)) or ()
 
 
 def is_heedless(lab: Lab) -> bool:
     """Whether samples come in an order of the dataset's own, whichever indices are asked for."""
-    readings = had(lambda: lab.dataset.readings)
+    readings = observed_or_none(lambda: lab.dataset.readings)
     if readings is None:
         return False
     leaves = [leaf.path for leaf in readings.forward.passes[0][0].leaves]
@@ -83,7 +83,7 @@ def is_heedless(lab: Lab) -> bool:
 
 def is_aliased(lab: Lab) -> bool:
     """Whether samples lie in one buffer, so that a later one overwrites an earlier one."""
-    readings = had(lambda: lab.dataset.readings)
+    readings = observed_or_none(lambda: lab.dataset.readings)
     return readings is not None and bool(readings.forward.overwritten)
 
 

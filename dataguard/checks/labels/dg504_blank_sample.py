@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.labels.blank_samples import blank, empty, lasts
 from dataguard.checks.labels.box_formats import Boxes, boxes_of
-from dataguard.incident import had
+from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Judgement, Looked, Severity, check, known
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def dg504_blank_sample(lab: Lab) -> Judgement:
 
 def _clipped(lab: Lab) -> bool:
     """Whether files of 16 bits lose their upper values, so that nothing but white may be left of some."""
-    depth = had(lambda: lab.files.depth)
+    depth = observed_or_none(lambda: lab.files.depth)
     return depth is not None and depth.clipped
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dataguard.incident import Incident, LoaderHung, LoaderUnspawnable, had
+from dataguard.incident import Incident, LoaderHung, LoaderUnspawnable, observed_or_none
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, check, known
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def _latent(lab: Lab) -> str:
 
 
 def _pickling(lab: Lab) -> Pickling | None:
-    return had(lambda: lab.pickling)  # where the user's code ended the attempt, it says nothing of an object
+    # Where the user's code ended the attempt, it says nothing of an object.
+    return observed_or_none(lambda: lab.pickling)
 
 
 def _finding(lab: Lab, incident: Incident) -> Finding:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dataguard.checks.common.labels import Kind, candidates, records_of, samples_of
-from dataguard.incident import LoaderFailed, had
+from dataguard.incident import LoaderFailed, observed_or_none
 from dataguard.settings.normalization import recovered, shown
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
 
 def _colours(lab: Lab, other: Lab) -> Mismatch | None:
     """In what images differ that are made of the same colours."""
-    own, theirs = had(lambda: lab.colour.charts), had(lambda: other.colour.charts)
+    own, theirs = observed_or_none(lambda: lab.colour.charts), observed_or_none(lambda: other.colour.charts)
     if own is None or theirs is None:
         return None
     known = {f"{theirs.root}{fit.path}": fit for fit in theirs.fits}
@@ -109,7 +109,7 @@ def _measured(fit: Fit) -> str:
 def _numbering(lab: Lab, other: Lab) -> Mismatch | None:
     """A name of a class that has another number: as the datasets tell it, or as their samples show it."""
     for numbers in (_told, _filed, _beside):
-        own, theirs = had(lambda: numbers(lab)), had(lambda: numbers(other))  # noqa: B023 - called at once
+        own, theirs = observed_or_none(lambda: numbers(lab)), observed_or_none(lambda: numbers(other))  # noqa: B023 - called at once
         if own and theirs:
             unlike = {name: (own[name], theirs[name]) for name in own if name in theirs and own[name] != theirs[name]}
             if unlike:

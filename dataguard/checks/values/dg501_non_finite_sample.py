@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from dataguard.incident import had
+from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Judgement, Looked, Severity, check
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def dg501_non_finite_sample(lab: Lab) -> Judgement:
 
 def _at_the_ends(lab: Lab) -> list[tuple[str | None, tuple[Leaf, ...]]]:
     """The first and last samples of a map-style dataset, which an ordinary epoch may not have read."""
-    ends = had(lambda: lab.ends)
+    ends = observed_or_none(lambda: lab.ends)
     if ends is None:
         return []
     known = {sample.index for sample in lab.epoch.samples}
