@@ -1,4 +1,4 @@
-"""Judge a loader: one check against one lab, or a whole target."""
+"""Run checks: one check on one lab, or all of them on every loader of a target."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 Listener = Callable[[str, str, Result | ReadingProgress | None], None]
-"""Called with a check's id and a loader's name when a judgement starts, with news of it, and with its result."""
+"""Called with a check's id and a loader's name: when the check starts, on progress, and with its result."""
 
 
 def run(check: Check, lab: Lab, loader: str) -> Result:
-    """Let one check judge one loader, and turn every outcome into a `Result`."""
+    """Run one check on one loader, and turn every outcome into a `Result`."""
     started = time.monotonic()
     findings: list[Finding] = []
     looked = Looked({})
@@ -43,11 +43,11 @@ def run(check: Check, lab: Lab, loader: str) -> Result:
         status = Status.FAILED if findings else Status.PASSED
     except NotApplicable as why:
         status, reason = Status.SKIPPED, str(why)
-    except (Undecided, UsageError) as why:  # a factory that makes other loaders at each call is no usage error by now
+    except (Undecided, UsageError) as why:  # a factory that returns different loaders on each call ends up here
         status, reason = Status.INCONCLUSIVE, str(why)
     except LoaderFailed as why:
         status, reason = Status.SKIPPED, f"see {why.code}: {why.incident.headline}"
-    except Exception:  # noqa: BLE001 - a bug of ours, never the user's: it is reported as such and the rest goes on
+    except Exception:  # noqa: BLE001 - a bug of ours, never the user's: report it and continue with the other checks
         status, reason = Status.BROKEN, traceback.format_exc()
     repro = f"dataguard scan {lab.target.spelling} --select {check.code}{_options(lab.settings)}"
     findings = [replace(finding, repro=finding.repro or repro) for finding in findings]
@@ -66,14 +66,14 @@ def run(check: Check, lab: Lab, loader: str) -> Result:
 
 
 def _options(settings: Settings) -> str:
-    """What the settings changed about the loader, as options of a scan."""
+    """The settings that change the loader, as command line options."""
     flags = " --all" if settings.all else ""
     asked = {"workers": settings.workers, "start-method": settings.start_method, "ranks": settings.ranks}
     return flags + "".join(f" --{name} {value}" for name, value in asked.items() if value is not None)
 
 
 def expected(result: Result, reason: str | None) -> Result:
-    """Apply what the user expects: a known finding is EXPECTED, an expectation that no longer fires is said."""
+    """Apply an expectation: a failure becomes EXPECTED, and a pass says that the expectation is stale."""
     if reason is None:
         return result
     if result.status is Status.FAILED:
@@ -84,7 +84,7 @@ def expected(result: Result, reason: str | None) -> Result:
 
 
 def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
-    """The loader's name in a report: distinct, even where several targets have loaders of one name."""
+    """The loader's name in a report, unique even when several targets have loaders of the same name."""
     if len(spellings) == 1:
         return loader
     names = [Session.name_of(spelling) for spelling in spellings]
@@ -93,15 +93,15 @@ def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
 
 
 def _relayed(listen: Listener | None, check: str, loader: str) -> ProgressListener | None:
-    return (lambda news: listen(check, loader, news)) if listen else None
+    return (lambda progress: listen(check, loader, progress)) if listen else None
 
 
 def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen: Listener | None = None) -> Report:
-    """Examine every loader of the targets (`[name=]pkg.mod:attr`) with every chosen check.
+    """Run the selected checks on every loader of the targets (`[name=]pkg.mod:attr`).
 
-    Where torchrun started several ranks to share a scan of all samples, only the first one judges: the reports of the
-    others are empty. They forget what they kept once all of them are done; a process alone does so here.
-    Raises UsageError for a target or setting that makes no sense; whatever the user's loaders do becomes results.
+    When torchrun started several ranks to share a scan of all samples, only rank 0 judges, and the reports of the other
+    ranks are empty. The ranks delete their checkpoints once all are done; a single process does so here.
+    Raises UsageError for a wrong target or setting; whatever the user's loaders do becomes a result.
     """
     spellings = (targets,) if isinstance(targets, str) else tuple(targets)
     settings = settings or Settings()

@@ -103,11 +103,11 @@ class TestExitCodes:
         state.mkdir(parents=True)
         (state / "checkpoint.json").touch()
         code, _, err = run("scan", TARGET, "--all", answer=KeyboardInterrupt())
-        assert (code, err.strip().endswith("the same command with --resume goes on")) == (130, True)
+        assert (code, err.strip().endswith("run the same command with --resume")) == (130, True)
 
     def test_ctrl_c_is_130_and_one_line(self, run: Run) -> None:
         code, out, err = run("scan", TARGET, answer=KeyboardInterrupt())
-        assert (code, out, err.strip()) == (130, "", "dataguard: interrupted, nothing is reported")
+        assert (code, out, err.strip()) == (130, "", "dataguard: interrupted, no report")
 
 
 class TestUsage:
@@ -127,15 +127,15 @@ class TestUsage:
             (("scan", TARGET, "--role", "a=training"), "did you mean 'train'?"),
             (("scan", TARGET, "--config", "none.toml"), "none.toml: no such file"),
             (("scan", TARGET, "--format", "xml"), "xml"),
-            (("scan", TARGET, "--format", "text", "--format", "json"), "give each format its own output"),
-            (("scan", TARGET, "--format", "json", "--output", "a", "--output", "b"), "give each format its own output"),
+            (("scan", TARGET, "--format", "text", "--format", "json"), "give one output per format"),
+            (("scan", TARGET, "--format", "json", "--output", "a", "--output", "b"), "give one output per format"),
             (("scan", TARGET, "--output", "a", "--format", "text", "--output", "a", "--format", "json"), "the same"),
-            (("scan", TARGET, "--output", "none/a.txt"), "--output none/a.txt: there is no folder none"),
+            (("scan", TARGET, "--output", "none/a.txt"), "--output none/a.txt: no such folder: none"),
             (("scan", TARGET, "--output", "."), "--output .: is a folder"),
             (("explain",), "Missing argument"),
-            (("explain", "DG999"), "no check is called 'DG999'"),
+            (("explain", "DG999"), "unknown check 'DG999'"),
             (("explain", "clone-worker-rng"), "did you mean DG101-cloned-worker-rng?"),
-            (("explain", "qqqqqqqqq"), "`dataguard list` shows them all"),
+            (("explain", "qqqqqqqqq"), "`dataguard list` shows all checks"),
             (("scna",), "scna"),
         ],
     )
@@ -295,13 +295,13 @@ PROGRAM = """
 import sys, time, pytest
 from tests.sample_reports import *
 from dataguard.cli.main import main
-from dataguard.process.progress import News, Unreadable
+from dataguard.process.progress import ReadingProgress, Unreadable
 
 def scan(targets, settings, listen):
     if listen:
         listen("DG101-cloned-worker-rng", "train", None)
         amiss = Unreadable(0, 3, 7, "7", "OSError: truncated", "OSError", "images/7.jpg", None)
-        listen("DG101-cloned-worker-rng", "train", News("train", 30, 100, (amiss,)))
+        listen("DG101-cloned-worker-rng", "train", ReadingProgress("train", 30, 100, (amiss,)))
         listen("DG101-cloned-worker-rng", "train", full().results[1])
     if "slow" in targets[0]:
         sys.stdout.write("ready" + chr(10)); sys.stdout.flush()
@@ -324,7 +324,7 @@ class TestProcesses:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
-        assert (process.returncode, err.strip()) == (130, b"dataguard: interrupted, nothing is reported")
+        assert (process.returncode, err.strip()) == (130, b"dataguard: interrupted, no report")
 
     def test_progress_is_for_terminals_only(self) -> None:
         ours, theirs = pty.openpty()
@@ -372,7 +372,7 @@ class TestPython:
         stub_engine(monkeypatch, lambda *_: clean())
         with pytest.raises(UsageError, match="name a target"):
             dataguard.scan()
-        with pytest.raises(UsageError, match="a target is spelled"):
+        with pytest.raises(UsageError, match="a target is a string"):
             dataguard.scan(["a:x"])  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="did you mean 'samples'"):
             dataguard.scan("a:x", sample=3)

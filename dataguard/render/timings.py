@@ -181,7 +181,7 @@ def _changes(page: Page, found: Sequence[Change]) -> None:
 
 
 def _changed(change: Change) -> str:
-    if change.ratio is None or change.words == "cannot tell apart":
+    if change.ratio is None or change.words == "cannot tell":
         return change.words
     return f"{change.words}: {change.ratio.measured:.2f} x the time"
 
