@@ -62,7 +62,7 @@ class TestExitCodes:
     def test_clean_is_0(self, run: Run) -> None:
         code, out, err = run("scan", TARGET)
         assert code == 0
-        assert "✓ nothing found" in out
+        assert "✓ no findings" in out
         assert err == ""
 
     @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ class TestExitCodes:
     def test_a_broken_check_is_3_and_reported(self, run: Run) -> None:
         code, out, _ = run("scan", TARGET, answer=full())
         assert code == 3
-        assert "a bug of dataguard, not of your code" in out
+        assert "a bug in dataguard, not in your code" in out
 
     def test_a_bug_of_ours_is_3_with_a_traceback_and_a_plea(self, run: Run) -> None:
         code, out, err = run("scan", TARGET, answer=RuntimeError("impossible"))
@@ -218,13 +218,13 @@ class TestOutputs:
         files = ("--format", "json", "--output", "r.json", "--format", "text", "--output", "-")
         code, out, err = run("scan", TARGET, *files)
         assert (code, err) == (0, "")
-        assert "✓ nothing found" in out
+        assert "✓ no findings" in out
         assert json.loads(Path("r.json").read_text(encoding="utf-8"))["results"]
 
     def test_when_nothing_is_shown_a_line_tells_what_came_of_it(self, run: Run) -> None:
         code, out, err = run("scan", TARGET, "--output", "r.txt")
         assert (code, out, err) == (0, "", "dataguard: 2 passed; written to r.txt\n")
-        assert "nothing found" in Path("r.txt").read_text(encoding="utf-8")
+        assert "no findings" in Path("r.txt").read_text(encoding="utf-8")
         assert run("scan", TARGET, "--output", "r.txt", "-q")[2] == ""
 
     def test_quiet_and_verbose(self, run: Run) -> None:
