@@ -218,7 +218,7 @@ def test_what_could_not_be_decided_is_skipped_and_counted(place: pytest.Pytester
     outcome.assert_outcomes(skipped=1)
     outcome.stdout.fnmatch_lines(
         [
-            "1 inconclusive, not passed (-rs shows the reasons)",
+            "1 inconclusive, which is not a pass (-rs shows the reasons)",
             "SKIPPED ?1? loaders:stream: inconclusive: *try --all",
         ]
     )
@@ -489,10 +489,10 @@ def test_a_settings_file_is_found_from_where_its_name_was_written(pytester: pyte
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--dataguard-select=DG999"], "ERROR: select: no check is called 'DG999'*"),
-        (["--dataguard-samples=many"], "ERROR: *samples: expected a whole number of at least 1, got 'many'"),
+        (["--dataguard-select=DG999"], "ERROR: select: unknown check 'DG999'*"),
+        (["--dataguard-samples=many"], "ERROR: *samples: expected an integer of at least 1, got 'many'"),
         (["--dataguard-expect=DG101"], "ERROR: --dataguard-expect: expected CODE=REASON, got 'DG101'"),
-        (["--dataguard-expect=DG101="], "ERROR: *DG101: a reason is mandatory*"),
+        (["--dataguard-expect=DG101="], "ERROR: *DG101: a reason is required*"),
         (["--dataguard-config=none.toml"], "ERROR: *none.toml: no such file"),
         (["--dataguard=config"], "ERROR: --dataguard=config: neither dataguard.toml nor *"),
         (["dataguard::DG101-cloned-worker-rng[test]"], "ERROR: not found: dataguard::DG101-cloned-worker-rng?test? *"),

@@ -82,15 +82,15 @@ def test_fixtures_without_a_target_say_what_is_missing(pytester: pytest.Pytester
     pytester.makepyfile(test_data=USES)
     outcome = run(pytester)
     outcome.assert_outcomes(errors=2)
-    outcome.stdout.fnmatch_lines(["*dataguard_loader needs a target: --dataguard=pkg.mod:attr*"])
+    outcome.stdout.fnmatch_lines(["*dataguard_loader needs a target: give --dataguard=pkg.mod:attr*"])
 
 
 @pytest.mark.parametrize(
     ("marked", "words"),
     [
-        ("def test_it(dataguard_loader): pass", "several loaders, train, val: choose by *"),
+        ("def test_it(dataguard_loader): pass", "loaders train, val: choose one with *"),
         ("def test_it(dataguard_lab): dataguard_lab.judge('DG301', 'trian')", "*has no loader 'trian'; it has *"),
-        ("def test_it(dataguard_lab): dataguard_lab.judge('DG3')", "*stands for * checks: name one"),
+        ("def test_it(dataguard_lab): dataguard_lab.judge('DG3')", "*matches * checks: name one"),
     ],
 )
 def test_a_wrong_choice_is_told(pytester: pytest.Pytester, marked: str, words: str) -> None:
@@ -107,7 +107,7 @@ def test_a_test_that_takes_no_check_is_told(pytester: pytest.Pytester) -> None:
         def test_loader(): pass
         """
     )
-    run(pytester).stdout.fnmatch_lines(["*test_loader needs an argument called check*"])
+    run(pytester).stdout.fnmatch_lines(["*test_loader needs an argument named check*"])
 
 
 def test_a_factory_is_checked_by_itself_or_by_its_spelling() -> None:
