@@ -182,7 +182,8 @@ def shape_of(facts: LoaderFacts, request: Request, seconds_per_sample: float, le
         if shape.draws * shape.size * EPOCHS * seconds_per_sample <= max(left, 0) / 3:
             return shape
     raise Undecided(
-        f"a sample takes {seconds_per_sample:.2g} s, and {left:.0f} s of the budget are left: raise --budget"
+        f"repeated draws at {seconds_per_sample:.2g} s per sample do not fit into the {max(left, 0):.0f} s that are left "
+        "of the budget: raise --budget"
     )
 
 
@@ -238,7 +239,7 @@ def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> Sam
             shown.setdefault(record.batch, record.shown)
     seats = [(worker, epoch) for worker in range(shape.workers) for epoch in range(shape.epochs)]
     if any(len(complete[seat]) < shape.draws for seat in seats):
-        raise Undecided("the loader did not give every worker the same items: it has an order of its own")
+        raise Undecided("the loader did not give every worker the same items: it uses its own order")
     return SameItems(
         pinned={path: {who: shape.pinned_groups(one) for who, one in by.items()} for path, by in digests.items()},
         as_is={path: {who: shape.free_groups(one) for who, one in by.items()} for path, by in digests.items()},

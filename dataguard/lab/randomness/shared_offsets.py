@@ -196,7 +196,7 @@ def read_together(folder: Path, seen: Handles | None, alone: Alone) -> Handles:
     """Compare what the workers read with what one process does. Raises Undecided when that did not come about."""
     records = [record for record in read_spools(folder) if isinstance(record, SampleRecord)]
     if seen is None or not (records or seen.raised):
-        raise Undecided("several workers could not be made to read the same items at once: raise --budget")
+        raise Undecided("several workers could not read the same items at once: raise --budget")
     return replace(seen, samples=len(records), wrong=tuple(_wrong(records, alone.leaves)))
 
 
@@ -248,7 +248,7 @@ def _deal(loader: Loader, workers: int) -> list[list[Any]]:
         items = [batch] if loader.batch_sampler is None else list(batch)[:MOST_OF_A_BATCH]
         dealt[number % workers].extend(plain_index(item) for item in items)
     if any(None in items for items in dealt):
-        raise Undecided("the indices are objects of the user's own, which cannot be given again")
+        raise Undecided("the sampler yields custom index objects, which cannot be requested again")
     return [list(dict.fromkeys(items)) for items in dealt]
 
 

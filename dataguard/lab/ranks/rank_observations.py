@@ -38,12 +38,12 @@ class Ranks:
         """
         asked = self._lab.settings.ranks
         if asked == 1:
-            raise NotApplicable("one rank was asked for")
+            raise NotApplicable("ranks is set to 1")
         if asked:
             return min(asked, MOST)
         if self.told or self.asking:
             return DEFAULT
-        raise NotApplicable("nothing here asks for its rank: one process is all it knows of (--ranks 2 tries two)")
+        raise NotApplicable("the loader does not use ranks (--ranks 2 tests it with two)")
 
     @property
     def told(self) -> bool:
@@ -62,7 +62,7 @@ class Ranks:
     def same_items(self, effort: int = 0, **asked: Any) -> same_items.SameItems:
         """Like `Lab.same_items`, in all ranks; the workers of rank 1 are counted on from those of rank 0, and so on."""
         lab, world = self._lab, self.world
-        lab.need_map("ranks of a stream may have to draw alike, to agree on who reads what")
+        lab.need_map("the ranks of a stream may have to draw the same numbers, to shard consistently")
         seats = min(lab.facts.num_workers, 1 if lab.facts.spawns else same_items_ranks.WORKERS)
         request = same_items.Request(effort, seats, **asked)
         shape = replace(lab.shape(request), epochs=1)
@@ -93,13 +93,17 @@ class Ranks:
         except Undecided as why:
             if self.told or not isinstance(why.__cause__, LoaderFailed):
                 raise
-            raise NotApplicable(f"made for one process: on ranks it raises {why.__cause__.incident.headline}") from why
+            raise NotApplicable(
+                f"the loader is made for a single process: on several ranks it raises {why.__cause__.incident.headline}"
+            ) from why
 
     def shards(self, *, alike: bool = False) -> Shards:
         """What each rank reads in one epoch. With `alike`, the global generators of all ranks begin with one seed."""
         world = self.world
         if not self.declared:
-            raise NotApplicable("the factory takes no rank: a trainer may deal its samples out (--ranks 2 tries it)")
+            raise NotApplicable(
+                "the factory takes no rank: a trainer may add a DistributedSampler (--ranks 2 tests it with two)"
+            )
         return self._dealt(world, alike) if self._lab.facts.kind == "map" else self._streamed(world)
 
     def stream(self, *, alike: bool = False, **asked: Any) -> StreamTrace:
