@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import shifts
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
 from dataguard.stats.coincidence import is_random
 
 if TYPE_CHECKING:
@@ -47,14 +48,14 @@ def dg107_deaf_workers(lab: Lab) -> Judgement:
             at=hook,
         )
     elif may_lose_state:
-        looked = {**looked, "reads": lab.carryover.reads}
+        looked = {**looked, "reads": lab.randomness.carryover.reads}
         yield from _losses(lab)
     return Looked(looked)
 
 
 def _losses(lab: Lab) -> Iterator[Finding]:
     """What depends on earlier reads, where workers have no record of them."""
-    facts, lost, changed = lab.facts, lab.carryover.lost, lab.carryover.changed
+    facts, lost, changed = lab.facts, lab.randomness.carryover.lost, lab.randomness.carryover.changed
     apart = f"each of {facts.num_workers} workers sees only its own reads"
     reason = apart if facts.persistent else "workers lose that state after every epoch"
     messages = {leaf: f"{leaf} depends on {effect.value}, and {reason}" for leaf, effect in lost.items()}
@@ -72,10 +73,10 @@ def _losses(lab: Lab) -> Iterator[Finding]:
 
 def _unchanged_leaves(lab: Lab) -> tuple[list[str], dict[str, int]]:
     """The leaves that change with the epoch in restarted workers, but not in persistent ones."""
-    own, restarted = lab.same_items(), lab.same_items(persistent=False)
+    own, restarted = lab.randomness.same_items(), lab.randomness.same_items(persistent=False)
     found = [path for path in restarted.pinned if _changes(restarted, path) and not _changes(own, path)]
     if found:  # and not because every start of a worker changes it
-        unannounced = lab.same_items(persistent=False, announce=False)
+        unannounced = lab.randomness.same_items(persistent=False, announce=False)
         found = [path for path in found if not _changes(unannounced, path)]
     return found, {"draws": 2 * own.draws, "items": own.items, "workers": own.workers, "epochs": 2}
 
@@ -90,10 +91,10 @@ def _changes(draws: SameItems, path: str) -> bool:
 def _unchanged_stream(lab: Lab) -> tuple[list[str], dict[str, int]]:
     """The same for a stream, whose order counts as well."""
     workers = lab.facts.num_workers
-    own, restarted = lab.stream(workers, pin=True), lab.stream(workers, pin=True, persistent=False)
+    own, restarted = lab.streams.stream(workers, pin=True), lab.streams.stream(workers, pin=True, persistent=False)
     if min(map(len, own.again), default=0) < 2:
         raise Undecided("the second epoch yields too few samples")
     unchanged = restarted.begins_otherwise and not own.begins_otherwise
     if unchanged:
-        unchanged = not lab.stream(workers, pin=True, persistent=False, announce=False).begins_otherwise
+        unchanged = not lab.streams.stream(workers, pin=True, persistent=False, announce=False).begins_otherwise
     return ["the stream"] if unchanged else [], {"samples": own.total, "workers": workers, "epochs": 2}

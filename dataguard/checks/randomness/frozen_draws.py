@@ -33,10 +33,10 @@ def by_index(lab: Lab) -> Iterator[Finding]:
 
     Synthetic data are rightly seeded by their index as well; no library draws for them.
     """
-    seeds = [seeding for seeding in lab.seedings().indexed if seeding.direct and not seeding.epochs]
+    seeds = [seeding for seeding in lab.randomness.seeds().indexed if seeding.direct and not seeding.epochs]
     if not seeds:
         return
-    trace = lab.seedings(always=True)
+    trace = lab.randomness.seeds(always=True)
     leaves = [path for path in trace.steered if path.startswith("sample") and path not in trace.plain]
     if leaves and trace.libraries and not any(_is_another_sample(lab, path, trace.changed[path]) for path in leaves):
         yield Finding(
@@ -54,12 +54,12 @@ def by_index(lab: Lab) -> Iterator[Finding]:
 def by_cache(lab: Lab) -> Generator[Finding, None, str | None]:
     """Samples that a cache holds already augmented; returns a note about a cache that does not last."""
     plain = {f"sample{leaf.path}" for leaf in lab.epoch.samples[0].leaves if not leaf.shape}
-    leaves = [path for path in lab.caches.leaves if path not in plain]
+    leaves = [path for path in lab.randomness.cached.leaves if path not in plain]
     if not leaves:  # a label that is drawn once is rightly kept
         return None
-    if len(leaves) < len(lab.caches.leaves):
+    if len(leaves) < len(lab.randomness.cached.leaves):
         raise Undecided(f"{leaves[0]} is drawn once per index, and so is a label: they may have to match")
-    changed = lab.caches.changed
+    changed = lab.randomness.cached.changed
     if not _lasts(lab, leaves[0]):
         return f"a cache holds {leaves[0]} already augmented, but only until its worker exits after the epoch"
     yield Finding(
@@ -74,6 +74,6 @@ def _lasts(lab: Lab, leaf: str) -> bool:
     """Whether a cache outlives an epoch: its process does, or the user's own workers still see it in the next one."""
     if lab.facts.num_workers == 0 or lab.facts.persistent:
         return True
-    draws = lab.same_items().as_is.get(leaf, {})
+    draws = lab.randomness.same_items().as_is.get(leaf, {})
     first, second = draws.get((0, 0), ()), draws.get((0, 1), ())
     return first == second and not is_random(first)

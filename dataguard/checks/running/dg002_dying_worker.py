@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.incident import Incident, LoaderDied
-from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -56,5 +57,5 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
         message=f"{incident.message} while {replace(incident, worker=None).where}",  # it names the worker
         evidence=known(evidence),
         at=incident.location,
-        repro=lab.repro_of(incident),
+        repro=lab.repro.incident(incident),
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.streams.duplicates import are_generated, find_duplicates, first_duplicate
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -26,12 +27,12 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
         raise NotApplicable("the dataset is map-style: its sampler distributes the indices")
     asked = 0 if lab.facts.bare else lab.facts.num_workers
     workers = max(asked, 2)
-    shared, doubled = find_duplicates(partial(lab.shares, workers), partial(lab.shares, 0))
+    shared, doubled = find_duplicates(partial(lab.streams.shares, workers), partial(lab.streams.shares, 0))
     if asked < 2:
         latent = "; two workers would each read everything: shard with get_worker_info() first" if doubled else ""
         given = "the target is a dataset, not a loader" if lab.facts.bare else f"num_workers={asked}"
         raise NotApplicable(f"{given}: nothing is read twice{latent}")
-    alone = lab.shares(0, pin=False)
+    alone = lab.streams.shares(0, pin=False)
     if doubled and not lab.settings.key and are_generated(lab, shared, alone):
         raise NotApplicable("workers generate the same samples from the same random numbers: see DG101")
     if doubled:

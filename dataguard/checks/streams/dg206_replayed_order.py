@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, check, known
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -27,8 +28,8 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
     if facts.kind == "stream":
         raise NotApplicable("a stream has no sampler")
     if facts.role in ("val", "test"):
-        raise NotApplicable(f"role is {facts.role}: a fixed order does no harm")
-    orders = lab.orders
+        raise NotApplicable(f"the role is {facts.role}: a fixed order does no harm")
+    orders = lab.streams.orders
     first = orders.epochs[0]
     if not all(orders.epochs):
         raise NotApplicable("the indices of later epochs cannot be observed")
