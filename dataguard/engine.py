@@ -18,7 +18,7 @@ from dataguard.process.resume_store import forget_all, state_of
 from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
-from dataguard.settings.settings import Settings, chosen, expectation
+from dataguard.settings.settings import Settings, chosen, expectation, misspelled
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -111,12 +111,14 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     checks = chosen(CATALOGUE, settings) if team is None or team.leads else ()
     started = time.monotonic()
     results: list[Result] = []
+    names: dict[str, None] = {}
     environment: Mapping[str, object] = {}
     with nursery() if len(spellings) > 1 else nullcontext():
         for spelling in spellings:
             with examine(spelling, settings) as session:
                 session.state = state_of(spelling, settings)
                 session.hear = _relayed(listen, "", "")
+                names |= dict.fromkeys(session.loaders())
                 for loader in session.loaders():
                     shown = _shown(loader, session, spellings)
                     for check in checks:
@@ -135,5 +137,5 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
         environment=environment,
         settings=settings.as_mapping(),
         seconds=time.monotonic() - started,
-        notes=tuple(f"{key} is set, but no check of this version reads it" for key in settings.unread),
+        notes=tuple(misspelled(settings, names)),
     )

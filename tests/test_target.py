@@ -242,7 +242,7 @@ def test_a_loader_is_built_by_its_name() -> None:
     assert (pair.build().batch_size, pair.build("val").batch_size) == (2, 5)
     with pytest.raises(UsageError) as error:
         pair.build("test")
-    assert str(error.value) == "pkg.mod:make has no loader 'test'; it has train, val"
+    assert str(error.value) == "pkg.mod:make has no loader 'test'; known: train, val"
 
 
 @pytest.mark.parametrize("kind", [Ten, Plain, Stream])
