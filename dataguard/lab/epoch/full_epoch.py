@@ -23,13 +23,13 @@ from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.record_sampling import Sieve
 from dataguard.lab.spy.skip_unreadable import Notes
+from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.process.progress import Unreadable
 from dataguard.process.torchrun import Team
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
-    from dataguard.lab.lab import Lab
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Portion:
 
 
 def run_portion(
-    lab: Lab, folder: Path, limit: int | None, keep: int, team: Team | None, start: Checkpoint | None = None
+    subject: Subject, folder: Path, limit: int | None, keep: int, team: Team | None, start: Checkpoint | None = None
 ) -> Driven:
     """Iterate one epoch, or this rank's part of it, without indices of `limit` and above.
 
@@ -160,10 +160,10 @@ def run_portion(
     are told that they are some of as many as all ranks have together, as a stream shards by that; and as nobody knows
     whether it has an end, the budget has the last word.
     """
-    stream = lab.facts.kind == "stream"
+    stream = subject.facts.kind == "stream"
     rank, world = (team.rank, team.world) if team else (0, 1)
     seated = world > 1 and stream
-    turns = Turns(rank, world, max(lab.facts.num_workers, 1))
+    turns = Turns(rank, world, max(subject.facts.num_workers, 1))
     planned: list[Everything] = []
 
     def schedule(inner: Any, batched: bool) -> Everything:
@@ -171,15 +171,15 @@ def run_portion(
         return planned[-1]
 
     asked: dict[str, Any] = {"num_workers": turns.workers} if seated else {}
-    loader = lab.build(schedule=schedule, **asked)
+    loader = subject.build(schedule=schedule, **asked)
     own = next((one for one in planned if one in (loader.batch_sampler, loader.sampler)), None)
-    passes_over = passes_unreadable_over(lab.facts)
+    passes_over = passes_unreadable_over(subject.facts)
     seats = (rank, world) if seated else None
-    prints = passes_over and bool(lab.facts.role) and len(lab.siblings) > 1
+    prints = passes_over and bool(subject.facts.role) and len(subject.siblings) > 1
     plan = Plan(folder, keep_going=True, keep=keep, appraise=keep, seats=seats, pass_over=passes_over, prints=prints)
     log = Log(folder, own, turns.workers) if own and passes_over and getattr(loader, "in_order", True) else None
     arrived = log.arrived if log else lambda _: None
-    ride = drive(loader, plan, seconds=lab.settings.budget if stream else math.inf, arrived=arrived)[0]
+    ride = drive(loader, plan, seconds=subject.settings.budget if stream else math.inf, arrived=arrived)[0]
     if own is None:
         return Driven(ride, turns, None, None, ride.ended)
     return Driven(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole, own.done)
