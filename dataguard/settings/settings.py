@@ -119,7 +119,7 @@ def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
 
     Raises UsageError for a word that names no check, with the closest code or name, and for a set that does not exist.
     """
-    known = of_set(tuple(checks), settings.checks)
+    known = _of_set(tuple(checks), settings.checks)
     kind = f"check of {settings.checks}" if settings.checks else "check"
     spellings = [spelling for check in known for spelling in check.spellings]
     for option, words in (("select", settings.select), ("ignore", settings.ignore)):
@@ -138,7 +138,7 @@ def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
     )
 
 
-def of_set(checks: tuple[Check, ...], wanted: str | None) -> tuple[Check, ...]:
+def _of_set(checks: tuple[Check, ...], wanted: str | None) -> tuple[Check, ...]:
     """The checks of a set; those that are new in the newest one do not fail as errors yet."""
     sets = sorted({check.since for check in checks} | {FIRST_SET}, key=_numbers)
     if wanted is not None and wanted not in sets:
