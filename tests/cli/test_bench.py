@@ -104,7 +104,7 @@ class TestTrouble:
     def test_a_loader_of_another_name(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = run(capsys, "tests.loaders.timed:two", "--loader", "trian")
         assert code == 2
-        assert "has no such loader; it has train, val" in err
+        assert "has no such loader; did you mean 'train'?" in err
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

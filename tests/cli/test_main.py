@@ -134,7 +134,7 @@ class TestUsage:
             (("scan", TARGET, "--output", "."), "--output .: is a folder"),
             (("explain",), "Missing argument"),
             (("explain", "DG999"), "no check is called 'DG999'"),
-            (("explain", "clone-worker-rng"), "did you mean DG101-cloned-worker-rng?"),
+            (("explain", "clone-worker-rng"), "did you mean 'cloned-worker-rng'?"),
             (("explain", "qqqqqqqqq"), "`dataguard list` shows them all"),
             (("scna",), "scna"),
         ],

@@ -89,7 +89,10 @@ def test_fixtures_without_a_target_say_what_is_missing(pytester: pytest.Pytester
     ("marked", "words"),
     [
         ("def test_it(dataguard_loader): pass", "several loaders, train, val: choose by *"),
-        ("def test_it(dataguard_lab): dataguard_lab.judge('DG301', 'trian')", "*has no loader 'trian'; it has *"),
+        (
+            "def test_it(dataguard_lab): dataguard_lab.judge('DG301', 'trian')",
+            "*has no loader 'trian'; did you mean 'train'?*",
+        ),
         ("def test_it(dataguard_lab): dataguard_lab.judge('DG3')", "*stands for * checks: name one"),
     ],
 )

@@ -15,10 +15,11 @@ from dataguard.cli import main
 from dataguard.engine import scan
 from dataguard.model import Report, Severity, Status, UsageError
 from dataguard.pytest_plugin.plugin import OPTIONS
-from dataguard.settings.parsers import CONTRACT_KEYS
-from dataguard.settings.settings import READ, Settings, chosen, expectation, resolve
+from dataguard.settings.parsers import CONTRACT
+from dataguard.settings.settings import Settings, chosen, expectation, misspelled, resolve
 from tests.support.sample_reports import CATALOGUE, empty, stub_engine
 
+ROOT = Path(__file__).parents[2]
 GOOD: dict[str, tuple[Any, Any]] = {
     "targets": (["mypkg.data:make", "val=mypkg.data:val"], ("mypkg.data:make", "val=mypkg.data:val")),
     "select": (["DG101", "DG4, ragged-collate"], ("DG101", "DG4", "ragged-collate")),
@@ -142,6 +143,7 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
 
 
 VALUES: dict[str, Any] = {
+    "key": "pkg.mod:name",
     "repeat": 2,
     "channels": "RGB",
     "normalization": "imagenet",
@@ -153,20 +155,24 @@ VALUES: dict[str, Any] = {
     "memory_gb": 64,
     "step_ms": 85,
 }
-"""What the keys of the contract that are read take."""
+"""What the keys of the contract take."""
 
 
-@pytest.mark.parametrize("key", CONTRACT_KEYS)
-def test_every_key_of_the_contract_is_known(key: str, tmp_path: Path) -> None:
-    value = VALUES.get(key, "x")
-    assert resolve(start=tmp_path, contract={key: value}).contract == {key: value}
+def test_every_key_of_the_contract_is_known(tmp_path: Path) -> None:
+    assert set(VALUES) == set(CONTRACT)
+    assert resolve(start=tmp_path, contract=VALUES).contract == VALUES
 
 
-def test_a_key_that_no_check_reads_is_told(tmp_path: Path) -> None:
-    contract = dict.fromkeys(CONTRACT_KEYS, "pkg.mod:name") | VALUES
-    assert resolve(start=tmp_path, contract=contract).unread == tuple(
-        f"contract.{key}" for key in CONTRACT_KEYS if key not in READ
-    )
+@pytest.mark.parametrize("key", CONTRACT)
+def test_every_key_of_the_contract_is_read_and_documented(key: str) -> None:
+    code = [path.read_text(encoding="utf-8") for path in (ROOT / "dataguard").rglob("*.py")]
+    assert any(re.search(rf"contract(\.get\(|\[)\"{key}\"", text) for text in code)
+    assert f"`{key}" in (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+
+
+def test_a_key_that_no_check_reads_is_refused() -> None:
+    with pytest.raises(UsageError, match="contract: unknown key 'deterministic'"):
+        resolve(contract={"deterministic": True})
 
 
 @pytest.mark.parametrize(
@@ -319,6 +325,22 @@ class TestChosen:
         assert expectation(settings, CATALOGUE[1], "val") == "only val"
         assert expectation(settings, CATALOGUE[1], "train") == "all"
         assert expectation(settings, CATALOGUE[0], "train") is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (Settings(roles={"tran": "train"}), ["roles.tran: no loader is called 'tran'; did you mean 'train'?"]),
+        (
+            Settings(expect={"DG403[vall]": "x"}),
+            ["expect.DG403[vall]: no loader is called 'vall'; did you mean 'val'?"],
+        ),
+        (Settings(roles={"holdout": "val"}), []),
+        (Settings(roles={"val": "val", "val2": "val"}, expect={"DG403": "x", "DG401[train]": "y"}), []),
+    ],
+)
+def test_a_misspelled_loader_is_told(settings: Settings, told: list[str]) -> None:
+    assert list(misspelled(settings, ("train", "val"))) == told
 
 
 def of_set(name: str | None) -> dict[str, Severity]:

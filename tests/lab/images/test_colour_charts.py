@@ -365,7 +365,7 @@ def test_models_of_timm_have_statistics() -> None:
             statistics_of("timm:resnet50")
         return
     assert statistics_of("timm:vit_base_patch16_clip_224.openai").mean == KNOWN["clip"].mean
-    with pytest.raises(Undecided, match="did you mean resnet50"):
+    with pytest.raises(Undecided, match="did you mean 'resnet50"):
         statistics_of("timm:resnett50")
 
 
