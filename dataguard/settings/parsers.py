@@ -91,7 +91,7 @@ def _table(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _known_keys(value: Any, known: Collection[str], where: str) -> Mapping[str, Any]:
-    """A table that has no other keys than these."""
+    """The table; raises UsageError for an unknown key."""
     for key in _table(value, where):
         if key not in known:
             raise UsageError(f"{where}: unknown key {key!r}{suggest(key, known)}")

@@ -165,16 +165,16 @@ def expectation(settings: Settings, check: Check, loader: str) -> str | None:
 
 
 def misspelled(settings: Settings, loaders: Collection[str]) -> Iterator[str]:
-    """A remark on each loader name in the settings that no loader has, where one that they leave out is similar.
+    """A note for each loader name in the settings that matches no loader but resembles one not named there.
 
-    Names that are unlike all of them may belong to other targets.
+    Names that resemble no loader may belong to other targets.
     """
     roles = {name: f"roles.{name}" for name in settings.roles}
     named = {word.partition("[")[2].removesuffix("]"): f"expect.{word}" for word in settings.expect if "[" in word}
     for name, setting in (named | roles).items():
         hint = suggest(name, {*loaders} - {*named, *roles}, "") if name not in loaders else ""
         if hint:
-            yield f"{setting}: no loader is called {name!r}{hint}"
+            yield f"{setting}: no loader named {name!r}{hint}"
 
 
 def _names(word: str, check: Check) -> bool:

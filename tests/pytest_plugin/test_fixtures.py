@@ -152,13 +152,13 @@ def test_parts_are_found_however_a_batch_holds_them(batch: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "leaf", "words"),
     [
-        (IMAGE, Leaf(shape=(None, 8, 8, 3)), "has the shape (4, 3, 8, 8), expected (any, 8, 8, 3)"),
-        (IMAGE, Leaf(shape=(4,)), "has the shape (4, 3, 8, 8), expected (4,)"),
+        (IMAGE, Leaf(shape=(None, 8, 8, 3)), "has shape (4, 3, 8, 8), expected (any, 8, 8, 3)"),
+        (IMAGE, Leaf(shape=(4,)), "has shape (4, 3, 8, 8), expected (4,)"),
         (IMAGE.double(), Leaf(dtype=torch.float32), "is float64, expected float32"),
-        (255 + IMAGE, Leaf(between=(0, 1)), "lies between 255 and 255, expected 0 to 1"),
-        (IMAGE / 0, Leaf(), "holds 768 values that are not finite"),
-        (LABEL, Leaf(one_of=[1, 2, 3]), "holds 0, which is none of the values agreed on"),
-        ("cat", Leaf(), "is a str, which holds no numbers"),
+        (255 + IMAGE, Leaf(between=(0, 1)), "has values from 255 to 255, expected 0 to 1"),
+        (IMAGE / 0, Leaf(), "has 768 non-finite values"),
+        (LABEL, Leaf(one_of=[1, 2, 3]), "has values not in one_of: 0"),
+        ("cat", Leaf(), "is a str, not numeric"),
     ],
 )
 def test_what_is_not_as_agreed_is_told_in_numbers(value: Any, leaf: Leaf, words: str) -> None:

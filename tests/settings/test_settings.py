@@ -330,10 +330,10 @@ class TestChosen:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (Settings(roles={"tran": "train"}), ["roles.tran: no loader is called 'tran'; did you mean 'train'?"]),
+        (Settings(roles={"tran": "train"}), ["roles.tran: no loader named 'tran'; did you mean 'train'?"]),
         (
             Settings(expect={"DG403[vall]": "x"}),
-            ["expect.DG403[vall]: no loader is called 'vall'; did you mean 'val'?"],
+            ["expect.DG403[vall]: no loader named 'vall'; did you mean 'val'?"],
         ),
         (Settings(roles={"holdout": "val"}), []),
         (Settings(roles={"val": "val", "val2": "val"}, expect={"DG403": "x", "DG401[train]": "y"}), []),

@@ -28,7 +28,7 @@ from dataguard.target.loading import FACTORY_PARAMETERS, Target, frames_of, load
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
 KINDS = "not a DataLoader, a Dataset, a dict, tuple or dataclass of them, or a LightningDataModule"
-GIVEN = "given by name when accepted: rank, world_size, seed, epoch, num_workers"
+GIVEN = "passed by name if accepted: rank, world_size, seed, epoch, num_workers"
 
 
 class Ten(Dataset):
@@ -211,7 +211,7 @@ def test_loaders_are_found_and_named(make: Callable[[], Any], expected: list[str
 def test_two_loaders_of_one_name_are_told_apart_by_nobody() -> None:
     with pytest.raises(UsageError) as error:
         names(lambda: {"a.b": loader(), "a": {"b": loader(), "c": loader()}})
-    assert str(error.value) == "pkg.mod:make gives two loaders the name 'a.b'; name them differently"
+    assert str(error.value) == "pkg.mod:make has two loaders named 'a.b'; name them differently"
 
 
 def test_of_a_dict_of_factories_each_is_called_on_its_own() -> None:
@@ -463,10 +463,10 @@ def test_lightning_data_modules(lightning: Any) -> None:
     assert target(easy).build("val.1", in_order=False).in_order is False
     with pytest.raises(UsageError) as error:
         names(Root)
-    assert str(error.value).startswith("pkg.mod:make needs an argument 'root'; write a function without arguments")
+    assert str(error.value).startswith("pkg.mod:make needs an argument 'root'; name a function without arguments")
     with pytest.raises(UsageError) as error:
         names(lightning.LightningDataModule())
-    described = "is a LightningDataModule without a *_dataloader hook of its own"
+    described = "is a LightningDataModule that overrides no *_dataloader hook"
     assert str(error.value) == f"pkg.mod:make {described}, {KINDS}"
 
 
@@ -617,7 +617,7 @@ def test_a_wrong_spelling_is_put_right(project: Path, spelling: str) -> None:
     assert str(error.value) == f"{spelling!r} is not a target{hint}; write pkg.mod:factory"
 
 
-WHERE = "it is looked for in the current directory and the installed packages"
+WHERE = "in the current directory or the installed packages"
 MODULES = {
     "typo": "retrun 1\n",
     "raises": "import os\n\ndef f():\n    raise ValueError('no\\nsuch data')\n\nf()\n",
@@ -629,10 +629,10 @@ MODULES = {
     "skips": "import pytest\npytest.skip('not here', allow_module_level=True)\n",
 }
 IMPORTS = [
-    ("shp.data:make", f"no module named 'shp'; {WHERE}; did you mean 'shop'?"),
-    ("nowhere_at_all:make", f"no module named 'nowhere_at_all'; {WHERE}"),
-    ("shop.dat:make", f"no module named 'shop.dat'; {WHERE}; did you mean 'shop.data'?"),
-    ("shop.data.inner:make", f"no module named 'shop.data.inner'; {WHERE}"),
+    ("shp.data:make", f"no module named 'shp' {WHERE}; did you mean 'shop'?"),
+    ("nowhere_at_all:make", f"no module named 'nowhere_at_all' {WHERE}"),
+    ("shop.dat:make", f"no module named 'shop.dat' {WHERE}; did you mean 'shop.data'?"),
+    ("shop.data.inner:make", f"no module named 'shop.data.inner' {WHERE}"),
     ("typo:make", "importing typo raised SyntaxError: invalid syntax (typo.py, line 1)"),
     ("raises:make", "importing raises raised ValueError: no at {cwd}/raises.py:4"),
     ("needs:make", "importing needs raised ModuleNotFoundError: No module named 'no_such_library' at {cwd}/needs.py:1"),
@@ -653,7 +653,7 @@ def test_a_target_that_cannot_be_imported_says_why(project: Path, spelling: str,
         (project / f"{name}.py").write_text(text)
     with pytest.raises(UsageError) as error:
         load(spelling)
-    guard = " (put what a script does below if __name__ == '__main__':)"
+    guard = " (put script code under if __name__ == '__main__':)"
     assert str(error.value) == f"{spelling}: {message.format(cwd=project, guard=guard)}"
 
 
@@ -705,7 +705,7 @@ ASYNC = "pkg.mod:make is a coroutine function; name a plain function that return
 
 
 def needs_message(name: str) -> str:
-    way = "write a function without arguments that calls it, and name that one"
+    way = "name a function without arguments that calls it"
     return f"pkg.mod:make needs an argument {name!r}; {way} ({GIVEN})"
 
 
@@ -722,7 +722,7 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: None, "returned None (is a return missing?)"),
     (lambda: 3, "returned an int"),
     (lambda: "abc", "returned a str"),
-    (generator, "returned a generator (did you mean return in place of yield?)"),
+    (generator, "returned a generator (did you mean return instead of yield?)"),
     (lambda: DataLoader, "returned the class DataLoader (is a call missing?)"),
     (lambda: loader, "returned the function loader (is a call missing?)"),
     (lambda: [].append, "returned the function append (is a call missing?)"),
@@ -770,7 +770,7 @@ def test_what_the_users_code_raises_passes_through_with_its_own_frames_only() ->
     ("spelling", "message"),
     [
         ("shop/data.py:make_train", "'shop/data.py:make_train' is not a target (did you mean shop.data:make_train?)"),
-        ("shop.dta:make_train", f"shop.dta:make_train: no module named 'shop.dta'; {WHERE}; did you mean 'shop.data'?"),
+        ("shop.dta:make_train", f"shop.dta:make_train: no module named 'shop.dta' {WHERE}; did you mean 'shop.data'?"),
         ("shop.data:number", f"shop.data:number is an int, {KINDS}"),
         ("shop.data:Lazy", f"shop.data:Lazy returned a Lazy, {KINDS}"),
     ],
