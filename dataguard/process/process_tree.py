@@ -1,4 +1,4 @@
-"""Ending processes without leaving any behind. Standard library and psutil only."""
+"""Stop processes without leaving any behind. Standard library and psutil only."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _GRACE = 3.0
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of every descendant whose own parent dies, so that none escapes (Linux)."""
+    """Make this process the parent of every orphaned descendant, so that none escapes (Linux)."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies (Linux), or end it now if that has happened already."""
+    """Have the kernel kill this process when its parent dies (Linux); exit at once if the parent is already dead."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -35,7 +35,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def process_and_descendants(pid: int) -> list[psutil.Process]:
-    """A process and all its descendants; empty when it is gone."""
+    """A process and all its descendants; empty if it no longer exists."""
     try:
         parent = psutil.Process(pid)
         return [parent, *parent.children(recursive=True)]
@@ -44,12 +44,12 @@ def process_and_descendants(pid: int) -> list[psutil.Process]:
 
 
 def descendants() -> list[psutil.Process]:
-    """All descendants of this process that still run."""
+    """All running descendants of this process."""
     return [process for process in process_and_descendants(os.getpid())[1:] if _runs(process)]
 
 
 def work_done(pid: int) -> float:
-    """CPU seconds plus megabytes read by the process and its descendants: grows while something is being done."""
+    """CPU seconds plus megabytes read by the process and its descendants, a measure of progress."""
     total = 0.0
     for process in process_and_descendants(pid):
         with contextlib.suppress(psutil.Error):
@@ -61,10 +61,10 @@ def work_done(pid: int) -> float:
 
 
 def end_descendants(spare: Collection[psutil.Process] = ()) -> set[int]:
-    """Kill every descendant of this process but `spare`, again and again until none is left: they may fork meanwhile.
+    """Kill every descendant of this process except `spare`, repeatedly, because they may fork in the meantime.
 
-    The processes that clean shared memory up after others stay, and end by themselves. Returns the numbers of those
-    that were killed.
+    Processes that clean up shared memory are not killed; they exit by themselves. Returns the PIDs of the killed
+    processes.
     """
     ended: set[int] = set()
     deadline = time.monotonic() + _GRACE
@@ -73,7 +73,7 @@ def end_descendants(spare: Collection[psutil.Process] = ()) -> set[int]:
         if not doomed:
             break
         for process in doomed:
-            _send(process, signal.SIGSTOP)  # a stopped process starts no new ones while the others are being ended
+            _send(process, signal.SIGSTOP)  # a stopped process cannot fork while the others are being killed
         for process in doomed:
             _send(process, signal.SIGKILL)
         _await_end(doomed, 0.5)
@@ -82,7 +82,7 @@ def end_descendants(spare: Collection[psutil.Process] = ()) -> set[int]:
 
 
 def end_cleanup_processes() -> None:
-    """Let the processes that clean shared memory up finish, for a moment, then kill them; for the very end."""
+    """Give the processes that clean up shared memory a moment to finish, then kill them. Call this last."""
     processes = descendants()
     _await_end(processes, _GRACE)
     for process in processes:
@@ -96,7 +96,7 @@ def _send(process: psutil.Process, number: int) -> None:
 
 
 def _await_end(processes: Collection[psutil.Process], seconds: float) -> None:
-    """Wait until these processes have ended, and take leave of those that are, or have become, children of this one."""
+    """Wait until these processes have ended, and reap those that are children of this process."""
     deadline = time.monotonic() + seconds
     while any(map(_runs, processes)) and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -113,7 +113,7 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def is_cleanup_process(process: psutil.Process) -> bool:
-    """Whether this process only removes what others left in shared memory, as soon as those are gone."""
+    """Whether this process only removes the shared memory of processes that ended."""
     try:
         return any(name in word for word in process.cmdline() for name in _CLEANUP_PROCESSES)
     except psutil.Error:
@@ -121,7 +121,7 @@ def is_cleanup_process(process: psutil.Process) -> bool:
 
 
 def signal_name(number: int) -> str:
-    """`SIGSEGV` for 11; the number itself for one that has no name."""
+    """The name of a signal, such as `SIGSEGV` for 11; `signal N` for one without a name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -129,5 +129,5 @@ def signal_name(number: int) -> str:
 
 
 def how_it_ended(status: int) -> str:
-    """In words, from an exit code as subprocess and multiprocessing give it (negative for a signal)."""
+    """The exit code of subprocess or multiprocessing (negative for a signal) in words."""
     return f"was killed by {signal_name(-status)}" if status < 0 else f"exited with status {status}"

@@ -180,15 +180,15 @@ def test_what_was_kept_is_used_on_request_only_and_by_the_same_code(
         (found.folder / "kept").touch()
         return "gone on with" if again else found.afresh
 
-    assert kept() == "nothing was kept of a scan with these settings"
+    assert kept() == "no interrupted scan with these settings"
     assert kept() == "gone on with"
     assert kept(resume=False) is None
     assert kept() == "gone on with"
-    assert kept(team_of(LAUNCHED)) == "what was kept is that of one process"
+    assert kept(team_of(LAUNCHED)) == "the saved state is from one process"
     monkeypatch.setattr("dataguard.process.resume_store._own_sources", lambda: {"mypkg/data.py": 1})
-    assert str(kept()).endswith(".py is not what it was")
+    assert str(kept()).endswith(".py has changed")
     (state / "alone" / "sources.json").write_text("{")
-    assert kept() == "what was kept is damaged"
+    assert kept() == "the saved state is damaged"
     forget(state)
     assert not list(tmp_path.iterdir())
 
@@ -202,7 +202,7 @@ def test_what_another_process_is_at_work_on_is_left_alone(tmp_path: Path, monkey
     assert theirs is not None
     monkeypatch.setattr("dataguard.process.resume_store._PATIENCE", 0.1)
     assert opened(state, None, resume=False) == Kept(None)
-    assert opened(state, None, resume=True) == Kept(None, "another scan of it is under way")
+    assert opened(state, None, resume=True) == Kept(None, "another scan of it is running")
     forget(state)
     assert state.exists()
     os.close(theirs)
@@ -229,7 +229,7 @@ def test_what_was_kept_of_another_loader_or_is_damaged_is_left_out(tmp_path: Pat
         interrupted()
         (tmp_path / "a%2Fb" / "0" / damaged).write_text("{")
         seen = runs()
-        assert (seen.afresh, seen.earlier, seen.finished) == ("what was kept is damaged", (), None)
+        assert (seen.afresh, seen.earlier, seen.finished) == ("the saved state is damaged", (), None)
     assert runs().afresh is None
 
 
