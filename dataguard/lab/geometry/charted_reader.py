@@ -18,7 +18,8 @@ from torch.utils.data.dataloader import default_collate
 from dataguard.incident import is_library
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import walk
-from dataguard.lab.core.stand_ins import chain, standing_in
+from dataguard.lab.core.stand_ins import standing_in
+from dataguard.lab.core.wrapped_datasets import by_name, callables_of
 from dataguard.lab.geometry.cached_images import copy_kept, kept_for
 from dataguard.lab.geometry.chart_painter import Easel, Given
 from dataguard.lab.images.decoders import DECODERS, Decoder
@@ -74,10 +75,8 @@ class Sitting:
     def _begin(self) -> None:
         """Build the loader, and stand before its dataset's own callables."""
         self._loader, self._reader = self._start()
-        for part in chain(self._loader.dataset):
-            for name, held in list(vars(part).items()):
-                if callable(held) and not isinstance(held, type):
-                    vars(part)[name] = standing_in(held, Stand(held, self, name))
+        for state, name, held in callables_of(self._loader.dataset, by_name):
+            state[name] = standing_in(held, Stand(held, self, name))
         if self._place == "memory":
             copy_kept(self._loader.dataset)
 

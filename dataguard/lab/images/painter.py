@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.stand_ins import chain, rebind, standing_in
+from dataguard.lab.core.stand_ins import rebind, standing_in
+from dataguard.lab.core.wrapped_datasets import by_name, callables_of
 from dataguard.lab.images.decoders import BRIGHTNESS, DECODERS, Decoder, Known, meet
 from dataguard.lab.images.video_decoders import opencv_film, pyav_film
 
@@ -88,11 +89,9 @@ class Painter:
 
     def take_inputs(self, dataset: Any) -> None:
         """Paint what the transforms of a dataset, and of those that it wraps, are called with, whatever their names."""
-        for part in chain(dataset):
-            for name, original in list(vars(part).items()):
-                if callable(original) and not isinstance(original, type):
-                    self.undecoded.add(name)
-                    vars(part)[name] = standing_in(original, self._before(original, name))
+        for state, name, original in callables_of(dataset, by_name):
+            self.undecoded.add(name)
+            state[name] = standing_in(original, self._before(original, name))
 
     def _before(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         def transform(*args: Any, **kwargs: Any) -> Any:
