@@ -20,9 +20,9 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import walk
 from dataguard.lab.core.stand_ins import standing_in
 from dataguard.lab.core.wrapped_datasets import by_name, callables_of
+from dataguard.lab.decoding.decoders import Gives, giving
 from dataguard.lab.geometry.cached_images import copy_kept, kept_for
 from dataguard.lab.geometry.chart_painter import Easel, Given
-from dataguard.lab.images.decoders import DECODERS, Decoder
 from dataguard.lab.images.image_containers import exchange, is_picture, planes_of
 from dataguard.lab.images.painter import Painter
 from dataguard.lab.reading.epoch_trace import gate
@@ -31,7 +31,6 @@ from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import PIN, pinned
 from dataguard.target.variants import Loader
 
-_FILES = (*DECODERS, Decoder("numpy", "load"))
 _QUICK = 0.1
 """Seconds in which a loader is built, for it to be built again and again."""
 
@@ -60,7 +59,7 @@ class Sitting:
     ) -> None:
         self.easel = Easel()
         self.bypass = False
-        self._painter = Painter(self.easel.draw, _FILES)
+        self._painter = Painter(self.easel.draw, giving(Gives.PIXELS, Gives.ARRAY))
         self._painter.install()
         self._start = partial(_started, build, folder, draws)
         self._indices = indices

@@ -16,10 +16,10 @@ import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
 from dataguard.incident import LoaderFailed
-from dataguard.lab.core.file_opens import watched
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of, walk
 from dataguard.lab.core.wrapped_datasets import by_type, callables_of
+from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.spy.content_hashes import array_of, is_rich, largest_of
 from dataguard.target.variants import Loader
