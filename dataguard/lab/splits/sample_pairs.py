@@ -21,7 +21,7 @@ from dataguard.lab.core.leaves import leaves_of, walk
 from dataguard.lab.core.wrapped_datasets import by_type, callables_of
 from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.spy.content_hashes import array_of, is_rich, largest_of
+from dataguard.lab.spy.content_hashes import bytes_of, is_rich, largest_of
 from dataguard.target.variants import Loader
 
 DRAWS = (0, 1, 2, 3)
@@ -150,7 +150,7 @@ class _Hearing:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):  # whatever it is given, it is the transform's business
-            given = (array_of(leaf) for _, leaf in walk([args, kwargs]))
+            given = (bytes_of(leaf) for _, leaf in walk([args, kwargs]))
             self._heard.update(digest_of(one) for one in given if one is not None and is_rich(one))
         return self._inner(*args, **kwargs)
 
