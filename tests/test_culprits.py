@@ -118,7 +118,7 @@ HELD = {
     "collate_fn.<global pkg.mod.RNG>": "create RNG on first use",
     "stream.<delegate>.<local rng>": "create rng on first use",
     "dataset.transform.func.__self__": "create transform on first use in the worker, from numpy.random",
-    "dataset.<class D>.draw.<default 0>": "do not use the generator as a default argument of draw; create it in the worker: ",
+    "dataset.<class D>.draw.<default 0>": "do not make the generator a default argument of draw; create it in the",
 }
 
 
