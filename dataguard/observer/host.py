@@ -15,6 +15,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,7 +31,7 @@ from dataguard.process.progress import NEWS
 from dataguard.process.reaper import CREATIONS, STACKS
 from dataguard.process.resume_store import NOTHING, opened
 from dataguard.process.torchrun import leave_no_trace, own_team
-from dataguard.settings.settings import Settings, of_set
+from dataguard.settings.settings import Settings
 from dataguard.timings import Wanted
 
 with seldom_collected():
@@ -79,13 +80,14 @@ def main(descriptor: int, parent: int) -> None:
             pipe.send(("importing", None))
             labs = _labs(described, settings, folder, job)
             pipe.send(("ready", (tuple(labs), _environment())))
-            checks = {check.code: check for check in of_set(CATALOGUE, settings.checks)}
+            checks = {check.code: check for check in CATALOGUE}
             while True:
                 question, asked, loader = pipe.recv()
                 if question == "bench":
                     pipe.send(_timed(labs[loader], asked))
                 else:
-                    pipe.send(("result", judge(checks[asked], labs[loader], loader)))
+                    code, severity = asked  # which depends on the check set
+                    pipe.send(("result", judge(replace(checks[code], severity=severity), labs[loader], loader)))
         except UsageError as error:
             pipe.send(("usage", str(error)))
         except EOFError:  # the reporting process is done with us

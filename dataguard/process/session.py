@@ -87,7 +87,7 @@ class Session:
         try:
             if self._warden is None:
                 self._start()
-            kind, answer = self._ask(("judge", check.code, loader), self._patience)
+            kind, answer = self._ask(("judge", (check.code, check.severity), loader), self._patience)
         except (HostLost, UsageError) as lost:
             self.close()
             reason = f"{lost}; it is started again for the next check"

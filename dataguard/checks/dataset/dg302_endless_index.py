@@ -8,7 +8,7 @@ from dataguard.checks.common.check import check
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import Index
+    from dataguard.lab.core.index import Index
     from dataguard.lab.dataset.index_ends import Ends
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.sample_reader import Answer

@@ -9,7 +9,8 @@ from dataguard.checks.common.drift import drifts, is_input, repeatable
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import GeneratorState, Index
+    from dataguard.lab.core.index import Index
+    from dataguard.lab.core.records import GeneratorState
     from dataguard.lab.dataset.repeated_reads import Readings
     from dataguard.lab.lab import Lab
 

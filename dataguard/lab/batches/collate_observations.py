@@ -18,8 +18,9 @@ from dataguard.lab.batches.pin_memory import Pinning, can_pin, try_pinning
 from dataguard.lab.batches.settings_trials import READS as READS_ARRANGED
 from dataguard.lab.batches.settings_trials import SAMPLES, Arrangements, form_of, run_arrangements
 from dataguard.lab.batches.shrinking import Drawing
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.records import Index, SampleRecord
+from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from dataguard.lab.batches import drawn_generators
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import GeneratorState, Index, blank_of
+from dataguard.lab.core.records import GeneratorState, blank_of
 from dataguard.lab.core.source_location import is_own, made_at
 from dataguard.lab.core.value_summary import Numbers
 from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads, source_mutation

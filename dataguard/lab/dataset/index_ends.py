@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dataguard.incident import Incident, LoaderFailed
-from dataguard.lab.core.records import plain_index
+from dataguard.lab.core.index import plain_index
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided

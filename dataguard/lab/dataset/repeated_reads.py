@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of, walk
-from dataguard.lab.core.records import Index
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable

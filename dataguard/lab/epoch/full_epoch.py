@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
-from dataguard.lab.core.index_schedules import Schedule, existing
-from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, plain_index, read_spools
+from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.core.value_summary import Appraisal
-from dataguard.lab.epoch.interrupted_scan import Checkpoint, Log, Run, stretches
+from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition, Turns
+from dataguard.lab.epoch.interrupted_scan import Log, Run, stretches
 from dataguard.lab.process.flight_recorder import BlackBox
 from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
 from dataguard.lab.spy.content_hashes import Prints, read_prints
@@ -30,80 +28,6 @@ from dataguard.process.torchrun import Team
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
-
-
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """How a rank takes turns with others: each gets a batch for every one of its workers, and then the next rank does.
-
-    torch hands batch k to worker k modulo their number, so that a batch meets the worker that it would meet in one
-    process.
-    """
-
-    rank: int = 0
-    world: int = 1
-    workers: int = 1
-
-    def takes(self, number: int) -> bool:
-        """Whether batch `number` of the epoch is for this rank."""
-        return number // self.workers % self.world == self.rank
-
-    def fetch(self, number: int) -> int:
-        """The fetch of its worker in which batch `number` of the epoch is made."""
-        return number // (self.workers * self.world)
-
-    def place(self, fetch: int, worker: int) -> int:
-        """The number of the batch that a worker of this rank fetches after so many others."""
-        return (fetch * self.world + self.rank) * self.workers + worker
-
-
-class Everything(Schedule):
-    """The user's own batches, all of them, of which this rank gets those that are its turn.
-
-    `sizes` holds the number of samples of every batch of the epoch so far, those of other ranks as well, None without
-    automatic batching; `digest` that of all indices, and `drawn` how many batches those are; `whole` tells that it came
-    to its end. Integer indices of `limit` and above are left out. It goes on from a checkpoint, so that `done` fetches
-    of each worker are left out as well, if its first batches are those that were drawn then.
-    """
-
-    def __init__(
-        self, inner: Any, limit: int | None, turns: Turns, *, batched: bool, start: Checkpoint | None = None
-    ) -> None:
-        super().__init__(inner)
-        self.limit = limit
-        self.turns = turns
-        self.batched = batched
-        self.start = start
-        self.done = 0 if start is None else start.done
-        self.sizes: array[int] | None = array("L") if batched else None
-        self.digest = hashlib.blake2b(digest_size=16)
-        self.drawn = 0
-        self.whole = False
-
-    def __iter__(self) -> Iterator[Any]:
-        entries = self._entries()
-        for number, batch in chain(self._held(entries), entries):
-            kept = existing(batch, self.limit, batched=self.batched)
-            if self.turns.takes(number) and self.turns.fetch(number) >= self.done and kept != []:
-                yield kept
-        self.whole = True
-
-    def _held(self, entries: Iterator[tuple[int, Any]]) -> list[tuple[int, Any]]:
-        """The batches that were drawn before an interruption and are still to be read."""
-        if self.start is None:
-            return []
-        held = list(islice(entries, self.start.drawn))
-        if self.digest.hexdigest() != self.start.digest:  # another order: everything is read again
-            self.done = 0
-        return [entry for entry in held if self.turns.fetch(entry[0]) >= self.done]
-
-    def _entries(self) -> Iterator[tuple[int, Any]]:
-        for number, batch in enumerate(self.inner):
-            if self.sizes is not None:
-                self.sizes.append(len(batch))
-            self.digest.update(repr(plain_index(batch) if not self.batched else [*map(plain_index, batch)]).encode())
-            self.drawn = number + 1
-            yield number, batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +76,7 @@ class Portion:
 
 
 def run_portion(
-    subject: Subject, folder: Path, limit: int | None, keep: int, team: Team | None, start: Checkpoint | None = None
+    subject: Subject, folder: Path, limit: int | None, keep: int, team: Team | None, start: ScanPosition | None = None
 ) -> Driven:
     """Iterate one epoch, or this rank's part of it, without indices of `limit` and above.
 
@@ -209,7 +133,7 @@ def read_portion(
     found = [one for run, until in past for one in run.unreadable(until)]
     kept += [record for run, until in past for record in run.records(until)]
     before = driven.before
-    if not begun and earlier and earlier[-1].checkpoint.done:
+    if not begun and earlier and earlier[-1].position.done:
         afresh = "its sampler draws a different order"
     read = before - len(found) + BlackBox(folder / "blackbox").counted()
     stops = tuple(record.incident for record in records if isinstance(record, Stop))

@@ -91,7 +91,7 @@ class Epochs:
             return subject.cache.observe(
                 key, lambda _: driven, lambda _, same: full_epoch.known_portion(folder, same, before), unbounded=True
             )
-        start = earlier[-1].checkpoint if earlier else None
+        start = earlier[-1].position if earlier else None
         past = start.done * max(subject.facts.num_workers, 1) * (subject.facts.batch_size or 1) if start else 0
         return subject.cache.observe(
             key,

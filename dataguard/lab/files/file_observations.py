@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from dataguard.lab.core.records import Index
+from dataguard.lab.core.index import Index
 from dataguard.lab.files.bit_depth import Depth, deep_files, find_depth
 from dataguard.lab.files.exif_orientation import Turns, try_turns
 from dataguard.lab.files.file_survey import SHARE, WHOLE, Sightings, look

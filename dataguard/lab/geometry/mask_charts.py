@@ -14,7 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from dataguard.lab.core.records import Index, Leaf
+from dataguard.lab.core.index import Index
+from dataguard.lab.core.records import Leaf
 from dataguard.lab.geometry.alignment import DRAWS, FEWEST, LOOKS, Study, Target
 from dataguard.lab.geometry.box_alignment import Boxed, run_boxes
 from dataguard.lab.geometry.chart_painter import Given, Value, rule_of

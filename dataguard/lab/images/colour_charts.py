@@ -17,7 +17,7 @@ from typing import Any
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.incident import LoaderRaised
-from dataguard.lab.core.records import Index
+from dataguard.lab.core.index import Index
 from dataguard.lab.images.chart_fit import BLACK, CHARTS, MIDDLE, WHITE, Fit, Shot, fit, follows, paths_of, shoot
 from dataguard.lab.images.painter import RGB, Painter
 from dataguard.lab.images.weight_statistics import statistics_of

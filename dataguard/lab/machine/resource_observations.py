@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Trials
-from dataguard.lab.core.records import BatchRecord, Index, read_spools
+from dataguard.lab.core.records import BatchRecord, read_spools
 from dataguard.lab.machine.copied_containers import Heavy, find_heavies
 from dataguard.lab.machine.growing_containers import READS, Hoards, run_hoards
 from dataguard.lab.machine.thread_contention import ROUNDS, SECONDS, START, Crowding, run_crowding

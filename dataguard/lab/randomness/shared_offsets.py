@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import Incident, LoaderFailed
+from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.index_schedules import Dealt
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Index, SampleRecord, plain_index, read_spools
+from dataguard.lab.core.records import SampleRecord, read_spools
 from dataguard.lab.process.flight_recorder import BlackBox
 from dataguard.lab.randomness.lock_watch import LockWatch
 from dataguard.lab.randomness.open_files import OpenFile, open_files, with_holders

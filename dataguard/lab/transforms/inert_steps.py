@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import walk
-from dataguard.lab.core.records import Index
 from dataguard.lab.images.image_containers import container_of, exchange, forms, is_picture, like, planes_of, size_of
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
