@@ -79,5 +79,5 @@ def _origin(lab: Lab, leaf: Leaf) -> str:
     if source is None:
         return ""
     if source.dtype == "float64":
-        return f": the dataset returns a float64 {source.kind}"
+        return f": the dataset returns a float64 {'scalar' if source.kind == source.dtype else source.kind}"
     return ": collate_fn converts it from " + (f"a Python {source.kind}" if source.dtype is None else source.dtype)

@@ -51,7 +51,7 @@ class Drift:
 
     @property
     def keeps_changing(self) -> bool:
-        """Whether it changes after its second read, which a cache that fills does not."""
+        """Whether it changes after its second read, unlike a cache that fills."""
         return len(set(self.series[1:])) > 1
 
 

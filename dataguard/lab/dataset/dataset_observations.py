@@ -61,7 +61,7 @@ class Direct:
     def spans(self) -> Spans:
         """What indices mean: periods inside the range, what -1 is, and numbers of other types."""
         if self._lab.ends.first_failing is not None:
-            raise NotApplicable("the dataset is shorter than it says: see DG301")
+            raise NotApplicable("len(dataset) is too large: see DG301")
         self._need("spans", index_semantics.READS)
         hints, build = hints_of(self._lab.epoch.samples), self._lab.build
         found: Spans = self._lab.vary("spans", lambda folder: probe_spans(build(), folder, hints), lambda _, same: same)
@@ -129,7 +129,7 @@ class Direct:
     def _three(self) -> tuple[Index, Index, Index]:
         known = self._probes
         if len(known) < 3:
-            raise NotApplicable("too few samples can be asked for by an index")
+            raise NotApplicable("too few samples can be read by index")
         return known[0], known[len(known) // 2], known[-1]
 
     def _made(self, key: object, places: Places, *orders: AbstractContextManager[None]) -> Made:
@@ -236,7 +236,7 @@ class Direct:
 
     def _need(self, key: object, reads: int) -> None:
         """Raise NotApplicable for a stream, and Undecided where so many reads, not made before, take too long."""
-        self._lab.need_map("a stream has no indices that could be read again")
+        self._lab.need_map("a stream has no indices to read again")
         if key not in self._begun:
             self._lab.afford(reads * self._lab.epoch.seconds_per_sample)
         self._begun.add(key)
