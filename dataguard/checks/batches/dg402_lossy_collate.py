@@ -84,7 +84,7 @@ def _written(lab: Lab, collation: Collation) -> Iterator[tuple[str, dict[str, ob
     written = {path: index for path, index in collation.written.items() if path not in moving}
     for path, index in list(written.items())[:1]:
         message = f"collate_fn writes into dataset[{index!r}]{path}: the next read returns the modified value"
-        yield message, {"modified leaves": list(written)}
+        yield message, {"modified leaves": [f"sample{path}" for path in written]}
 
 
 def _changed(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
