@@ -146,14 +146,14 @@ def boxes(*numbers: tuple[float, float, float, float]) -> list[Box]:
     ("layout", "numbers", "fault"),
     [
         ("xyxy", (10, 10, 50, 40), None),
-        ("xyxy", (50, 10, 10, 40), "has no area"),
+        ("xyxy", (50, 10, 10, 40), "has no area in"),
         ("xyxy", (190, 10, 260, 40), "lies outside"),
         ("xyxy", (-5, -5, 60, 60), None),
         ("xywh", (50, 10, 10, 40), None),
-        ("xywh", (50, 10, 0, 40), "has no area"),
+        ("xywh", (50, 10, 0, 40), "has no area in"),
         ("cxcywh", (10, 10, 20, 20), None),
         ("cxcywh-normalized", (0.5, 0.5, 1, 1), None),
-        ("xyxy-normalized", (0.5, 0.5, 1.2, 0.5), "has no area"),
+        ("xyxy-normalized", (0.5, 0.5, 1.2, 0.5), "has no area in"),
         ("xywh-normalized", (5, 5, 1, 1), "lies outside"),
     ],
 )
