@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import Index
+    from dataguard.lab.core.index import Index
     from dataguard.lab.dataset.index_ends import Ends
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.sample_reader import Answer
@@ -22,7 +23,7 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     Fix: raise IndexError for an index outside range(len(self)). To repeat a dataset, use a sampler or a larger length.
     Links: https://docs.python.org/3/reference/datamodel.html#object.__getitem__
     """
-    ends = lab.ends
+    ends = lab.dataset.ends
     looked = {"reads": ends.reads}
     if ends.first_failing is not None or ends.beyond[0].incident:
         return Looked(looked)
@@ -38,7 +39,7 @@ def dg302_endless_index(lab: Lab) -> Judgement:
             "past the end": {f"dataset[{index}]": f"dataset[{equal}]" for index, equal in equals.items()},
             "likely cause": "the index is clamped" if clamped else "the index wraps around",
         },
-        repro=lab.repro(f".dataset[{ends.length}]"),
+        repro=lab.repro.expression(f".dataset[{ends.length}]"),
     )
     return Looked(looked)
 

@@ -69,7 +69,7 @@ def _apart(lab: Lab, maps: Charted, target: Target, shift: Shift) -> Finding:
             "drawn over": maps.source,
         },
         at=lab.dataset.place,
-        repro=None if maps.collated or shift.index is None else lab.repro(f".dataset[{shift.index!r}]"),
+        repro=None if maps.collated or shift.index is None else lab.repro.expression(f".dataset[{shift.index!r}]"),
     )
 
 
@@ -86,5 +86,5 @@ def _left_behind(lab: Lab, boxed: Boxed, one: Follower) -> Finding:
             "read as": one.form,
         },
         at=lab.dataset.place,
-        repro=None if boxed.collated or one.index is None else lab.repro(f".dataset[{one.index!r}]"),
+        repro=None if boxed.collated or one.index is None else lab.repro.expression(f".dataset[{one.index!r}]"),
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import image_finding
-from dataguard.model import Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.model import Judgement, Looked, NotApplicable, Severity, Undecided
 from dataguard.settings.normalization import KNOWN, plain_factor, read
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
         `[tool.dataguard.contract] channels = "BGR"` where the model really means that order.
     Links: https://docs.opencv.org/4.x/d4/da8/group__imgcodecs.html
     """
-    colours = lab.colour.charts
+    colours = lab.images.charts
     if not colours.decoded:
         raise NotApplicable(f"no decoder is called while a sample is read, only {colours.source}: who knows the order?")
     if colours.grey:
@@ -40,7 +41,7 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
         yield image_finding(lab, swapped, f"holds {fit.order} and not {why}: {what}")
     else:
         _need_clear(lab, images)
-    told = f"{colours.root}{images[0].path}: {colours.told(images[0], lab.colour.meanings)}"
+    told = f"{colours.root}{images[0].path}: {colours.told(images[0], lab.images.meanings)}"
     return Looked(colours.exercised, None if swapped else told)
 
 
@@ -55,7 +56,7 @@ def _why(lab: Lab, fit: Fit) -> str | None:
         return "RGB, nor BGR"
     if not fit.is_float:  # raw bytes: whoever scales them may turn them as well
         return None
-    found = read(fit.gains, fit.offsets, lab.colour.meanings)
+    found = read(fit.gains, fit.offsets, lab.images.meanings)
     if found and not found.statistics.symmetric:
         return None if found.turned else f"RGB, the order of {found.statistics.name}'s statistics, which it is given"
     factor = plain_factor(fit.gains, fit.offsets)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import (
     Classes,
     Kind,
@@ -17,7 +18,7 @@ from dataguard.checks.common.labels import (
     of_all_samples,
 )
 from dataguard.checks.labels.class_indices import arrives, balance, inferred, meaningless
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -105,5 +106,5 @@ def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -
             }
         ),
         at=lab.dataset.place,
-        repro=None if sample.index is None else lab.repro(f".dataset[{sample.index!r}]"),
+        repro=None if sample.index is None else lab.repro.expression(f".dataset[{sample.index!r}]"),
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.labels.blank_samples import blank, empty, lasts
 from dataguard.checks.labels.box_formats import Boxes, boxes_of
 from dataguard.incident import had
-from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, Severity, known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ def _finding(lab: Lab, fault: str, samples: Sequence[SampleRecord]) -> Finding:
     where = f"dataset[{indices[0]!r}]" if indices else "a sample of the stream"
     count = f"{len(samples)} of {lab.epoch.read or len(lab.epoch.samples)} read"
     evidence = known({"blank samples": count, "indices": list(map(str, indices[:16])), "name": samples[0].name})
-    repro = lab.repro(f".dataset[{indices[0]!r}]") if indices else None
+    repro = lab.repro.expression(f".dataset[{indices[0]!r}]") if indices else None
     return Finding(f"{fault} in {where}", evidence, at=lab.dataset.place, repro=repro)
 
 
@@ -78,5 +79,5 @@ def _box_finding(lab: Lab, boxes: Boxes) -> Finding:
         message=f"box {box.place} of sample{boxes.path} of {where}, ({numbers}), {fault} {image}, {reading}",
         evidence={"invalid boxes": f"{len(boxes.wrong)} of {len(boxes.seen)}", "formats": list(boxes.formats)},
         at=lab.dataset.place,
-        repro=None if index is None else lab.repro(f".dataset[{index!r}]"),
+        repro=None if index is None else lab.repro.expression(f".dataset[{index!r}]"),
     )

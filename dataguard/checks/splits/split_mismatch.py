@@ -70,7 +70,7 @@ def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
 
 def _colours(lab: Lab, other: Lab) -> Mismatch | None:
     """How images of the same colours differ."""
-    own, theirs = had(lambda: lab.colour.charts), had(lambda: other.colour.charts)
+    own, theirs = had(lambda: lab.images.charts), had(lambda: other.images.charts)
     if own is None or theirs is None:
         return None
     known = {f"{theirs.root}{fit.path}": fit for fit in theirs.fits}

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Spread, evenly
 from dataguard.lab.core.loader_facts import start_method
-from dataguard.lab.core.records import BatchRecord, Index, SampleRecord, Stop, read_spools
+from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.core.value_summary import Appraisal
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.rng.global_rng import seed_global_generators
@@ -85,7 +86,7 @@ class EpochTrace:
     def asked(self, most: int) -> tuple[Index, ...]:
         """At most so many of these indices, evenly spaced. Raises NotApplicable where there are none."""
         if not self.indices:
-            raise NotApplicable("no sample can be asked for by an index")
+            raise NotApplicable("no sample can be requested by index")
         return tuple(evenly(self.indices, most))
 
     def members(self) -> dict[tuple[int | None, int], list[SampleRecord]]:
@@ -127,8 +128,8 @@ def run_epoch(
 def why_nothing(ride: Ride | None) -> str:
     """Why no sample of an epoch was seen."""
     if ride is None:
-        return "the budget ran out before the first batch was complete: raise --budget, or lower the batch size"
-    return f"{ride.batches} batches came out unobserved: the loader does not fetch them as torch does"
+        return "the budget ran out before the first batch was complete: raise --budget or lower the batch size"
+    return f"{ride.batches} batches could not be observed: the loader bypasses torch's fetcher"
 
 
 def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] | None, limit: int | None) -> EpochTrace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from dataguard.lab.core.index_schedules import Scripted
 from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
@@ -14,8 +14,6 @@ from dataguard.lab.spy.drive import announce_epoch, drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
-
-T = TypeVar("T")
 
 Script = Sequence[int]
 """What one worker reads in an epoch, fetch by fetch: places in the user's own order of indices."""
@@ -26,15 +24,8 @@ Series = tuple[bytes, ...]
 Readings = Mapping[str, Mapping[tuple[int, int], Series]]
 """Leaf path -> (worker, epoch) -> series."""
 
-FORKED = {"num_workers": 1, "persistent_workers": False, "multiprocessing_context": "fork"}
+FORKED: dict[str, Any] = {"num_workers": 1, "persistent_workers": False, "multiprocessing_context": "fork"}
 """One worker that starts anew for each epoch: every epoch is a trial that begins with what the main process has."""
-
-
-class Vary(Protocol):
-    """Makes an observation under settings that are not the loader's own, or recalls it: `run`, then `read`."""
-
-    def __call__(self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], T], /) -> T:
-        """Raises Undecided where the loader does not get through it."""
 
 
 Scripts = Sequence[Sequence[Script]]
@@ -76,7 +67,7 @@ def read_trials(scripts: Scripts, folder: Path, complete: bool | None) -> Readin
     Raises Undecided when the budget cut them short, or when the loader did not follow the scripts.
     """
     if not complete:
-        raise Undecided("the budget ran out while some samples were read again and again: raise --budget")
+        raise Undecided("the budget ran out while samples were read repeatedly: raise --budget")
     length = len(scripts[0][0])
     found: dict[str, dict[tuple[int, int], list[bytes]]] = defaultdict(lambda: defaultdict(lambda: [b""] * length))
     indices: dict[int, set[str | None]] = defaultdict(set)
@@ -94,5 +85,5 @@ def read_trials(scripts: Scripts, folder: Path, complete: bool | None) -> Readin
         for leaf in record.leaves:
             found[root + leaf.path][worker, record.epoch][record.batch] = leaf.digest
     if fetches < length * sum(map(len, scripts)) or any(len(shown) > 1 for shown in indices.values()):
-        raise Undecided("the loader did not read the samples that it was asked for: it has an order of its own")
+        raise Undecided("the loader did not read the requested samples: it uses its own order")
     return {path: {seat: tuple(series) for seat, series in seats.items()} for path, seats in found.items()}

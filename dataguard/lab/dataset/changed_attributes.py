@@ -1,0 +1,73 @@
+"""Attributes of a dataset that reading a few samples changes."""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import IterableDataset
+
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.source_location import made_at
+from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.subject import Subject
+from dataguard.model import Location, Undecided
+from dataguard.target.variants import Loader
+
+SAMPLES = 4
+_GENERATORS = ("Generator", "RandomState", "Random")
+
+
+def find_changed(subject: Subject) -> tuple[Location, ...]:
+    """Where the attributes are, of the dataset and of what it holds; generators are not among them.
+
+    None where that cannot be seen: it only adds to what is known.
+    """
+    with contextlib.suppress(Undecided):
+        return subject.vary("changed by reading", lambda folder: _changed(subject.build(num_workers=0), folder))
+    return ()
+
+
+def _changed(loader: Loader, folder: Path) -> tuple[Location, ...]:
+    before = _attributes(loader.dataset)
+    BlackBox(folder / "blackbox").mark(None, "sample")
+    with pinned(PIN):
+        _read(loader)
+    after = _attributes(loader.dataset)
+    changed = dict.fromkeys(name for name in after if after[name] != before.get(name))
+    file, line = made_at(loader.dataset) or (None, None)
+    return tuple(
+        Location(None, None, f"dataset.{name}") if "." in name else Location(file, line, f"dataset.{name}")
+        for name in changed
+    )
+
+
+def _read(loader: Loader) -> None:
+    dataset: Any = loader.dataset
+    if isinstance(dataset, IterableDataset):
+        for _ in islice(iter(dataset), SAMPLES):
+            pass
+        return
+    order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    entries = list(islice(iter(order), SAMPLES))
+    indices = [index for entry in entries for index in entry] if loader.batch_sampler is not None else entries
+    if getattr(dataset, "__getitems__", None):
+        dataset.__getitems__(indices[:SAMPLES])
+    else:
+        for index in indices[:SAMPLES]:
+            dataset[index]
+
+
+def _attributes(dataset: Any) -> dict[str, set[tuple[str, bytes]]]:
+    """The content of each attribute: `seen`, `transform.count`."""
+    found: dict[str, set[tuple[str, bytes]]] = {}
+    for name, value in getattr(dataset, "__dict__", {}).items():
+        for leaf in leaves_of(value):
+            if leaf.kind in _GENERATORS:
+                continue
+            path = f"{name}{leaf.path}".partition("[")[0]
+            found.setdefault(path, set()).add((leaf.path, leaf.digest))
+    return found

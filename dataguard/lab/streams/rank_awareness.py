@@ -1,0 +1,132 @@
+"""Whether the user's code, or a library's stream, asks for its rank: of torch.distributed, or of the environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from torch.utils.data import IterableDataset
+
+from dataguard.incident import is_library
+from dataguard.lab.spy.drive import drive
+from dataguard.lab.spy.plan import Plan
+from dataguard.lab.subject import Subject
+from dataguard.model import Location, NotApplicable
+from dataguard.target.variants import Loader
+
+VARIABLES = frozenset(
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_PROCID", "SLURM_NTASKS"}
+)
+_FUNCTIONS = ("get_rank", "get_world_size", "is_initialized")
+_BATCHES = 2
+_DEEP = 40
+"""How many frames above a question are looked at: those of the standard library lie between it and the user's."""
+
+
+DEFAULT, MOST = 2, 4
+"""How many ranks are run: of a loader that is made for several, and at most."""
+
+
+def world(subject: Subject) -> int:
+    """How many ranks to look at: as many as the settings ask for, else two where the loader is made for several.
+
+    Raises NotApplicable where one process is all that the loader is made for.
+    """
+    asked = subject.settings.ranks
+    if asked == 1:
+        raise NotApplicable("ranks is set to 1")
+    if asked:
+        return min(asked, MOST)
+    if is_given(subject) or asks(subject):
+        return DEFAULT
+    raise NotApplicable("the loader does not use ranks (--ranks 2 tests it with two)")
+
+
+def is_given(subject: Subject) -> bool:
+    """Whether the settings ask for several ranks, or the factory takes one."""
+    return (subject.settings.ranks or 0) > 1 or subject.target.takes("rank", "world_size")
+
+
+def asks(subject: Subject) -> Location | None:
+    """Where the user's code asks torch.distributed or the environment for its rank, if it does."""
+    return subject.vary("asking", lambda folder: watch_for_asking(subject.build, folder))
+
+
+def is_declared(subject: Subject) -> bool:
+    """Whether the loader is meant for several ranks as it stands, or is asked about them.
+
+    Code that asks for its rank shows this of a stream only: a trainer may put a sampler for ranks into any other.
+    """
+    if subject.settings.ranks == 1:
+        return False
+    return is_given(subject) or bool(subject.facts.kind == "stream" and asks(subject))
+
+
+def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | None:
+    """Build the loader and read its first batches in this process; where the user's code first asked, if it did."""
+    asked: list[Location] = []
+
+    def note(what: str) -> None:
+        place = _place()
+        if place:
+            asked.append(Location(*place, what))
+
+    _watch_environment(note)
+    for name in _FUNCTIONS:
+        _watch_function(name, note)
+    drive(build(num_workers=0), Plan(folder, keep_going=True), batches=(_BATCHES,))
+    return asked[0] if asked else None
+
+
+def _watch_environment(note: Callable[[str], None]) -> None:
+    kind: Any = type(os.environ)
+    original = kind.__getitem__
+
+    def getitem(environment: Any, key: Any) -> Any:
+        if key in VARIABLES:
+            note(f"os.environ[{key!r}]")
+        return original(environment, key)
+
+    kind.__getitem__ = getitem  # get(), getenv() and `in` end here too
+
+
+def _watch_function(name: str, note: Callable[[str], None]) -> None:
+    original = getattr(dist, name)
+
+    def asking(*args: Any, **kwargs: Any) -> Any:
+        note(f"torch.distributed.{name}()")
+        return original(*args, **kwargs)
+
+    for module in list(sys.modules.values()):
+        if getattr(module, "__dict__", {}).get(name) is original:
+            setattr(module, name, asking)
+
+
+def _place() -> tuple[str, int] | None:
+    """The line that asked, directly or through `os`: of the user's own code, or of a library's stream while it is read.
+
+    torch asks for purposes of its own, and other libraries for what they log.
+    """
+    asked: tuple[str, int] | None = None
+    frame: Any = sys._getframe(2)
+    for _ in range(_DEEP):
+        if frame is None:
+            return None
+        file, package = frame.f_code.co_filename, frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in _BETWEEN:
+            if not is_library(file):
+                return None if asked else (file, frame.f_lineno)
+            if package == "torch" and not asked:
+                return None
+            asked = asked or (file, frame.f_lineno)
+            if isinstance(frame.f_locals.get("self"), IterableDataset):
+                return asked
+        frame = frame.f_back
+    return None
+
+
+_BETWEEN = frozenset({"os", "_collections_abc", "collections", "dataguard"})
