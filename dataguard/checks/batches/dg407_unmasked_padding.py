@@ -36,7 +36,7 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
                 "padded leaves": [f"batch{other.leaf}" for other in ambiguous],
                 "lengths": list(one.lengths),
                 "padded from": one.source if one.source.startswith("batch") else f"sample{one.source}",
-                "padding value (also in the data)": f"{one.fill}",
+                "padding value": f"{one.fill}, which the data also contain",
             },
         )
     explicit = any(one.told_by for one in padding.padded)

@@ -30,8 +30,6 @@ REPEATS = 0.5
 """The share of distinct values above which a leaf identifies samples and is not a class."""
 RUNS = 6
 """Runs that must agree if a leaf varies only between the two orders."""
-SAME_STATE = "all known RNGs were reset before each read"
-"""Evidence behind findings that rest on reads under the same random state."""
 
 
 class Cause(Enum):
@@ -74,7 +72,7 @@ def moving_leaves(lab: Lab) -> Collection[str]:
     return had(lambda: drifts(lab.dataset.readings, lab.epoch.samples)) or ()
 
 
-def is_heedless(lab: Lab) -> bool:
+def ignores_index(lab: Lab) -> bool:
     """Whether the dataset ignores the index: samples come in its own order, whichever indices are requested."""
     readings = had(lambda: lab.dataset.readings)
     if readings is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.drift import SAME_STATE, item_of, shifts, shown
+from dataguard.checks.common.drift import item_of, shifts, shown
 from dataguard.model import Finding, Judgement, Looked, Severity, known
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def dg306_shifting_label(lab: Lab) -> Judgement:
             evidence=known(
                 {
                     "labels that change": [f"sample{path}" for path in found],
-                    "random state": SAME_STATE,
+                    "frozen RNGs": "all that were found",
                     "changed by reading": [place.what for place in changed],
                 }
             ),

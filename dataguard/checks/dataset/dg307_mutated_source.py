@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.drift import SAME_STATE, Cause, drifts, item_of, mutations
+from dataguard.checks.common.drift import Cause, drifts, item_of, mutations
 from dataguard.model import Finding, Judgement, Location, Looked, Severity
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
             evidence={
                 "leaves": [f"sample{path}" for path in found],
                 "changed by reading": [one.path for one in changes[:8]],
-                "random state": SAME_STATE,
+                "frozen RNGs": "all that were found",
             },
             at=Location(*change.at, change.path) if change.at else Location(what=change.path),
             repro=lab.repro.reads([index] * 3),

@@ -70,14 +70,15 @@ def _entropic(lab: Lab, readings: Readings) -> dict[str, list[Index]]:
 def _finding(lab: Lab, leaves: dict[str, list[Index]], why: str) -> Finding:
     path, (index, *others) = next(iter(leaves.items()))
     drawing = lab.dataset.drawing(lab.dataset.readings.items)
-    source = f", drawn from {' and '.join(state.path for state in drawing[:2])}" if drawing else ""
+    if drawing:
+        why = f"it is drawn from {' and '.join(state.path for state in drawing[:2])}"
     return Finding(
-        message=f"sample{path} of index {index} is random in a {lab.facts.role} loader: {why}{source}",
+        message=f"sample{path} of index {index} is random in a {lab.facts.role} loader: {why}",
         evidence=known(
             {
                 "leaves": [f"sample{one}" for one in leaves],
                 "samples that vary": f"{1 + len(others)} of {len(lab.dataset.readings.items)}",
-                "RNGs": {state.path: state.kind for state in drawing},
+                "generators": {state.path: state.kind for state in drawing},
             }
         ),
         at=_place(drawing) or lab.dataset.place,
