@@ -32,7 +32,7 @@ def dg108_cloned_rank_rng(lab: Lab) -> Judgement:
     each = draws.workers // world
     if repeat:
         shown = ", ".join(draws.shown[:4]) + (", ..." if draws.items > 4 else "")
-        one, two = (_words(seat, each, lab) for seat in (repeat.one, repeat.two))
+        one, two = (_name_of(seat, each, lab) for seat in (repeat.one, repeat.two))
         yield Finding(
             message=(
                 f"{one} and {two} draw the same {repeat.count} random values of {repeat.leaves[0]} for items {shown}"
@@ -53,6 +53,6 @@ def _pairs(world: int, draws: SameItems) -> Pairs:
     return sorted(pairs, key=lambda pair: (pair[1][0] - pair[0][0]) % each != 0)
 
 
-def _words(seat: Seat, each: int, lab: Lab) -> str:
+def _name_of(seat: Seat, each: int, lab: Lab) -> str:
     rank, worker = divmod(seat[0], each)
     return f"worker {worker} of rank {rank}" if lab.facts.num_workers else f"rank {rank}"

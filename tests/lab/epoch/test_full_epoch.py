@@ -222,9 +222,9 @@ def test_what_was_kept_of_another_loader_or_is_damaged_is_left_out(tmp_path: Pat
     assert runs().afresh is None
     interrupted()
     assert [run.position.done for run in runs().earlier] == [3]
-    assert runs(samples=241).afresh == "its length was 240, and is 241"
+    assert runs(samples=241).afresh == "its length changed from 240 to 241"
     interrupted(samples=241)
-    assert runs(samples=241, workers=1).afresh == "its number of workers was 2, and is 1"
+    assert runs(samples=241, workers=1).afresh == "its number of workers changed from 2 to 1"
     for damaged in ("position.json", "answer", "../loader.json"):
         interrupted()
         (tmp_path / "a%2Fb" / "0" / damaged).write_text("{")
