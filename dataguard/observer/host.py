@@ -27,12 +27,12 @@ from dataguard.model import NotApplicable, Undecided, UsageError
 from dataguard.process import shm_cleanup
 from dataguard.process.gc_pause import seldom_collected
 from dataguard.process.process_tree import adopt_orphans, die_with_parent
-from dataguard.process.progress import NEWS
+from dataguard.process.progress import PROGRESS
 from dataguard.process.reaper import CREATIONS, STACKS
 from dataguard.process.resume_store import NOTHING, opened
 from dataguard.process.torchrun import leave_no_trace, own_team
 from dataguard.settings.settings import Settings
-from dataguard.timings import Wanted
+from dataguard.timings import BenchOptions
 
 with seldom_collected():
     import torch
@@ -73,7 +73,7 @@ def main(descriptor: int, parent: int) -> None:
             with importer.watched():
                 target = targets.load(spelling)
             kept = NOTHING if state is None else opened(state, team, resume=settings.resume)
-            job = ScanJob(team, kept, lambda news: pipe.send((NEWS, news)))
+            job = ScanJob(team, kept, lambda news: pipe.send((PROGRESS, news)))
             if follows:
                 pipe.send(("following", None))
             described = _described(target, settings, folder, importer, follows=follows)
@@ -179,7 +179,7 @@ def _labs(described: Described, settings: Settings, folder: Path, job: ScanJob) 
     return labs
 
 
-def _timed(lab: Lab, wanted: Wanted) -> tuple[str, Any]:
+def _timed(lab: Lab, wanted: BenchOptions) -> tuple[str, Any]:
     """What the clock says of a loader, or why it says nothing."""
     try:
         return "timed", lab.throughput.bench(wanted)

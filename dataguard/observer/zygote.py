@@ -1,4 +1,4 @@
-"""Forks a warden, and with it an observing process, for each target of a run, in which torch is imported only once.
+"""Forks a reaper, and with it an observing process, for each target of a run, in which torch is imported only once.
 
 Run as `python -m dataguard.observer.zygote DESCRIPTOR`. Importing torch takes longer than many a scan. No code of the
 user's is ever imported here, so that what is forked is as pristine as a process of its own: it gets the environment,
@@ -33,7 +33,7 @@ _SOCKET = 3
 def main(descriptor: int) -> None:
     """Fork as often as the reporting process asks, until it has closed its end or has died."""
     sys.path.pop(0)  # the folder this was started in: each target has its own
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a warden: it closes its output when it is done
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a reaper: it closes its output when it is done
     control = socket.socket(fileno=descriptor)
     pipe = Connection(os.dup(descriptor))
     while True:
@@ -43,13 +43,13 @@ def main(descriptor: int) -> None:
         asked = pipe.recv()
         pid = os.fork()
         if pid == 0:
-            _end_with(partial(_become_warden, *asked, *descriptors))
+            _end_with(partial(_become_reaper, *asked, *descriptors))
         for one in descriptors:
             os.close(one)
         pipe.send(pid)
 
 
-def _become_warden(folder: Path, environment: Mapping[str, str], place: str, *descriptors: int) -> None:
+def _become_reaper(folder: Path, environment: Mapping[str, str], place: str, *descriptors: int) -> None:
     """Watch a fork of this process, which observes, as `dataguard.process.reaper` does."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-_NURSED = ("PYTHON", "TORCH", "PYTORCH", "CUDA", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "NUMEXPR_", "LD_", "DYLD_")
+_INHERITED = ("PYTHON", "TORCH", "PYTORCH", "CUDA", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "NUMEXPR_", "LD_", "DYLD_")
 """Variables that a process reads as it starts, by their beginnings: what they say cannot be told to a fork later on."""
 _PATIENCE = 120.0
 """Seconds that importing torch may take."""
 
 
-class Warden:
-    """A warden as the reporting process holds it: closing `stdin` ends it, and it closes `stdout` when it has ended."""
+class Reaper:
+    """A reaper as the reporting process holds it: closing `stdin` ends it, and it closes `stdout` when it has ended."""
 
     def __init__(self, pid: int, stdin: int, stdout: int, process: subprocess.Popen[bytes] | None = None) -> None:
         self.pid = pid
@@ -44,26 +44,26 @@ class Warden:
         self.stdout.close()
 
 
-def start(folder: Path, descriptor: int, log: int) -> Warden:
-    """Start a warden that observes in this folder, and hand it the socket and the log for what it prints."""
+def start(folder: Path, descriptor: int, log: int) -> Reaper:
+    """Start a reaper that observes in this folder, and hand it the socket and the log for what it prints."""
     stdin, own_in = os.pipe()
     own_out, stdout = os.pipe()
     try:
         for nursery in _open:
             with contextlib.suppress(OSError, EOFError):  # it has died: then this one is started by itself
-                return Warden(nursery.fork(folder, (stdin, stdout, log, descriptor)), own_in, own_out)
+                return Reaper(nursery.fork(folder, (stdin, stdout, log, descriptor)), own_in, own_out)
         command = [sys.executable, "-m", "dataguard.process.reaper", str(folder), str(descriptor)]
         process = subprocess.Popen(
             command, pass_fds=[descriptor], stdin=stdin, stdout=stdout, stderr=log, start_new_session=True
         )
-        return Warden(process.pid, own_in, own_out, process)
+        return Reaper(process.pid, own_in, own_out, process)
     finally:
         os.close(stdin)
         os.close(stdout)
 
 
-class Nursery:
-    """The reporting side of `dataguard.observer.zygote`, whose process is started with the first warden."""
+class Zygote:
+    """The reporting side of `dataguard.observer.zygote`, whose process is started with the first reaper."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -72,12 +72,12 @@ class Nursery:
         self._said: Mapping[str, str] = {}
 
     def fork(self, folder: Path, descriptors: tuple[int, ...]) -> int:
-        """The number of a new warden's process. Raises OSError or EOFError when there is no answer.
+        """The number of a new reaper's process. Raises OSError or EOFError when there is no answer.
 
         `descriptors` are its standard streams, and the socket to the observing process.
         """
         with self._lock:
-            said = {name: value for name, value in os.environ.items() if name.startswith(_NURSED)}
+            said = {name: value for name, value in os.environ.items() if name.startswith(_INHERITED)}
             alive = self._process is not None and self._process.poll() is None
             if not alive or said != self._said:
                 self.close()
@@ -118,17 +118,17 @@ class Nursery:
         self._control, self._said = here, said
 
 
-_open: list[Nursery] = []
+_open: list[Zygote] = []
 """The nursery in use, if any."""
 
 
 @contextmanager
-def nursery() -> Iterator[None]:
+def shared_zygote() -> Iterator[None]:
     """Fork all wardens that are started inside from one process, so that torch is imported once, where fork exists."""
     if _open or not hasattr(os, "fork"):
         yield
         return
-    _open.append(Nursery())
+    _open.append(Zygote())
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ from collections.abc import Collection
 import psutil
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_JANITORS = ("resource_tracker", "torch_shm_manager")
+_CLEANUP_PROCESSES = ("resource_tracker", "torch_shm_manager")
 _GRACE = 3.0
 
 
@@ -34,7 +34,7 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def family(pid: int) -> list[psutil.Process]:
+def process_and_descendants(pid: int) -> list[psutil.Process]:
     """A process and all its descendants; empty when it is gone."""
     try:
         parent = psutil.Process(pid)
@@ -45,13 +45,13 @@ def family(pid: int) -> list[psutil.Process]:
 
 def descendants() -> list[psutil.Process]:
     """All descendants of this process that still run."""
-    return [process for process in family(os.getpid())[1:] if _runs(process)]
+    return [process for process in process_and_descendants(os.getpid())[1:] if _runs(process)]
 
 
-def effort(pid: int) -> float:
+def work_done(pid: int) -> float:
     """CPU seconds plus megabytes read by the process and its descendants: grows while something is being done."""
     total = 0.0
-    for process in family(pid):
+    for process in process_and_descendants(pid):
         with contextlib.suppress(psutil.Error):
             times = process.cpu_times()
             total += times.user + times.system
@@ -69,7 +69,7 @@ def end_descendants(spare: Collection[psutil.Process] = ()) -> set[int]:
     ended: set[int] = set()
     deadline = time.monotonic() + _GRACE
     while time.monotonic() < deadline:
-        doomed = [process for process in descendants() if process not in spare and not is_janitor(process)]
+        doomed = [process for process in descendants() if process not in spare and not is_cleanup_process(process)]
         if not doomed:
             break
         for process in doomed:
@@ -81,13 +81,13 @@ def end_descendants(spare: Collection[psutil.Process] = ()) -> set[int]:
     return ended
 
 
-def dismiss_janitors() -> None:
+def end_cleanup_processes() -> None:
     """Let the processes that clean shared memory up finish, for a moment, then kill them; for the very end."""
-    janitors = descendants()
-    _await_end(janitors, _GRACE)
-    for process in janitors:
+    processes = descendants()
+    _await_end(processes, _GRACE)
+    for process in processes:
         _send(process, signal.SIGKILL)
-    _await_end(janitors, 0.5)
+    _await_end(processes, 0.5)
 
 
 def _send(process: psutil.Process, number: int) -> None:
@@ -112,10 +112,10 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
-def is_janitor(process: psutil.Process) -> bool:
+def is_cleanup_process(process: psutil.Process) -> bool:
     """Whether this process only removes what others left in shared memory, as soon as those are gone."""
     try:
-        return any(name in word for word in process.cmdline() for name in _JANITORS)
+        return any(name in word for word in process.cmdline() for name in _CLEANUP_PROCESSES)
     except psutil.Error:
         return False
 

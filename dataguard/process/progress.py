@@ -30,7 +30,7 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class ReadingProgress:
     """How far a loader was read, in samples, and what could not be read since this was last told.
 
     `total` is None where nothing tells how many samples there are; `before` were read before an interruption.
@@ -43,7 +43,7 @@ class News:
     before: int = 0
 
 
-Tell = Callable[[News], None]
+ProgressListener = Callable[[ReadingProgress], None]
 
-NEWS = "news"
+PROGRESS = "news"
 """How the observing process marks what is no answer yet."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dataguard.process import shm_cleanup
-from dataguard.process.process_tree import adopt_orphans, dismiss_janitors, end_descendants
+from dataguard.process.process_tree import adopt_orphans, end_cleanup_processes, end_descendants
 
 LOG = "host.log"
 """What the observing process prints, in the session's folder."""
@@ -52,7 +52,7 @@ def watch(folder: Path, start: Callable[[], Process]) -> None:
     while host.poll() is None and not _dismissed(reporter):
         pass
     shm_cleanup.remove_tensors(end_descendants())
-    dismiss_janitors()
+    end_cleanup_processes()
     shm_cleanup.remove_created(folder / CREATIONS, before)
     with contextlib.suppress(OSError):
         os.write(sys.stdout.fileno(), str(host.wait()).encode())  # 0 when it was ended from here

@@ -1,7 +1,7 @@
 """The reporting side of a scan: starts the process that observes, asks it, and ends it whatever happens.
 
 No code of the user's runs here, and nothing heavy is imported: this is what stays alive when a loader takes its whole
-process tree down. Between the two stands the warden, which ends the tree even when this process is killed.
+process tree down. Between the two stands the reaper, which ends the tree even when this process is killed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
-from dataguard.process.launcher import Warden, start
+from dataguard.process.launcher import Reaper, start
 from dataguard.process.process_tree import how_it_ended
-from dataguard.process.progress import NEWS, Tell
+from dataguard.process.progress import PROGRESS, ProgressListener
 from dataguard.process.reaper import LOG, STACKS
 from dataguard.settings.settings import Settings
-from dataguard.timings import LoaderTimes, Wanted
+from dataguard.timings import BenchOptions, LoaderTimes
 
 START_PATIENCE = 120.0
 """Seconds that importing torch may take."""
 _PARTING = 20.0
-"""Seconds that the warden gets to end everything."""
+"""Seconds that the reaper gets to end everything."""
 
 
 class HostLost(DataguardError):
@@ -54,13 +54,13 @@ class Session:
         self.settings = settings
         self.environment: Mapping[str, Any] = {}
         self.name = self.name_of(spelling)
-        self.hear: Tell | None = None
+        self.on_progress: ProgressListener | None = None
         """Is called with what the observing process tells before it answers."""
         self.state: Path | None = None
         """Where what was read is kept until the scan is finished, if anywhere."""
         self._loaders: tuple[str, ...] | None = None
         self._follows = True
-        self._warden: Warden | None = None
+        self._reaper: Reaper | None = None
         self._pipe: Connection | None = None
         self._folder: Path | None = None
 
@@ -85,7 +85,7 @@ class Session:
         """Let a check judge one of the loaders; never raises for what the user's code does."""
         started = time.monotonic()
         try:
-            if self._warden is None:
+            if self._reaper is None:
                 self._start()
             kind, answer = self._ask(("judge", (check.code, check.severity), loader), self._patience)
         except (HostLost, UsageError) as lost:
@@ -98,10 +98,10 @@ class Session:
         result: Result = answer
         return result
 
-    def bench(self, loader: str, wanted: Wanted) -> LoaderTimes:
+    def bench(self, loader: str, wanted: BenchOptions) -> LoaderTimes:
         """Measure one of the loaders. Raises UsageError, with the reason, when it does not run."""
         try:
-            if self._warden is None:
+            if self._reaper is None:
                 self._start()
             kind, answer = self._ask(("bench", wanted, loader), self._patience)
         except HostLost as lost:
@@ -117,12 +117,12 @@ class Session:
 
     def close(self) -> None:
         """End the observing process and everything below it; safe to call twice."""
-        warden, self._warden = self._warden, None
+        reaper, self._reaper = self._reaper, None
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
-        if warden is not None:
-            warden.dismiss(_PARTING)
+        if reaper is not None:
+            reaper.dismiss(_PARTING)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -149,7 +149,7 @@ class Session:
         self._folder = Path(tempfile.mkdtemp(prefix="dataguard-"))
         here, there = socket.socketpair()
         with (self._folder / LOG).open("ab") as log, there:
-            self._warden = start(self._folder, there.fileno(), log.fileno())
+            self._reaper = start(self._folder, there.fileno(), log.fileno())
         self._pipe = Connection(here.detach())
         again = self.settings.all and self._loaders is not None
         settings = replace(self.settings, resume=True) if again else self.settings
@@ -193,18 +193,18 @@ class Session:
     def _answer(self, patience: float | None) -> tuple[str, Any]:
         """Wait for the host. Raises HostLost, with the last line it printed, when no answer can come."""
         assert self._pipe is not None
-        assert self._warden is not None
+        assert self._reaper is not None
         while True:
-            ready = select.select([self._pipe.fileno(), self._warden.stdout.fileno()], [], [], patience)[0]
+            ready = select.select([self._pipe.fileno(), self._reaper.stdout.fileno()], [], [], patience)[0]
             if not ready:
                 raise HostLost(f"the observing process gave no answer for {patience:.0f} s")
             answer = self._received() if self._pipe.fileno() in ready else None
             if answer is None:
                 break
-            if answer[0] != NEWS:
+            if answer[0] != PROGRESS:
                 return answer
-            if self.hear is not None:
-                self.hear(answer[1])
+            if self.on_progress is not None:
+                self.on_progress(answer[1])
         raise HostLost(f"the observing process {self._end()}{self._last_words()}")
 
     def _received(self) -> tuple[str, Any] | None:
@@ -216,11 +216,11 @@ class Session:
         return None
 
     def _end(self) -> str:
-        """How the observing process ended, as the warden tells it."""
-        assert self._warden is not None
-        if not select.select([self._warden.stdout], [], [], _PARTING)[0]:
+        """How the observing process ended, as the reaper tells it."""
+        assert self._reaper is not None
+        if not select.select([self._reaper.stdout], [], [], _PARTING)[0]:
             return "ended"
-        status = os.read(self._warden.stdout.fileno(), 16)
+        status = os.read(self._reaper.stdout.fileno(), 16)
         return how_it_ended(int(status)) if status else "ended"
 
     def _last_words(self) -> str:

@@ -170,7 +170,7 @@ def full() -> Report:
         },
         settings={"samples": 256, "budget": 60.0, "select": [], "expect": {"DG207": "curriculum: the order is meant"}},
         seconds=38.04,
-        notes=("DG403 was expected to fail on 'val' and passed; remove the line from [tool.dataguard.expect]",),
+        notes=("roles.vall: no loader named 'vall'; did you mean 'val'?",),
     )
 
 

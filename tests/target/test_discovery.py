@@ -142,7 +142,7 @@ def test_loaders_are_found_and_named(make: Callable[[], Any], expected: list[str
 def test_two_loaders_of_one_name_are_told_apart_by_nobody() -> None:
     with pytest.raises(UsageError) as error:
         names(lambda: {"a.b": loader(), "a": {"b": loader(), "c": loader()}})
-    assert str(error.value) == "pkg.mod:make gives two loaders the name 'a.b'; name them differently"
+    assert str(error.value) == "pkg.mod:make has two loaders named 'a.b'; name them differently"
 
 
 def test_of_a_dict_of_factories_each_is_called_on_its_own() -> None:
@@ -157,8 +157,8 @@ def test_of_a_dict_of_factories_each_is_called_on_its_own() -> None:
     assert both.build("check.b", batch_size=3).batch_size == 3
     assert both.build().batch_size == 5
     assert called == ["check", "fit"]
-    with pytest.raises(UsageError, match=r"it has fit, check\.a, check\.b"):
-        both.build("checks")
+    with pytest.raises(UsageError, match=r"known: fit, check\.a, check\.b"):
+        both.build("other")
 
 
 def test_a_factory_that_fails_leaves_those_beside_it_alone() -> None:
@@ -173,7 +173,7 @@ def test_a_loader_is_built_by_its_name() -> None:
     assert (pair.build().batch_size, pair.build("val").batch_size) == (2, 5)
     with pytest.raises(UsageError) as error:
         pair.build("test")
-    assert str(error.value) == "pkg.mod:make has no loader 'test'; it has train, val"
+    assert str(error.value) == "pkg.mod:make has no loader 'test'; known: train, val"
 
 
 @pytest.mark.parametrize("kind", [Ten, Plain, Stream])

@@ -21,7 +21,7 @@ from tests.support.targets import KINDS, Data, Foreign, Gathered, Make, Ten, loa
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
 
-GIVEN = "given by name when accepted: rank, world_size, seed, epoch, num_workers"
+GIVEN = "passed by name if accepted: rank, world_size, seed, epoch, num_workers"
 
 
 class OwnLoader(DataLoader):
@@ -169,7 +169,7 @@ ASYNC = "pkg.mod:make is a coroutine function; name a plain function that return
 
 
 def needs_message(name: str) -> str:
-    way = "write a function without arguments that calls it, and name that one"
+    way = "name a function without arguments that calls it"
     return f"pkg.mod:make needs an argument {name!r}; {way} ({GIVEN})"
 
 
@@ -186,7 +186,7 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: None, "returned None (is a return missing?)"),
     (lambda: 3, "returned an int"),
     (lambda: "abc", "returned a str"),
-    (generator, "returned a generator (did you mean return in place of yield?)"),
+    (generator, "returned a generator (did you mean return instead of yield?)"),
     (lambda: DataLoader, "returned the class DataLoader (is a call missing?)"),
     (lambda: loader, "returned the function loader (is a call missing?)"),
     (lambda: [].append, "returned the function append (is a call missing?)"),

@@ -121,7 +121,7 @@ def test_a_wrong_spelling_is_put_right(project: Path, spelling: str) -> None:
     assert str(error.value) == f"{spelling!r} is not a target{hint}; write pkg.mod:factory"
 
 
-WHERE = "it is looked for in the current directory and the installed packages"
+WHERE = "in the current directory or the installed packages"
 MODULES = {
     "typo": "retrun 1\n",
     "raises": "import os\n\ndef f():\n    raise ValueError('no\\nsuch data')\n\nf()\n",
@@ -133,10 +133,10 @@ MODULES = {
     "skips": "import pytest\npytest.skip('not here', allow_module_level=True)\n",
 }
 IMPORTS = [
-    ("shp.data:make", f"no module named 'shp'; {WHERE}; did you mean 'shop'?"),
-    ("nowhere_at_all:make", f"no module named 'nowhere_at_all'; {WHERE}"),
-    ("shop.dat:make", f"no module named 'shop.dat'; {WHERE}; did you mean 'shop.data'?"),
-    ("shop.data.inner:make", f"no module named 'shop.data.inner'; {WHERE}"),
+    ("shp.data:make", f"no module named 'shp' {WHERE}; did you mean 'shop'?"),
+    ("nowhere_at_all:make", f"no module named 'nowhere_at_all' {WHERE}"),
+    ("shop.dat:make", f"no module named 'shop.dat' {WHERE}; did you mean 'shop.data'?"),
+    ("shop.data.inner:make", f"no module named 'shop.data.inner' {WHERE}"),
     ("typo:make", "importing typo raised SyntaxError: invalid syntax (typo.py, line 1)"),
     ("raises:make", "importing raises raised ValueError: no at {cwd}/raises.py:4"),
     ("needs:make", "importing needs raised ModuleNotFoundError: No module named 'no_such_library' at {cwd}/needs.py:1"),
@@ -157,7 +157,7 @@ def test_a_target_that_cannot_be_imported_says_why(project: Path, spelling: str,
         (project / f"{name}.py").write_text(text)
     with pytest.raises(UsageError) as error:
         load(spelling)
-    guard = " (put what a script does below if __name__ == '__main__':)"
+    guard = " (put script code under if __name__ == '__main__':)"
     assert str(error.value) == f"{spelling}: {message.format(cwd=project, guard=guard)}"
 
 
@@ -172,7 +172,7 @@ def test_a_module_that_ends_the_import_says_so_in_one_line(project: Path, module
     ("spelling", "message"),
     [
         ("shop/data.py:make_train", "'shop/data.py:make_train' is not a target (did you mean shop.data:make_train?)"),
-        ("shop.dta:make_train", f"shop.dta:make_train: no module named 'shop.dta'; {WHERE}; did you mean 'shop.data'?"),
+        ("shop.dta:make_train", f"shop.dta:make_train: no module named 'shop.dta' {WHERE}; did you mean 'shop.data'?"),
         ("shop.data:number", f"shop.data:number is an int, {KINDS}"),
         ("shop.data:Lazy", f"shop.data:Lazy returned a Lazy, {KINDS}"),
     ],
