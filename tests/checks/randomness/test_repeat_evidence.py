@@ -1,4 +1,4 @@
-"""A finding about random numbers names the generator that it hangs on, the line that seeds it, and what to write."""
+"""A finding about random numbers names the generator to blame, the line that seeds it, and what to write instead."""
 
 from __future__ import annotations
 
@@ -49,25 +49,27 @@ def line_of(comment: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("loader", "code", "sure"),
+    ("loader", "code", "confirmed"),
     [
-        ("dropped", "DG101", "moving it on in worker 1 alone changes sample"),
-        ("dropped", "DG102", "moving it on in epoch 1 alone changes sample"),
+        ("dropped", "DG101", "advancing dataset.used in worker 1 changes sample"),
+        ("dropped", "DG102", "advancing dataset.used in epoch 1 changes sample"),
     ],
 )
-def test_a_generator_that_is_drawn_from_in_vain_is_not_named(report: Report, loader: str, code: str, sure: str) -> None:
+def test_a_generator_that_is_drawn_from_in_vain_is_not_named(
+    report: Report, loader: str, code: str, confirmed: str
+) -> None:
     evidence = finding_of(report, loader, code).evidence
     assert evidence["generators"] == {"dataset.used": "numpy.random.Generator"}
-    assert evidence["made sure"] == sure
+    assert evidence["confirmed by"] == confirmed
 
 
 def test_of_several_to_blame_the_one_for_the_first_leaf_comes_first(report: Report) -> None:
     evidence = finding_of(report, "two_leaves").evidence
     assert list(evidence["generators"]) == ["dataset.used", "dataset.spare"]
-    assert [clause.split()[-1] for clause in evidence["made sure"].split("; ")] == ["sample[0]", "sample[1]"]
+    assert [clause.split()[-1] for clause in evidence["confirmed by"].split("; ")] == ["sample[0]", "sample[1]"]
 
 
-def test_what_hangs_on_no_generator_is_left_open(report: Report) -> None:
+def test_what_depends_on_no_generator_is_left_open(report: Report) -> None:
     result = result_of(report, "counted", "DG101")
     assert result.status is Status.INCONCLUSIVE
     assert "a counter" in str(result.reason)
@@ -76,7 +78,7 @@ def test_what_hangs_on_no_generator_is_left_open(report: Report) -> None:
 def test_a_generator_that_cannot_be_read_is_found_behind_one_that_can(report: Report) -> None:
     evidence = finding_of(report, "behind_cv2").evidence
     assert evidence["generators"] == {"global cv2": "cannot be read"}
-    assert evidence["made sure"] == "seeding cv2 apart changes sample"
+    assert evidence["confirmed by"] == "seeding cv2 differently in each worker and epoch changes sample"
     assert evidence["fix here"] == "in worker_init_fn: cv2.setRNGSeed(torch.initial_seed() % 2**31)"
 
 
