@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from dataguard.model import Check, Result, Status
+from dataguard.process.launcher import shared_zygote
 from dataguard.process.session import Session
 from dataguard.settings.parsers import EVERY_METHOD
 from dataguard.settings.settings import Settings
@@ -68,3 +69,25 @@ def _under(method: str, result: Result) -> Result:
 def examine(spelling: str, settings: Settings) -> Session:
     """A session for a target with the start method, or methods, of the settings."""
     return (EveryStart if settings.start_method == EVERY_METHOD else Session)(spelling, settings)
+
+
+class Sessions:
+    """The sessions of one run, by target and settings. They share one import of torch, and are closed together."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], Session] = {}
+        self._stack = ExitStack()
+
+    def of(self, target: str, settings: Settings) -> Session:
+        """The session of a target under these settings."""
+        key = (target, repr(settings))
+        if not self._open:
+            self._stack.enter_context(shared_zygote())
+        if key not in self._open:
+            self._open[key] = self._stack.enter_context(examine(target, settings))
+        return self._open[key]
+
+    def close(self) -> None:
+        """End every process that was started; safe to call twice."""
+        self._open.clear()
+        self._stack.close()

@@ -14,7 +14,7 @@ import pytest
 from dataguard.checks import CATALOGUE
 from dataguard.model import Check, Report, Result, Status, UsageError
 from dataguard.process.session import Session
-from dataguard.process.start_methods import examine
+from dataguard.process.start_methods import Sessions
 from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, changed, chosen
 from dataguard.settings.suggestions import suggest
@@ -86,12 +86,12 @@ class Toolbox:
 
     settings: Settings
     """The settings of the run."""
-    sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
+    sessions: Sessions = field(default_factory=Sessions)
     reports: dict[str, Report] = field(default_factory=dict)
 
     def session(self, target: str, settings: Settings) -> Session:
         """The session of a target with these settings."""
-        return self.sessions.setdefault((target, repr(settings)), examine(target, settings))
+        return self.sessions.of(target, settings)
 
     def report(self, settings: Settings) -> Report:
         """The report of a scan with these settings."""
@@ -142,8 +142,7 @@ class Toolbox:
 
     def pytest_unconfigure(self) -> None:
         """Stop every process that was started, however the run ended."""
-        for session in self.sessions.values():
-            session.close()
+        self.sessions.close()
 
 
 def parametrize_with_checks(

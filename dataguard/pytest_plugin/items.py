@@ -25,7 +25,7 @@ from _pytest._code.code import (
 from dataguard.checks import CATALOGUE
 from dataguard.model import Check, DataguardError, Result, Severity, Status, UsageError
 from dataguard.process.session import Session
-from dataguard.process.start_methods import examine
+from dataguard.process.start_methods import Sessions
 from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, chosen
 
@@ -63,7 +63,7 @@ class LoaderContracts:
         self.settings = settings
         self.only = only
         self.checks = chosen(CATALOGUE, settings)
-        self.sessions: dict[str, Session] = {}
+        self._sessions = Sessions()
 
     def pytest_report_header(self) -> str:
         """Show targets, number of checks and seed."""
@@ -120,18 +120,16 @@ class LoaderContracts:
 
     def pytest_unconfigure(self) -> None:
         """Stop every process that was started, however the session ended."""
-        for session in self.sessions.values():
-            session.close()
+        self._sessions.close()
 
     def _named(self) -> list[Named]:
-        for target in self.settings.targets:
-            self.sessions.setdefault(target, examine(target, self.settings))
-        found = [(target, loader) for target, session in self.sessions.items() for loader in session.loaders()]
+        sessions = {target: self._sessions.of(target, self.settings) for target in self.settings.targets}
+        found = [(target, loader) for target, session in sessions.items() for loader in session.loaders()]
         # The last label is always unique, because no target is listed twice.
-        labels = [(loader, f"{self.sessions[target].name}.{loader}", f"{target}.{loader}") for target, loader in found]
+        labels = [(loader, f"{sessions[target].name}.{loader}", f"{target}.{loader}") for target, loader in found]
         shared = Counter(label for choices in labels for label in choices)
         return [
-            Named(self.sessions[target], target, loader, next(label for label in choices if shared[label] == 1))
+            Named(sessions[target], target, loader, next(label for label in choices if shared[label] == 1))
             for (target, loader), choices in zip(found, labels, strict=True)
         ]
 
