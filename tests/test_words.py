@@ -34,7 +34,6 @@ BETTER = (
     (r"left to right", "horizontally"),
     (r"as it was(?! read)", "unchanged"),
     (r"cut to", "cropped to"),
-    (r"which way up", "orientation"),
     (r"stuffed", "probed by overfilling"),
     # labels
     (r"numbers of (the )?classes|class numbers?", "class indices"),
@@ -59,7 +58,7 @@ BETTER = (
     (r"be had", "available"),
     (r"spoilt", "corrupted"),
     (r"astray|amiss", "wrong, unreadable"),
-    (r"taken for", "treated as"),
+    (r"taken for wrong", "counts as an error"),
     # phrases
     (r"is another one", "differs"),
     (r"set of texts|texts", "strings"),
