@@ -18,7 +18,7 @@ from dataguard.lab.subject import Subject
 from dataguard.model import Location
 
 ITEMS = range(1, 9)
-"""Places of the items; the one at 0 is read before them, under one seed in all processes, as some state is made late."""
+"""Places of the items; the one at 0 is read first, under one seed in all processes, because some state is made late."""
 ROUNDS = 3
 READS = 3 * (1 + ROUNDS * len(ITEMS))
 WAKING, FIRST, OTHER, LATER = PIN, PIN + 100, PIN + 200, PIN + 300
