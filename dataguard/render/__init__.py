@@ -10,7 +10,7 @@ from dataguard.render import json, text
 
 
 class Renderer(Protocol):
-    """Turns a report into text; a format for programs ignores how it looks."""
+    """Turns a report into text; machine-readable formats ignore the layout arguments."""
 
     def __call__(
         self,
@@ -22,7 +22,7 @@ class Renderer(Protocol):
         verbosity: int = 0,
         unicode: bool = True,
     ) -> str:
-        """Render `report` with the documentation of its checks by code."""
+        """Render `report`; `docs` maps the codes of its checks to their documentation."""
 
 
 FORMATS: Mapping[str, Renderer] = {"text": text.render, "json": json.render}

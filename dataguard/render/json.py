@@ -1,4 +1,4 @@
-"""A report as one JSON object, as `report.schema.json` beside this file describes it."""
+"""A report as one JSON object; `report.schema.json` next to this file describes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataguard.model import Doc, Finding, Report, Result
 def render(report: Report, docs: Mapping[str, Doc] | None = None, *, unicode: bool = True, **look: Any) -> str:
     """Return the report as indented JSON that ends in a newline; without `unicode`, as pure ASCII.
 
-    `docs` and `look` exist for the formats that people read and are ignored here.
+    `docs` and `look` are for human-readable formats and ignored here.
     """
     document = {
         "schema": report.schema,
@@ -55,7 +55,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Turn any value into what every JSON parser reads: no NaN, no lone surrogates, only strings as keys."""
+    """Convert any value to portable JSON: no NaN, no lone surrogates, only strings as keys."""
     if isinstance(value, Enum):
         return _plain(value.value)
     if value is None or isinstance(value, bool):
@@ -75,5 +75,5 @@ def _plain(value: Any) -> Any:
 
 
 def _words(value: object) -> str:
-    # A path that is not UTF-8 carries surrogates, which no JSON text may hold.
+    # A path that is not UTF-8 contains surrogates, which are invalid in JSON.
     return str(value).encode("utf-8", "backslashreplace").decode()

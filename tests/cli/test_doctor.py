@@ -112,13 +112,13 @@ def test_a_machine_has_what_its_groups_allow(tmp_path: Path) -> None:
 WRONG: Mapping[str, tuple[Checkup, str]] = {
     "small shm": (
         Checkup(replace(MACHINE, shm_total=67108864, shm_free=67108864), LIBRARIES),
-        "/dev/shm holds 67.1 MB",
+        "/dev/shm has 67.1 MB",
     ),
     "full shm": (Checkup(replace(MACHINE, shm_free=MB), LIBRARIES), "/dev/shm has 1 MB free"),
-    "no shm": (Checkup(replace(MACHINE, shm_total=None), LIBRARIES), "there is no /dev/shm"),
+    "no shm": (Checkup(replace(MACHINE, shm_total=None), LIBRARIES), "/dev/shm is missing"),
     "full memory": (
         Checkup(replace(MACHINE, memory_limit=40 * GB, memory_used=39 * GB), LIBRARIES),
-        "1 GB of memory are free",
+        "only 1 GB of the 40 GB memory limit are free",
     ),
     "few files": (Checkup(replace(MACHINE, open_files=256), LIBRARIES), "may open 256 files"),
     "no torch": (Checkup(MACHINE, {"torch": {}}), "torch is not installed"),
@@ -128,28 +128,28 @@ WRONG: Mapping[str, tuple[Checkup, str]] = {
         ),
         "torchvision cannot be imported",
     ),
-    "numpy of another time": (Checkup(MACHINE, {"torch": {"version": "2.2", "numpy_works": False}}), "cannot use"),
-    "no device": (Checkup(MACHINE, LIBRARIES, driver=True), "torch sees no device: this build is for the CPU"),
+    "numpy of another time": (Checkup(MACHINE, {"torch": {"version": "2.2", "numpy_works": False}}), "incompatible"),
+    "no device": (Checkup(MACHINE, LIBRARIES, driver=True), "torch sees no device: this is a CPU-only build"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_comes_first(name: str) -> None:
+def test_problems_come_first(name: str) -> None:
     seen, words = WRONG[name]
     assert not seen.healthy
     lines = as_text(seen).splitlines()
-    assert lines[2] == "wrong"
+    assert lines[2] == "problems"
     assert words in lines[3]
-    assert words in json.loads(as_json(seen))["wrong"][0]["what"]
+    assert words in json.loads(as_json(seen))["problems"][0]["what"]
 
 
-def test_what_is_worth_knowing_does_not_fail() -> None:
+def test_notes_do_not_fail() -> None:
     machine = replace(MACHINE, memory_limit=8 * GB, memory_used=GB, cpu_quota=2.0, open_files=1024)
     two = ("opencv-python", "opencv-python-headless")
     seen = Checkup(machine, {**LIBRARIES, "pillow": {"version": "9.0.0.post1", "libjpeg_turbo": None}}, two)
     assert seen.healthy
     assert len(seen.remarks) == 6
-    assert "nothing is wrong" in as_text(seen)
+    assert "no problems" in as_text(seen)
     assert Checkup(MACHINE, LIBRARIES).remarks == ()
 
 

@@ -162,7 +162,7 @@ class TestText:
 
     def test_a_broken_check_never_reads_as_nothing_found(self) -> None:
         report = replace(clean(), results=(*clean().results, result("DG502", "loader", Status.BROKEN, reason="x")))
-        assert "nothing found" not in FORMATS["text"](report, DOCS)
+        assert "no findings" not in FORMATS["text"](report, DOCS)
 
     def test_paths_below_the_current_directory_are_relative(self) -> None:
         inside, outside = Path.cwd() / "pkg" / "data.py", Path.cwd().parent / "other.py"

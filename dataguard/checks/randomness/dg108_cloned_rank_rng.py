@@ -28,7 +28,7 @@ def dg108_cloned_rank_rng(lab: Lab) -> Judgement:
     repeat = shared.repeat
     if repeat:
         each = shared.exercised["workers"] // shared.exercised["ranks"]
-        one, two = (_words(where.worker, each, lab) for where in (repeat.one, repeat.two))
+        one, two = (_name_of(where.worker, each, lab) for where in (repeat.one, repeat.two))
         yield Finding(
             message=message_of(f"{one} and {two} draw", repeat, items_of(shared)),
             evidence=evidence_of(repeat),
@@ -37,6 +37,6 @@ def dg108_cloned_rank_rng(lab: Lab) -> Judgement:
     return Looked(shared.exercised)
 
 
-def _words(number: int, each: int, lab: Lab) -> str:
+def _name_of(number: int, each: int, lab: Lab) -> str:
     rank, worker = divmod(number, each)
     return f"worker {worker} of rank {rank}" if lab.facts.num_workers else f"rank {rank}"

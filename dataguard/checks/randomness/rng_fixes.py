@@ -65,7 +65,7 @@ def fix_of_generator(suspect: GeneratorState) -> str:
         return f"create {_name(suspect.part)} on first use in the worker, with {made}"
     function, default, _ = suspect.path.partition(".<default ")
     if default:
-        return f"do not use the generator as a default argument of {_name(function)}; create it in the worker: {made}"
+        return f"do not make the generator a default argument of {_name(function)}; create it in the worker: {made}"
     if _WRAPPED.search(suspect.path):
         return f"create {_name(suspect.path)} on first use in the worker, from {made}"
     return f"create {_name(suspect.path)} on first use in the worker: {made}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dataguard.lab.streams.stream_trace import Identity, StreamTrace
 
 _LONG = 16
-"""Samples in a row that two workers do not yield alike by chance, if they are of some variety."""
+"""Samples in a row that two workers do not both yield by chance, if these have some variety."""
 
 
 def find_duplicates(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> tuple[StreamTrace, int]:
@@ -82,8 +82,8 @@ def _known(shared: StreamTrace, alone: StreamTrace) -> bool:
 def _doubled(shared: StreamTrace, alone: StreamTrace) -> int:
     """How many samples came from several workers.
 
-    Either workers yield one long sequence alike, or all that one process does, however often that repeats itself; or
-    samples that one process yields once come out more often. As many as there are workers, less one, may be padding.
+    Either workers yield the same long sequence, or all that one process does, however often that repeats itself; or
+    samples that one process yields once are yielded more often. As many as there are workers, less one, may be padding.
     """
     if len(shared.by_worker) < 2:
         return 0
