@@ -99,7 +99,7 @@ def find_seeding(subject: Subject, repeat: Repeat) -> Seeding | None:
 def confirm_suspects(subject: Subject, comparison: Comparison) -> Repeat | None:
     """The first suspicious repeat with the suspects that it depends on; None if it depends on none of them.
 
-    A single suspect needs no test, unless each item makes it anew. Those that there is no time to test stay, last.
+    A single suspect needs no test, unless each item creates it again. Those that there is no time to test come last.
     """
     repeat, draw = comparison.suspicious, partial(find_same_items, subject, comparison.effort)
     if repeat is None:
@@ -115,7 +115,7 @@ def confirm_suspects(subject: Subject, comparison: Comparison) -> Repeat | None:
 
 
 def _continuing(draw: Callable[..., SameItems], repeat: Repeat) -> Iterator[Suspect]:
-    """The suspects, but for those that each item makes anew, in a state that follows from the item alone.
+    """The suspects, but for those that each item creates again, in a state that depends on the item alone.
 
     Such a generator is back in its state when the item is read again. One that continues from draw to draw never is.
     """
