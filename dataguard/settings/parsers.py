@@ -1,44 +1,30 @@
-"""Values of settings: how users write them, and what they mean. Standard library only.
+"""Parsers for the values of settings. Standard library only.
 
-Each parser takes a value as it came and where it came from, and raises UsageError for one that makes no sense.
+Each parser takes a raw value and its origin, and raises UsageError for an invalid value.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from dataguard.model import Severity, UsageError
 from dataguard.settings.normalization import KNOWN
+from dataguard.settings.suggestions import suggest
 
 ROLES = ("train", "val", "test")
 EVERY_METHOD = "all"
-"""Judge the loader's own start method, and what the others change."""
+"""Check the loader with its own start method, and report what changes under the others."""
 START_METHODS = ("fork", "spawn", "forkserver", EVERY_METHOD)
 TARGET_FORMS = ("index", "one-hot", "soft", "binary", "multilabel", "regression")
-"""What a target may be: see docs/labels.md."""
+"""Target forms: see docs/labels.md."""
 BBOX_FORMATS = (
     *("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized"),
     *("pascal_voc", "coco", "yolo", "albumentations"),
 )
-"""Formats of boxes as torchvision spells them, and the names that albumentations has for some of them."""
-CONTRACT_KEYS = (
-    "channels",
-    "normalization",
-    "value_range",
-    "num_classes",
-    "ignore_index",
-    "target_form",
-    "bbox_format",
-    "repeat",
-    "step_ms",
-    "deterministic",
-    "key",
-    "memory_gb",
-)
+"""Box formats, as named by torchvision and by albumentations."""
 
 
 def _words(value: Any, where: str) -> tuple[str, ...]:
@@ -55,7 +41,7 @@ def _whole(minimum: int) -> Callable[[Any, str], int]:
         except ValueError:
             number = None
         if not isinstance(number, int) or isinstance(number, bool) or number < minimum:
-            raise UsageError(f"{where}: expected a whole number of at least {minimum}, got {value!r}")
+            raise UsageError(f"{where}: expected an integer of at least {minimum}, got {value!r}")
         return number
 
     return parse
@@ -104,10 +90,18 @@ def _table(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
+def _known_keys(value: Any, known: Collection[str], where: str) -> Mapping[str, Any]:
+    """The table; raises UsageError for an unknown key."""
+    for key in _table(value, where):
+        if key not in known:
+            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, known)}")
+    return dict(value)
+
+
 def _reasons(value: Any, where: str) -> Mapping[str, str]:
     for code, reason in _table(value, where).items():
         if not isinstance(reason, str) or not reason.strip():
-            raise UsageError(f'{where}.{code}: a reason is mandatory, such as {code} = "depth maps are not RGB"')
+            raise UsageError(f'{where}.{code}: a reason is required, such as {code} = "depth maps are not RGB"')
     return dict(value)
 
 
@@ -116,7 +110,7 @@ def _roles(value: Any, where: str) -> Mapping[str, str]:
 
 
 _WEIGHTS = re.compile(r"(torchvision:)?\w+_Weights\.\w+|timm:[\w./-]+")
-"""How weights are called: `torchvision:ResNet50_Weights.IMAGENET1K_V2`, or without, `timm:resnet50.a1_in1k`."""
+"""Names of weights: `torchvision:ResNet50_Weights.IMAGENET1K_V2` (the prefix is optional), `timm:resnet50.a1_in1k`."""
 
 
 def _normalization(value: Any, where: str) -> None:
@@ -125,15 +119,12 @@ def _normalization(value: Any, where: str) -> None:
         if not _WEIGHTS.fullmatch(value):
             _one_of(tuple(KNOWN))(value, where)
         return
-    table = _table(value, where)
-    for key in table:
-        if key not in ("mean", "std"):
-            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, ('mean', 'std'))}")
+    table = _known_keys(value, ("mean", "std"), where)
     for key in ("mean", "std"):
         numbers = table.get(key)
         listed = numbers if isinstance(numbers, list | tuple) and all(map(_is_number, numbers)) else ()
         if len(listed) not in (1, 3) or (key == "std" and min(listed) <= 0):
-            expected = "one number for each channel, red first" + (", above 0" if key == "std" else "")
+            expected = "one number per channel, in RGB order" + (", above 0" if key == "std" else "")
             raise UsageError(f"{where}.{key}: expected {expected}, got {numbers!r}")
     if len(table["mean"]) != len(table["std"]):
         raise UsageError(f"{where}: mean and std have different lengths")
@@ -146,14 +137,14 @@ def _value_range(value: Any, where: str) -> None:
         or not all(map(_is_number, value))
         or value[0] >= value[1]
     ):
-        raise UsageError(f"{where}: expected the least and the largest value, such as [0, 1], got {value!r}")
+        raise UsageError(f"{where}: expected minimum and maximum, such as [0, 1], got {value!r}")
 
 
 def _ignore_index(value: Any, where: str) -> None:
-    """A label that stands for no class, or a list of such."""
+    """A label that the loss ignores, or a list of such labels."""
     given = value if isinstance(value, list | tuple) else [value]
     if not given or not all(isinstance(one, int) and not isinstance(one, bool) for one in given):
-        raise UsageError(f"{where}: expected a whole number such as 255 or -1, or a list of them, got {value!r}")
+        raise UsageError(f"{where}: expected an integer such as 255 or -1, or a list of integers, got {value!r}")
 
 
 def _gigabytes(value: Any, where: str) -> None:
@@ -170,7 +161,7 @@ def _milliseconds(value: Any, where: str) -> None:
         raise UsageError(f"{where}: expected a positive number of milliseconds, got {value!r}")
 
 
-_CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
+CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "key": _text,
     "repeat": _whole(1),
     "channels": _one_of(("RGB", "BGR")),
@@ -183,23 +174,19 @@ _CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "memory_gb": _gigabytes,
     "step_ms": _milliseconds,
 }
-"""The parsers of those keys of the contract that are read."""
+"""The keys of the contract, each with its parser: one that no check reads is not among them."""
 
 
 def _contract(value: Any, where: str) -> Mapping[str, Any]:
-    for key in _table(value, where):
-        if key not in CONTRACT_KEYS:
-            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, CONTRACT_KEYS)}")
-    for key, parse in _CONTRACT.items():
-        if key in value:
-            parse(value[key], f"{where}.{key}")
+    for key, given in _known_keys(value, CONTRACT, where).items():
+        CONTRACT[key](given, f"{where}.{key}")
     return dict(value)
 
 
 def _seed(value: Any, where: str) -> int | str:
-    """A number or a text, as hypothesis takes them."""
+    """An integer or a string, as hypothesis accepts them."""
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise UsageError(f"{where}: expected a whole number, got {value!r}")
+        raise UsageError(f"{where}: expected an integer, got {value!r}")
     return value
 
 
@@ -207,17 +194,7 @@ _DRAWING: Mapping[str, Callable[[Any, str], Any]] = {"seed": _seed, "database": 
 
 
 def _drawing(value: Any, where: str) -> Mapping[str, Any]:
-    for key in _table(value, where):
-        if key not in _DRAWING:
-            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, _DRAWING)}")
-    return {key: _DRAWING[key](given, f"{where}.{key}") for key, given in value.items()}
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """What to say of a word that is none of the known ones: the closest of them, or all."""
-    options = list(known)
-    close = difflib.get_close_matches(word, options, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(options)}"
+    return {key: _DRAWING[key](given, f"{where}.{key}") for key, given in _known_keys(value, _DRAWING, where).items()}
 
 
 PARSERS: Mapping[str, Callable[[Any, str], Any]] = {

@@ -1,9 +1,9 @@
 """Which random numbers come out the same for every sample, because their generator is seeded with a constant there.
 
 Each item is drawn under different states of the global generators, over two epochs. Then generators that are always
-given the same seed are made to skip some numbers, to see which values hang on them. The samples of a stream cannot be
-drawn again: there, whole runs are compared, place by place. Where seeds differ from item to item, and by nothing else,
-the same is done with all generators that are seeded.
+given the same seed are made to skip some numbers, to see which values depend on them. The samples of a stream cannot
+be drawn again: there, whole runs are compared, position by position. If seeds differ between items, and by nothing
+else, the same is done with all generators that are seeded.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ Draws = dict[int, list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class SeedTrace:
-    """What is seeded alike for every sample, and what hangs on it.
+    """What gets the same seed for every sample, and what depends on it.
 
     `constant` are the seedings that happen for most samples with one and the same seed; `steered` are the leaves that
-    an index always gives alike, and that change when the numbers after such a seed do. `plain` are leaves that are
+    never vary for an index, and that change when the numbers after such a seed do. `plain` are leaves that are
     single values which differ from item to item, as labels are. `draws` were compared for each of `items`. `indexed`
     are the seedings that give each item a seed of its own, in all draws of two epochs; `derived` tells that such seeds
     follow from a constant one. `libraries` drew by themselves, where that was looked for. `changed` holds what the
@@ -118,7 +118,7 @@ def read_seedings(folder: Path, rides: list[Ride] | None, size: int) -> SeedTrac
             draws[root + leaf.path][record.batch % ITEMS].append(leaf.digest)
             plain[root + leaf.path] = not leaf.shape
     if rides is None or len(fetched) < EPOCHS * DRAWS:
-        raise Undecided("too few samples could be drawn again and again: raise --budget")
+        raise Undecided("the budget ran out while samples were drawn repeatedly: raise --budget")
     frozen = tuple(path for path, items in as_is.items() if all(len(set(draws)) == 1 for draws in items.values()))
     seedings = [record for record in records if isinstance(record, Seedings)]
     steered = tuple(path for path in frozen if _differ(as_is[path], skipped[path]))
@@ -167,7 +167,7 @@ def _observe_stream(subject: Subject, build: Callable[..., Loader]) -> SeedTrace
 def _read_stream(folder: Path, rides: list[Ride] | None) -> _Streamed:
     """Put the samples of both epochs in a row. Raises Undecided when the budget cut them short."""
     if rides is None:
-        raise Undecided("too few samples of the stream came out: raise --budget")
+        raise Undecided("the budget ran out while the stream was read: raise --budget")
     leaves: dict[str, list[bytes]] = defaultdict(list)
     single = set()
     records = list(read_spools(folder))

@@ -1,6 +1,6 @@
 """The seeds that workers give to random generators until their first batch is there, and the lines that give them.
 
-Looked at only once a generator is found to run alike, so that an ordinary scan pays nothing.
+Looked at only once a generator is found whose state workers or epochs share, so that an ordinary scan pays nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ from dataguard.lab.rng.seed_log import FirstSeeds
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
+from dataguard.lab.subject import Subject
 from dataguard.target.variants import Loader
+
+
+def find_first_seeds(subject: Subject, libraries: tuple[str, ...] = ()) -> tuple[Seedings, ...]:
+    """The seeds that workers give to generators until their first batch, in two epochs."""
+    return subject.vary(
+        ("first seeds", libraries),
+        lambda folder: run_first_seeds(subject.build, folder, subject.facts, libraries),
+        read_first_seeds,
+    )
 
 
 def run_first_seeds(

@@ -1,0 +1,56 @@
+"""Which files are opened for reading, and what happens where some of them are not there."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from dataguard.lab.decoding.decoders import DECODERS, Decoder, Missing
+
+
+@contextlib.contextmanager
+def watched(fails: Callable[[str], bool], garbage: Path | None = None) -> Iterator[None]:
+    """Call `fails` with the path of every file that is opened for reading; those it answers with True are not there.
+
+    With `garbage`, that file is opened instead.
+    """
+    opening = builtins.open
+
+    def watched_open(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        reads = isinstance(file, str | bytes | os.PathLike) and not set(mode) & set("wax+")
+        if reads and fails(os.path.realpath(os.fsdecode(file))):
+            if garbage is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(file))
+            file = garbage
+        return opening(file, mode, *arguments, **options)
+
+    def watched_decoder(missing: Missing, decoder: Decoder, function: Callable[..., Any]) -> Callable[..., Any]:
+        def decode(*arguments: Any, **options: Any) -> Any:
+            path = decoder.given(arguments, options)
+            if isinstance(path, str | os.PathLike) and fails(os.path.realpath(path)):
+                return missing(os.fspath(path))
+            return function(*arguments, **options)
+
+        return decode
+
+    places: list[tuple[Any, str, Any]] = [(builtins, "open", watched_open), (io, "open", watched_open)]
+    for decoder in DECODERS:
+        function = getattr(sys.modules.get(decoder.module), decoder.name, None)
+        if function is not None and decoder.missing is not None:
+            stand_in = watched_decoder(decoder.missing, decoder, function)
+            places.append((sys.modules[decoder.module], decoder.name, stand_in))
+    before = [getattr(owner, name) for owner, name, _ in places]
+    try:
+        for owner, name, value in places:
+            setattr(owner, name, value)
+        yield
+    finally:
+        for (owner, name, _), value in zip(places, before, strict=True):
+            setattr(owner, name, value)

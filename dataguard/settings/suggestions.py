@@ -1,0 +1,19 @@
+"""Suggestions for misspelled names. Standard library only."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """The end of an error message: the known word closest to a misspelled one, ignoring case.
+
+    If none is close, `otherwise`, or the list of all known words.
+    """
+    options = list(known)
+    spelled = {option.lower(): option for option in reversed(options)}
+    close = difflib.get_close_matches(word.lower(), spelled, n=1)
+    if close:
+        return f"; did you mean {spelled[close[0]]!r}?"
+    return f"; known: {', '.join(options)}" if otherwise is None else otherwise

@@ -1,0 +1,167 @@
+"""What counts as lost: streams as plain data, dealt out by every rule that hypothesis thinks of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss
+from dataguard.engine import scan
+from dataguard.lab.ranks.shares import Shards, Share
+from dataguard.lab.streams.stream_trace import StreamTrace
+from dataguard.model import Status, Undecided
+from dataguard.settings.settings import Settings
+
+Shares = Sequence[Sequence[int]]
+
+
+def trace(shares: Shares, *, again: Shares | None = None, ended: bool = True, salt: str = "") -> StreamTrace:
+    """A stream of numbered samples, in two epochs; `salt` changes what all of them look like."""
+    first, second = (
+        tuple(tuple(number + 1000 * sum(map(ord, salt)) for number in share) for share in epoch)
+        for epoch in (shares, shares if again is None else again)
+    )
+    return StreamTrace(first, ended, {"x": first}, again=second)
+
+
+def runs(plain: StreamTrace, pinned: StreamTrace | None = None) -> Callable[..., StreamTrace]:
+    """What `Lab.stream` gives as it is, and under pinned generators."""
+    return lambda *, pin, twice=False: pinned if pin and pinned else plain
+
+
+@given(st.integers(1, 60), st.integers(1, 4), st.data())
+def test_what_no_worker_yields_is_counted(total: int, workers: int, data: st.DataObject) -> None:
+    owners = data.draw(st.lists(st.integers(-1, workers - 1), min_size=total, max_size=total))
+    shares = [[number for number, owner in enumerate(owners) if owner == worker] for worker in range(workers)]
+    lost = [number for number, owner in enumerate(owners) if owner < 0]
+    loss = find_loss(runs(trace(shares)), runs(trace([range(total)])))
+    assert (loss.samples, loss.of) == (len(lost), total)
+    assert loss.first == (f"sample {lost[0]} in a single process" if lost else None)
+
+
+@given(st.integers(1, 60), st.integers(1, 4), st.randoms())
+def test_a_stream_that_is_dealt_out_in_any_order_loses_nothing(total: int, workers: int, chance: Any) -> None:
+    order = list(range(total))
+    chance.shuffle(order)
+    shares = [order[worker::workers] for worker in range(workers)]
+    assert find_loss(runs(trace(shares)), runs(trace([range(total)]))).samples == 0
+
+
+def test_augmented_samples_are_recognised_under_pinned_generators() -> None:
+    shared = runs(trace([[0, 2], [1]], salt="a"), trace([[0, 2], [1]]))
+    alone = runs(trace([range(4)], salt="b"), trace([range(4)]))
+    assert find_loss(shared, alone) == Loss(1, 4, same=True, first="sample 3 in a single process")
+
+
+def test_random_samples_are_counted() -> None:
+    shared = runs(trace([[0, 2], [1]], salt="a"))
+    assert find_loss(shared, runs(trace([range(5)], salt="b"))) == Loss(2, 5, counted=True)
+
+
+@pytest.mark.parametrize("salt", ["", "b"])
+def test_an_epoch_of_which_chance_decides_the_length_is_left_open(salt: str) -> None:
+    alone = runs(trace([range(9)], again=[range(7)], salt=salt))
+    with pytest.raises(Undecided, match="number are random"):
+        find_loss(runs(trace([[0, 2, 4], [1]])), alone)
+
+
+def test_samples_that_chance_chooses_are_left_open() -> None:
+    with pytest.raises(Undecided, match="number are random"):
+        find_loss(runs(trace([[0, 1, 2], [10, 11, 20]])), runs(trace([[0, 1, 2, 3, 10, 11, 12]])))
+
+
+def test_other_samples_in_every_epoch_are_no_certain_loss() -> None:
+    shared = runs(trace([[0, 1], [2]], again=[[3, 1], [2]]))
+    assert find_loss(shared, runs(trace([range(4)]))) == Loss(1, 4, same=False)
+
+
+def test_an_epoch_without_a_loss_clears_the_other() -> None:
+    shared = runs(trace([[0, 1], [2]], again=[[0, 1], [2, 3]]))
+    assert find_loss(shared, runs(trace([range(4)]))).samples == 0
+
+
+@pytest.mark.parametrize(
+    ("dealt", "samples"), [(lambda worker: range(worker, 400, 2), 0), (lambda worker: range(worker, 400, 4), 50)]
+)
+def test_a_stream_that_goes_on_is_compared_as_far_as_all_workers_came(dealt: Any, samples: int) -> None:
+    shared = runs(trace([dealt(0)[:50], dealt(1)[:50]], ended=False))
+    loss = find_loss(shared, runs(trace([range(100)], ended=False)))
+    assert loss.samples == pytest.approx(samples, abs=2)
+
+
+def test_a_shuffled_stream_that_goes_on_is_left_open() -> None:
+    shared = runs(trace([[4, 0, 2, 8, 6] * 5, [3, 1]], ended=False))
+    with pytest.raises(Undecided, match="raise --samples"):
+        find_loss(shared, runs(trace([range(100)], ended=False)))
+
+
+def test_samples_that_each_worker_packs_of_its_share_are_left_open() -> None:
+    shared = runs(trace([[0, 501, 502, 47], [511, 512, 513, 514]], ended=False))
+    with pytest.raises(Undecided, match="raise --samples"):
+        find_loss(shared, runs(trace([range(100)], ended=False)))
+
+
+FACTS = SimpleNamespace(batch_size=8, drop_last=False, num_workers=3)
+
+
+@pytest.mark.parametrize(
+    ("loss", "drop_last", "ranks", "expected"),
+    [
+        (Loss(1, 50, same=True), False, 1, False),
+        (Loss(7, 50, same=True), True, 1, True),
+        (Loss(8, 50, same=True), True, 1, False),
+        (Loss(21, 50, same=False), True, 1, True),
+        (Loss(22, 50, same=False), True, 1, False),
+        (Loss(15, 50, same=True), False, 2, True),
+        (Loss(16, 50, same=True), False, 2, False),
+        (Loss(3, 50, counted=True), False, 1, True),
+        (Loss(4, 50, counted=True), False, 1, False),
+        (Loss(4, 8, same=True), True, 2, False),
+        (Loss(8, 8, same=True), True, 2, True),
+    ],
+)
+def test_whole_batches_and_even_ranks_are_worth_a_few_samples(
+    loss: Loss, drop_last: bool, ranks: int, expected: bool
+) -> None:
+    facts: Any = SimpleNamespace(**{**vars(FACTS), "drop_last": drop_last})
+    assert excused(loss, facts, ranks) is expected
+
+
+def shards(ranks: Shares, alone: Sequence[int], *, alike: bool = True) -> Shards:
+    """Indices as samplers deal them out."""
+    shares = [Share((tuple(share),), 1, ended=True) for share in ranks]
+    return Shards(tuple(shares), Share((tuple(alone),), 1, ended=True), alike)
+
+
+def test_indices_that_no_rank_is_dealt_are_lost() -> None:
+    assert dealt_loss(shards([[0, 2], [1]], range(4))) == Loss(1, 4, first="index 3")
+
+
+def test_padding_is_no_loss() -> None:
+    assert dealt_loss(shards([[0, 2], [1, 0]], range(3))).samples == 0
+
+
+def test_indices_of_datasets_that_differ_are_counted() -> None:
+    assert dealt_loss(shards([[0, 1], [0, 1]], range(6), alike=False)) == Loss(2, 6)
+
+
+def test_draws_with_replacement_are_counted() -> None:
+    assert dealt_loss(shards([[0, 0], [1, 2]], [0, 1, 1, 3])).samples == 0
+
+
+def test_a_trace_tells_of_its_second_epoch() -> None:
+    both = trace([[0]], again=[[1, 2]])
+    assert both.second == replace(trace([[1, 2]]), leaves={}, again=())
+
+
+@pytest.mark.parametrize(("name", "failing"), [("even", []), ("uneven", ["DG203"]), ("too_long", ["DG205"])])
+def test_batches_are_counted_beyond_the_samples_that_are_looked_at(name: str, failing: list[str]) -> None:
+    report = scan(f"tests.loaders.long:{name}", Settings(select=("DG203", "DG205")))
+    assert [result.code for result in report.results if result.status is Status.FAILED] == failing
+    assert not report.count(Status.INCONCLUSIVE)

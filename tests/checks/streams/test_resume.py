@@ -1,0 +1,101 @@
+"""What counts as a broken resume: runs as plain data, and torchdata's own loader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from dataguard.checks.streams.resume import faults
+from dataguard.engine import scan
+from dataguard.lab.streams.resume import Batches, Point, Resumes, Run, through_json
+from dataguard.model import Status, Undecided
+from dataguard.settings.settings import Settings
+
+
+def batches(words: str) -> Batches:
+    """Batches of an image and a label, as two letters each."""
+    return tuple(((".image", word[:1].encode()), (".label", word[1:].encode())) for word in words.split())
+
+
+def run(*epochs: str) -> Run:
+    """A run whose samples are recognised by their image."""
+    samples = frozenset(one[:1] for epoch in epochs for one in batches(epoch))
+    return Run(tuple(map(batches, epochs)), ended=True, samples=samples)
+
+
+FIRST, SECOND = "a1 b1 c2 d2", "d2 b1 a1 c2"
+REFERENCE = run(FIRST, SECOND)
+
+
+def found(came: str, point: Point, *, reference: Run = REFERENCE, asked: Run = REFERENCE) -> Sequence[str]:
+    """What is wrong when this comes after restoring at a point."""
+    return list(faults(Resumes(reference, asked, {point: run(came)}, {})).values())
+
+
+@pytest.mark.parametrize(
+    ("came", "point", "words"),
+    [
+        ("b1 c2 d2", Point(0, 1), []),
+        ("b1 a1 c2", Point(1, 1), []),
+        ("a1 b1 c2 d2", Point(0, 2), ["repeats 2 batches"]),
+        ("d2", Point(0, 2), ["skips 1 batch"]),
+        ("c2", Point(0, 2), ["yields 1 batch instead of 2"]),
+        ("b1 d2 c2", Point(0, 1), ["yields other batches than without the interruption"]),
+        ("", Point(0, 2), ["yields no batch instead of 2"]),
+        ("", Point(0, 4, end=True), []),
+        ("b1 d2 a1 c2", Point(0, 4, end=True), []),
+        ("d2 c2", Point(0, 4, end=True), ["yields 2 batches instead of 4"]),
+    ],
+)
+def test_what_comes_is_compared_with_what_would_have(came: str, point: Point, words: list[str]) -> None:
+    assert found(came, point) == words
+
+
+def test_what_comes_after_the_batches_that_were_read_is_not_known() -> None:
+    beginning = replace(REFERENCE, ended=False)
+    assert found("b1 c2 d2 e3", Point(0, 1), reference=beginning, asked=beginning) == []
+    assert found("a1 b1 c2 d2", Point(0, 1), reference=beginning, asked=beginning) == ["repeats 1 batch"]
+
+
+@pytest.mark.parametrize(("came", "after"), [("x2 y1", 2), ("b1 x2 y1", 1)])
+def test_samples_that_nobody_has_seen_are_random(came: str, after: int) -> None:
+    with pytest.raises(Undecided, match="draws random samples"):
+        found(came, Point(0, after))
+
+
+def test_other_batches_of_known_samples_are_an_order() -> None:
+    mixed = Run((batches("ab1 cd2"),), ended=True, samples=REFERENCE.samples)
+    resumes = Resumes(REFERENCE, REFERENCE, {Point(0, 2): mixed}, {})
+    assert faults(resumes) == {"after 2 batches": "yields other batches than without the interruption"}
+
+
+def test_a_leaf_that_tells_batches_apart_is_enough() -> None:
+    numbered = run("a1 b2 c3 d4", "a1 b2 c3 d4")
+    assert found("x3 y4", Point(0, 2), reference=numbered, asked=numbered) == []
+
+
+def test_a_state_that_cannot_be_pickled_is_told() -> None:
+    asked = replace(REFERENCE, refused="TypeError: no")
+    assert faults(Resumes(REFERENCE, asked, {}, {})) == {
+        "in another process": "fails: its state cannot be pickled (TypeError: no)"
+    }
+
+
+def test_runs_that_differ_without_interruption_say_nothing() -> None:
+    with pytest.raises(Undecided, match="two uninterrupted runs"):
+        found("c2 d2", Point(0, 2), asked=run("x3 y3 z3 w3", "x3 y3 z3 w3"))
+
+
+@pytest.mark.parametrize(("state", "back"), [({"k": 1}, None), ({1: 2}, {"1": 2}), ({"k": b"x"}, None)])
+def test_a_state_that_json_changes_is_tried_as_well(state: object, back: Mapping[str, int] | None) -> None:
+    assert through_json(state) == back
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("target", ["tests.loaders.public:stateful", "tests.loaders.public:stateful_stream"])
+def test_torchdata_goes_on_where_it_was(target: str, workers: int) -> None:
+    (result,) = scan(target, Settings(select=("DG209",), workers=workers)).results
+    assert result.status is Status.PASSED
+    assert result.exercised["restarts"] >= 5

@@ -1,0 +1,186 @@
+"""From a spelling such as `pkg.mod:attr` to the object of that name, or to one sentence with the way out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dataguard.model import UsageError
+from dataguard.target.loading import load
+from tests.support.targets import KINDS
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty project as the current directory, importable as with pytest; what it adds to sys.modules is removed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    known = set(sys.modules)
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__init__.py").touch()
+    (tmp_path / "shop" / "data.py").write_text(GOOD)
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+
+
+GOOD = """
+from torch.utils.data import DataLoader, Dataset
+import os.path
+
+class Loaders:
+    @classmethod
+    def make(cls):
+        return DataLoader(range(10))
+
+def make_train():
+    return DataLoader(range(10))
+
+def make_val():
+    return DataLoader(range(10))
+
+shared = DataLoader(range(10))
+number = 3
+
+class Lazy:
+    @property
+    def loader(self):
+        raise RuntimeError("no data")
+
+lazy = Lazy()
+_private = make_train
+"""
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("shop.data:make_train", "make_train"),
+        ("shop.data:shared", "shared"),
+        ("shop.data:Loaders.make", "make"),
+        ("train=shop.data:make_train", "train"),
+        ("my-name.1=shop.data:make_train", "my-name.1"),
+        ("shop.data:_private", "_private"),
+        ("train-model:make", "make"),
+        ("01_data:make", "make"),
+        ("données:faire", "faire"),
+    ],
+)
+def test_a_spelling_is_imported(project: Path, spelling: str, name: str) -> None:
+    for file in ("train-model", "01_data", "données"):
+        (project / f"{file}.py").write_text(GOOD + "\nmake = faire = make_train\n")
+    loaded = load(spelling)
+    assert (loaded.name, loaded.spelling) == (name, spelling)
+    assert list(loaded.build_all()) == [name]
+
+
+SPELLINGS = {
+    "": "",
+    "shop": "",
+    "shop.data.make_train": "shop.data:make_train",
+    "shop/data.py:make_train": "shop.data:make_train",
+    "./shop/data.py:make_train": "shop.data:make_train",
+    "{cwd}/shop/data.py:make_train": "shop.data:make_train",
+    "shop\\data.py:make_train": "shop.data:make_train",
+    "shop/data:make_train": "shop.data:make_train",
+    "shop/data.py": "shop.data:factory",
+    "shop/data.py::make_train": "shop.data:make_train",
+    "shop/__init__.py:make": "shop:make",
+    "shop.data::make_train": "shop.data:make_train",
+    "shop.data:make_train()": "shop.data:make_train",
+    "shop.data:make_train(3, 'x')": "shop.data:make_train",
+    "train=shop/data.py:make_train": "train=shop.data:make_train",
+    "train=shop.data.make_train": "train=shop.data:make_train",
+    "shop.data:": "shop.data:factory",
+    ":make": "",
+    ".data:make": "",
+    "..data:make": "",
+    "../data.py:make": "",
+    "shop..data:make": "",
+    "shop.data:make.": "",
+    "shop.data:1": "",
+    "my train=shop.data:make": "",
+    "shop data:make": "",
+    "=shop.data:make": "",
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_wrong_spelling_is_put_right(project: Path, spelling: str) -> None:
+    guess = SPELLINGS[spelling]
+    spelling = spelling.format(cwd=project)
+    with pytest.raises(UsageError) as error:
+        load(spelling)
+    hint = f" (did you mean {guess}?)" if guess else ""
+    assert str(error.value) == f"{spelling!r} is not a target{hint}; write pkg.mod:factory"
+
+
+WHERE = "in the current directory or the installed packages"
+MODULES = {
+    "typo": "retrun 1\n",
+    "raises": "import os\n\ndef f():\n    raise ValueError('no\\nsuch data')\n\nf()\n",
+    "needs": "import no_such_library\n",
+    "fromless": "from os import no_such_name\n",
+    "leaves": "import sys\nsys.exit(2)\n",
+    "parses": "import argparse\np = argparse.ArgumentParser()\np.add_argument('x')\np.parse_args([])\n",
+    "silent": "raise RuntimeError\n",
+    "skips": "import pytest\npytest.skip('not here', allow_module_level=True)\n",
+}
+IMPORTS = [
+    ("shp.data:make", f"no module named 'shp' {WHERE}; did you mean 'shop'?"),
+    ("nowhere_at_all:make", f"no module named 'nowhere_at_all' {WHERE}"),
+    ("shop.dat:make", f"no module named 'shop.dat' {WHERE}; did you mean 'shop.data'?"),
+    ("shop.data.inner:make", f"no module named 'shop.data.inner' {WHERE}"),
+    ("typo:make", "importing typo raised SyntaxError: invalid syntax (typo.py, line 1)"),
+    ("raises:make", "importing raises raised ValueError: no at {cwd}/raises.py:4"),
+    ("needs:make", "importing needs raised ModuleNotFoundError: No module named 'no_such_library' at {cwd}/needs.py:1"),
+    ("leaves:make", "importing leaves raised SystemExit: 2 at {cwd}/leaves.py:2{guard}"),
+    ("silent:make", "importing silent raised RuntimeError at {cwd}/silent.py:1"),
+    ("shop.data:make", "shop.data has no attribute 'make'; did you mean 'make_val'?"),
+    ("shop.data:mke_train", "shop.data has no attribute 'mke_train'; did you mean 'make_train'?"),
+    ("shop.data:xyz", "shop.data has no attribute 'xyz'; it has Loaders, make_train, make_val, shared, Lazy"),
+    ("shop.data:Loaders.mak", "Loaders has no attribute 'mak'; did you mean 'make'?"),
+    ("shop.data:lazy.loader", "reading 'loader' of Lazy raised RuntimeError: no data at {cwd}/shop/data.py:22"),
+    ("shop:xyz", "shop has no attribute 'xyz'"),
+]
+
+
+@pytest.mark.parametrize(("spelling", "message"), IMPORTS, ids=[spelling for spelling, _ in IMPORTS])
+def test_a_target_that_cannot_be_imported_says_why(project: Path, spelling: str, message: str) -> None:
+    for name, text in MODULES.items():
+        (project / f"{name}.py").write_text(text)
+    with pytest.raises(UsageError) as error:
+        load(spelling)
+    guard = " (put script code under if __name__ == '__main__':)"
+    assert str(error.value) == f"{spelling}: {message.format(cwd=project, guard=guard)}"
+
+
+@pytest.mark.parametrize("module", ["parses", "skips", "fromless"])
+def test_a_module_that_ends_the_import_says_so_in_one_line(project: Path, module: str) -> None:
+    (project / f"{module}.py").write_text(MODULES[module])
+    with pytest.raises(UsageError, match=rf"\A{module}:make: importing {module} raised [^\n]*\Z"):
+        load(f"{module}:make")
+
+
+@pytest.mark.parametrize(
+    ("spelling", "message"),
+    [
+        ("shop/data.py:make_train", "'shop/data.py:make_train' is not a target (did you mean shop.data:make_train?)"),
+        ("shop.dta:make_train", f"shop.dta:make_train: no module named 'shop.dta' {WHERE}; did you mean 'shop.data'?"),
+        ("shop.data:number", f"shop.data:number is an int, {KINDS}"),
+        ("shop.data:Lazy", f"shop.data:Lazy returned a Lazy, {KINDS}"),
+    ],
+)
+def test_the_command_line_ends_with_one_error_and_code_2(project: Path, spelling: str, message: str) -> None:
+    command = [sys.executable, "-m", "dataguard", "scan", spelling]
+    outcome = subprocess.run(command, capture_output=True, text=True, cwd=project, timeout=120)
+    assert (outcome.returncode, outcome.stdout) == (2, "")
+    line, *rest = outcome.stderr.splitlines()
+    assert rest == []
+    assert line.startswith(f"dataguard: error: {message}")
