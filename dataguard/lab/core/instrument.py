@@ -11,7 +11,7 @@ from typing import Any
 
 from dataguard.incident import Incident
 from dataguard.lab.core.records import Spool
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 
 _NOTHING: AbstractContextManager[None] = contextlib.nullcontext()
 
@@ -27,7 +27,7 @@ class Process:
         self.worker = worker
         self.epoch = epoch
         self.spool = Spool(folder, worker)
-        self.recorder = BlackBox(folder / "blackbox")
+        self.recorder = FlightRecorder(folder)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spo
 from dataguard.lab.core.value_summary import Appraisal
 from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition, Turns
 from dataguard.lab.epoch.interrupted_scan import Log, Run, stretches
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
 from dataguard.lab.spy.content_hashes import ContentHashes, Prints, read_prints
 from dataguard.lab.spy.drive import Ride, drive
@@ -143,7 +143,7 @@ def read_portion(
     before = driven.before
     if not begun and earlier and earlier[-1].position.done:
         afresh = "its sampler draws a different order"
-    read = before - len(found) + BlackBox(folder / "blackbox").counted()
+    read = before - len(found) + FlightRecorder(folder).counted()
     stops = tuple(record.incident for record in records if isinstance(record, Stop))
     if not read and amiss and amiss[0].incident:
         raise LoaderRaised(amiss[0].incident)
@@ -224,5 +224,5 @@ def _placed(portion: Portion) -> Iterator[Appraisal]:
 
 def marker(folder: Path) -> Callable[[], None]:
     """What a process calls to show that it is waiting, and does not hang."""
-    box = BlackBox(folder / "blackbox")
-    return lambda: box.mark(None, "meeting")
+    recorder = FlightRecorder(folder)
+    return lambda: recorder.mark(None, "meeting")

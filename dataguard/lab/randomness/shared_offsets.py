@@ -21,7 +21,7 @@ from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.index_schedules import Dealt
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord, read_spools
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.randomness.lock_watch import LockWatch
 from dataguard.lab.randomness.open_files import OpenFile, open_files, with_holders
 from dataguard.lab.rng.global_rng import PIN, pinned
@@ -118,7 +118,7 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
         return Alone(())
     files = with_holders(files, _roots(loader))  # before reading, which may pass them on to other holders
     dealt = _deal(loader, workers)
-    reader = _Reader(loader.dataset, BlackBox(folder / "blackbox"), time.monotonic() + SECONDS)
+    reader = _Reader(loader.dataset, FlightRecorder(folder), time.monotonic() + SECONDS)
     start = [file.offset() for file in files]
     movers: dict[OpenFile, set[int]] = defaultdict(set)
     leaves: dict[Index, Leaves] = {}
@@ -287,9 +287,9 @@ class _HandedOn(Dealt):
 class _Reader:
     """Reads single samples with the global generators pinned."""
 
-    def __init__(self, dataset: Any, box: BlackBox, deadline: float) -> None:
+    def __init__(self, dataset: Any, recorder: FlightRecorder, deadline: float) -> None:
         self.dataset = dataset
-        self.box = box
+        self.recorder = recorder
         self.deadline = deadline
 
     @property
@@ -298,7 +298,7 @@ class _Reader:
 
     def read(self, index: Any) -> Leaves | None:
         """The digests of a sample's leaves, None where reading it raises."""
-        self.box.mark(None, "sample", index)
+        self.recorder.mark(None, "sample", index)
         batched = getattr(self.dataset, "__getitems__", None)
         try:
             with pinned(PIN):

@@ -18,7 +18,7 @@ from dataguard.lab.core.loader_facts import overrides_iter
 from dataguard.lab.core.records import Failure, read_spools
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.exceptions import incident_of
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.isolation import tail
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.watcher import Watcher
@@ -173,8 +173,8 @@ def _dead_worker(workers: Sequence[Any], patience: float, ended_early: bool) -> 
 
 
 def _death_of(worker: int, code: int, plan: Plan) -> Incident:
-    box = BlackBox(plan.folder / "blackbox")
-    mark = next((mark for mark in box.last() if mark.worker == worker), None)
+    recorder = FlightRecorder(plan.folder)
+    mark = next((mark for mark in recorder.last() if mark.worker == worker), None)
     name = signal_name(-code) if code < 0 else None
     left = stack_dumps.left(mark.pid, plan.folder) if mark else ""
     return Incident(
