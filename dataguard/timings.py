@@ -128,7 +128,7 @@ class Waits:
     @property
     def spread(self) -> str:
         """The share of waiting in words, at least and at most."""
-        return f"{min(self.shares):.0%} to {max(self.shares):.0%} in {len(self.shares)} stretches"
+        return f"{min(self.shares):.0%} to {max(self.shares):.0%} in {len(self.shares)} intervals"
 
     @property
     def step(self) -> float:

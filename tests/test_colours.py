@@ -89,16 +89,16 @@ def test_statistics_of_ones_own_are_none_of_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("mean", "std", "words"),
     [
-        (IMAGENET.std, IMAGENET.mean, "mean and standard deviation of ImageNet are exchanged"),
-        (IMAGENET.mean, IMAGENET.mean, "the mean of ImageNet stands for both"),
-        ((0.3081,), (0.1307,), "mean and standard deviation of MNIST are exchanged"),
-        (IMAGENET.mean[::-1], IMAGENET.std, "the numbers of ImageNet stand in another order"),
-        ((0.456, 0.485, 0.406), (0.224, 0.229, 0.225), "the numbers of ImageNet stand in another order"),
-        (KNOWN["clip"].mean, IMAGENET.std, "the mean is that of CLIP, and the standard deviation that of ImageNet"),
+        (IMAGENET.std, IMAGENET.mean, "ImageNet's mean and std are swapped"),
+        (IMAGENET.mean, IMAGENET.mean, "ImageNet's mean is used for both"),
+        ((0.3081,), (0.1307,), "MNIST's mean and std are swapped"),
+        (IMAGENET.mean[::-1], IMAGENET.std, "ImageNet's numbers are in the wrong order"),
+        ((0.456, 0.485, 0.406), (0.224, 0.229, 0.225), "ImageNet's numbers are in the wrong order"),
+        (KNOWN["clip"].mean, IMAGENET.std, "the mean is CLIP's, but the std is ImageNet's"),
         (
             tuple(mean + std / 2 for mean, std in zip(IMAGENET.mean, IMAGENET.std, strict=True)),
             tuple(std / 2 for std in IMAGENET.std),
-            "ImageNet statistics are applied, and Inception statistics after them",
+            "ImageNet's statistics are applied, then Inception's",
         ),
         ((0.725, 0.725, 0.725), (0.1125, 0.1125, 0.1125), None),
         (IMAGENET.mean, (0.5, 0.5, 0.5), None),
@@ -107,7 +107,7 @@ def test_statistics_of_ones_own_are_none_of_the_known_ones() -> None:
         ((0.44, 0.43, 0.41), (0.2, 0.21, 0.22), None),
     ],
 )
-def test_numbers_that_do_not_belong_together_are_told(
+def test_numbers_that_do_not_belong_together_are_named(
     mean: Sequence[float], std: Sequence[float], words: str | None
 ) -> None:
     assert muddled(*numbers(1 / 255, mean, std)) == words
@@ -116,18 +116,18 @@ def test_numbers_that_do_not_belong_together_are_told(
 @pytest.mark.parametrize(
     ("scale", "mean", "std", "mixed"),
     [
-        (1, (123.675, 116.28, 103.53), IMAGENET.std, "the mean is meant for values from 0 to 255"),
-        (1 / 255, IMAGENET.mean, (58.395, 57.12, 57.375), "the mean is meant for values from 0 to 1"),
+        (1, (123.675, 116.28, 103.53), IMAGENET.std, "the mean is for values from 0 to 255"),
+        (1 / 255, IMAGENET.mean, (58.395, 57.12, 57.375), "the mean is for values from 0 to 1,"),
         (1, (123.68, 116.779, 103.939), (1, 1, 1), None),
         (1, (127.5,), (128,), None),
         (1 / 255, IMAGENET.mean, (1, 1, 1), None),
     ],
 )
-def test_a_mean_and_a_deviation_for_other_scales_are_told(
+def test_a_mean_and_a_deviation_for_different_scales_are_named(
     scale: float, mean: Sequence[float], std: Sequence[float], mixed: str | None
 ) -> None:
-    told = mixed_scales(*numbers(scale, mean, std))
-    assert told is None if mixed is None else str(told).startswith(mixed)
+    found = mixed_scales(*numbers(scale, mean, std))
+    assert found is None if mixed is None else str(found).startswith(mixed)
 
 
 def test_values_without_statistics_have_a_scale() -> None:

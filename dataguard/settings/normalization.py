@@ -65,16 +65,16 @@ KNOWN: Mapping[str, Statistics] = {
 }
 """Statistics that published models were trained with, by the names that the contract takes."""
 
-BIG_MEAN = "the mean is meant for values from 0 to 255, the standard deviation for values from 0 to 1"
-BIG_STD = "the mean is meant for values from 0 to 1, the standard deviation for values from 0 to 255"
+BIG_MEAN = "the mean is for values from 0 to 255, the std for values from 0 to 1"
+BIG_STD = "the mean is for values from 0 to 1, the std for values from 0 to 255"
 
 FACTORS: Mapping[float, str] = {
     255.0: "not divided by 255",
     1 / 255: "divided by 255 twice",
-    257.0: "16 bits scaled as 8",
-    1 / 257: "8 bits scaled as 16",
-    65535.0: "16 bits not divided by 65535",
-    65025.0: "multiplied by 255 instead of divided",
+    257.0: "16-bit data scaled as 8-bit",
+    1 / 257: "8-bit data scaled as 16-bit",
+    65535.0: "16-bit data not divided by 65535",
+    65025.0: "multiplied by 255 instead of divided by it",
     1 / 65025: "divided by 255 three times",
     1 / 65535: "divided by 255 and by 65535",
 }
@@ -155,7 +155,7 @@ def declared(contract: Mapping[str, Any]) -> Statistics | None:
     if given is None or isinstance(given, str):
         return KNOWN.get(given or "")
     mean, std = tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
-    return (_of_255 if max(mean) > 1 else Statistics)("declared", mean, std)
+    return (_of_255 if max(mean) > 1 else Statistics)("the contract", mean, std)
 
 
 def own_slip(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
@@ -205,16 +205,16 @@ def muddled(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
     telling = [one for one in KNOWN.values() if len(one.mean) == len(mean) and one.is_telling]
     for one in telling:
         if _same(mean, one.std) and _same(std, one.mean):
-            return f"mean and standard deviation of {one.name} are exchanged"
+            return f"{one.name}'s mean and std are swapped"
         if _same(mean, std) and (_same(mean, one.mean) or _same(mean, one.std)):
-            part = "mean" if _same(mean, one.mean) else "standard deviation"
-            return f"the {part} of {one.name} stands for both"
+            part = "mean" if _same(mean, one.mean) else "std"
+            return f"{one.name}'s {part} is used for both"
         if _same(sorted(mean), sorted(one.mean)) and _same(sorted(std), sorted(one.std)):
-            return f"the numbers of {one.name} stand in another order"
+            return f"{one.name}'s numbers are in the wrong order"
     own = [one.name for one in telling if len(mean) > 1 and _same(mean, one.mean)]
     other = [one.name for one in telling if len(mean) > 1 and _same(std, one.std)]
     if own and other:
-        return f"the mean is that of {own[0]}, and the standard deviation that of {other[0]}"
+        return f"the mean is {own[0]}'s, but the std is {other[0]}'s"
     return _stacked(mean, std)
 
 
@@ -226,7 +226,7 @@ def _stacked(mean: Numbers, std: Numbers) -> str | None:
         both = tuple(mean + std * then for mean, std, then in pairs)
         spread = tuple(std * then for std, then in zip(first.std, second.std, strict=True))
         if (first.is_telling or second.is_telling) and _same(mean, both) and _same(std, spread):
-            return f"{first.name} statistics are applied, and {second.name} statistics after them"
+            return f"{first.name}'s statistics are applied, then {second.name}'s"
     return None
 
 

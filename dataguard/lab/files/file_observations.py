@@ -40,7 +40,7 @@ class Files:
             "files", lambda folder: look(lab.build, folder, places, seconds), lambda _, same: same
         )
         if not found.known:
-            raise NotApplicable("no image file is handed to a decoder while a sample is read")
+            raise NotApplicable("no image file is passed to a known decoder while a sample is read")
         return found
 
     @property
