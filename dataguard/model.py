@@ -10,10 +10,7 @@ import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from dataguard.lab.lab import Lab
+from typing import Any
 
 SCHEMA = "urn:dataguard:report:1"
 SCHEMA_VERSION = 1
@@ -143,7 +140,8 @@ class Check:
     name: str
     severity: Severity
     doc: Doc
-    judge: Callable[[Lab], Judgement]
+    judge: Callable[[Any], Judgement]
+    """Judges one loader, by its `Lab`."""
     since: str = FIRST_SET
     """The check set in which it arrived."""
 
@@ -156,17 +154,6 @@ class Check:
     def id(self) -> str:
         """The spelling shown to users: `DG101-cloned-worker-rng`."""
         return f"{self.code}-{self.name}"
-
-
-def check(
-    code: str, name: str, severity: Severity, since: str = FIRST_SET
-) -> Callable[[Callable[[Lab], Judgement]], Check]:
-    """Turn a judge into a `Check`; its docstring becomes the check's documentation."""
-
-    def decorate(judge: Callable[[Lab], Judgement]) -> Check:
-        return Check(code, name, severity, Doc.parse(judge.__doc__ or ""), judge, since)
-
-    return decorate
 
 
 @dataclass(frozen=True, slots=True)

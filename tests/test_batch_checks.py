@@ -15,7 +15,8 @@ from dataguard.checks.batches.dg406_double_precision_batch import dg406_double_p
 from dataguard.checks.batches.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
 from dataguard.engine import scan
 from dataguard.lab.batches.collate_inputs import choose
-from dataguard.lab.core.records import BatchRecord, Index, Leaf, SampleRecord
+from dataguard.lab.core.index import Index
+from dataguard.lab.core.records import BatchRecord, Leaf, SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.model import Check, Finding, Looked, NotApplicable
 from dataguard.settings.settings import Settings

@@ -101,7 +101,7 @@ class TestExitCodes:
         state = state_of(TARGET, Settings(all=True))
         assert state is not None
         state.mkdir(parents=True)
-        (state / "checkpoint.json").touch()
+        (state / "position.json").touch()
         code, _, err = run("scan", TARGET, "--all", answer=KeyboardInterrupt())
         assert (code, err.strip().endswith("the same command with --resume goes on")) == (130, True)
 

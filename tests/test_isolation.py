@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from dataguard.incident import LoaderDied, LoaderHung, LoaderRaised
-from dataguard.lab.core.observation_cache import Memory
+from dataguard.lab.core.observation_cache import ObservationCache
 from dataguard.lab.process import isolation, stack_dumps
 from dataguard.lab.process.flight_recorder import SEATS, BlackBox
 from dataguard.lab.process.isolation import Broke, OutOfTime, isolated
@@ -345,6 +345,6 @@ def test_what_is_cut_short_and_leaves_nothing_is_open(tmp_path: Path) -> None:
             box.mark(None, "sample", index)
             time.sleep(0.05)
 
-    memory = Memory(Settings(budget=1), tmp_path)
+    cache = ObservationCache(Settings(budget=1), tmp_path)
     with pytest.raises(Undecided, match="the budget of 1 s ran out"):
-        memory.observe("nothing", read, lambda _, same: same)
+        cache.observe("nothing", read)

@@ -23,8 +23,8 @@ from torch.utils.data import DataLoader
 from dataguard.engine import scan
 from dataguard.lab.core.loader_facts import facts_of
 from dataguard.lab.core.records import Leaf, SampleRecord
-from dataguard.lab.epoch.full_epoch import Everything, Turns
-from dataguard.lab.epoch.interrupted_scan import Checkpoint, Runs
+from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition, Turns
+from dataguard.lab.epoch.interrupted_scan import Runs
 from dataguard.lab.spy import sample_ledger
 from dataguard.lab.spy.record_sampling import MOST_STRUCTURES, Sieve
 from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
@@ -140,11 +140,7 @@ def test_an_interrupted_scan_goes_on_where_it_was(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
 
     def listen(check: str, loader: str, told: object) -> None:
-        if (
-            isinstance(told, News)
-            and told.loader == "unbatched"
-            and list(tmp_path.rglob("unbatched/0/checkpoint.json"))
-        ):
+        if isinstance(told, News) and told.loader == "unbatched" and list(tmp_path.rglob("unbatched/0/position.json")):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -217,15 +213,15 @@ def test_what_was_kept_of_another_loader_or_is_damaged_is_left_out(tmp_path: Pat
 
     def interrupted(samples: int = 240, workers: int = 2) -> None:
         folder = runs(samples, workers).begin()
-        (folder / "checkpoint.json").write_text(json.dumps(asdict(Checkpoint(0, 3, 9, "x"))))
+        (folder / "position.json").write_text(json.dumps(asdict(ScanPosition(0, 3, 9, "x"))))
 
     assert runs().afresh is None
     interrupted()
-    assert [run.checkpoint.done for run in runs().earlier] == [3]
+    assert [run.position.done for run in runs().earlier] == [3]
     assert runs(samples=241).afresh == "its length was 240, and is 241"
     interrupted(samples=241)
     assert runs(samples=241, workers=1).afresh == "its number of workers was 2, and is 1"
-    for damaged in ("checkpoint.json", "answer", "../loader.json"):
+    for damaged in ("position.json", "answer", "../loader.json"):
         interrupted()
         (tmp_path / "a%2Fb" / "0" / damaged).write_text("{")
         seen = runs()
@@ -240,7 +236,7 @@ def test_a_schedule_goes_on_behind_what_was_read(
     turns = Turns(0, world, workers)
     first = Everything(batches, None, turns, batched=True)
     list(islice(first, done * workers + ahead))
-    start = Checkpoint(0, done, first.drawn, first.digest.hexdigest())
+    start = ScanPosition(0, done, first.drawn, first.digest.hexdigest())
     rest = list(Everything(batches, None, turns, batched=True, start=start))
     assert rest == list(Everything(batches, None, turns, batched=True))[done * workers :]
     if first.drawn:
@@ -327,12 +323,12 @@ def test_ranks_that_are_interrupted_go_on_each_where_it_was(tmp_path: Path) -> N
     target = ("tests.loaders.whole:noted", "--select", "DG513")
     stopped = launch(2, *target, cwd=tmp_path, environ=environ)
     deadline = time.monotonic() + 60
-    while len(list(tmp_path.rglob("checkpoint.json"))) < 2 and stopped.poll() is None and time.monotonic() < deadline:
+    while len(list(tmp_path.rglob("position.json"))) < 2 and stopped.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     stopped.send_signal(signal.SIGINT)
     output, errors = stopped.communicate(timeout=60)
     assert (output, errors.count("the same command with --resume goes on")) == ("", 2)
-    ranks = {path.relative_to(tmp_path).parts[2] for path in tmp_path.rglob("checkpoint.json")}
+    ranks = {path.relative_to(tmp_path).parts[2] for path in tmp_path.rglob("position.json")}
     assert ranks == {"0 of 2", "1 of 2"}
     reads.unlink()
     report, _ = launched(2, *target, "--resume", cwd=tmp_path, environ=environ)

@@ -15,6 +15,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -37,11 +38,11 @@ with seldom_collected():
     import torch
 
     from dataguard.checks import CATALOGUE
-    from dataguard.engine import run
     from dataguard.lab.core.loader_facts import LoaderFacts
-    from dataguard.lab.epoch.scan_job import Errand
+    from dataguard.lab.epoch.scan_job import ScanJob
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.loader_survey import describe
+    from dataguard.observer.judge import judge
     from dataguard.target import loading as targets
     from dataguard.target.loading import Target
 
@@ -72,12 +73,12 @@ def main(descriptor: int, parent: int) -> None:
             with importer.watched():
                 target = targets.load(spelling)
             kept = NOTHING if state is None else opened(state, team, resume=settings.resume)
-            errand = Errand(team, kept, lambda news: pipe.send((NEWS, news)))
+            job = ScanJob(team, kept, lambda news: pipe.send((NEWS, news)))
             if follows:
                 pipe.send(("following", None))
             described = _described(target, settings, folder, importer, follows=follows)
             pipe.send(("importing", None))
-            labs = _labs(described, settings, folder, errand)
+            labs = _labs(described, settings, folder, job)
             pipe.send(("ready", (tuple(labs), _environment())))
             checks = {check.code: check for check in CATALOGUE}
             while True:
@@ -85,7 +86,8 @@ def main(descriptor: int, parent: int) -> None:
                 if question == "bench":
                     pipe.send(_timed(labs[loader], asked))
                 else:
-                    pipe.send(("result", run(checks[asked], labs[loader], loader)))
+                    code, severity = asked  # which depends on the check set
+                    pipe.send(("result", judge(replace(checks[code], severity=severity), labs[loader], loader)))
         except UsageError as error:
             pipe.send(("usage", str(error)))
         except EOFError:  # the reporting process is done with us
@@ -163,15 +165,15 @@ def _described(target: Target, settings: Settings, folder: Path, importer: _Impo
     return described
 
 
-def _labs(described: Described, settings: Settings, folder: Path, errand: Errand) -> dict[str, Lab]:
+def _labs(described: Described, settings: Settings, folder: Path, job: ScanJob) -> dict[str, Lab]:
     """A lab for each loader. The ranks of a team read their parts of each at once, in the same order everywhere."""
     machine = Machine.read()
     labs: dict[str, Lab] = {}
     for branch, facts in described:
-        labs |= {name: Lab(branch, known, settings, machine, folder, errand) for name, known in facts.items()}
+        labs |= {name: Lab(branch, known, settings, machine, folder, job) for name, known in facts.items()}
     for lab in labs.values():
         lab.siblings = labs
-    for lab in labs.values() if errand.team else ():
+    for lab in labs.values() if job.team else ():
         with contextlib.suppress(LoaderFailed, NotApplicable, Undecided):  # the judgement meets it again
             lab.epoch  # noqa: B018 - to touch it is to make it
     return labs
@@ -180,7 +182,7 @@ def _labs(described: Described, settings: Settings, folder: Path, errand: Errand
 def _timed(lab: Lab, wanted: Wanted) -> tuple[str, Any]:
     """What the clock says of a loader, or why it says nothing."""
     try:
-        return "timed", lab.clock.bench(wanted)
+        return "timed", lab.throughput.bench(wanted)
     except LoaderFailed as failure:
         first, *rest = failure.incident.message.strip().splitlines()
         # What a worker raised comes with its traceback, whose last line is what it said.

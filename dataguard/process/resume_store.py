@@ -134,7 +134,7 @@ def _own_sources() -> dict[str, int]:
 
 def holds_something(state: Path | None) -> bool:
     """Whether there is anything to go on from."""
-    return state is not None and any(state.rglob("checkpoint.json"))
+    return state is not None and any(state.rglob("position.json"))
 
 
 def forget_all(targets: Sequence[str], settings: Settings) -> None:

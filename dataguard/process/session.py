@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from dataguard.model import Check, DataguardError, Result, Severity, Status, UsageError
+from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.process.launcher import Warden, start
 from dataguard.process.process_tree import how_it_ended
 from dataguard.process.progress import NEWS, Tell
@@ -87,7 +87,7 @@ class Session:
         try:
             if self._warden is None:
                 self._start()
-            kind, answer = self._ask(("judge", check.code, loader), self._patience)
+            kind, answer = self._ask(("judge", (check.code, check.severity), loader), self._patience)
         except (HostLost, UsageError) as lost:
             self.close()
             reason = f"{lost}; it is started again for the next check"
@@ -96,9 +96,7 @@ class Session:
             self.close()
             return self._without_verdict(check, loader, Status.BROKEN, str(answer), started)
         result: Result = answer
-        mild = check.severity is Severity.ERROR and result.findings and all(one.mild for one in result.findings)
-        # That of the check depends on the check set.
-        return replace(result, severity=Severity.WARNING if mild else check.severity)
+        return result
 
     def bench(self, loader: str, wanted: Wanted) -> LoaderTimes:
         """Measure one of the loaders. Raises UsageError, with the reason, when it does not run."""

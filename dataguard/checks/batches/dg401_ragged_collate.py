@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.mixed_batches import Clash, Mixtures
@@ -38,7 +39,7 @@ def dg401_ragged_collate(lab: Lab) -> Judgement:
     counts = {"pairs": tried.batches, "structures": tried.kinds} if tried else {}
     if refused or (tried and tried.clash):
         return Looked(epoch.exercised | counts)
-    others = lab.collate.arrangements
+    others = lab.batches.arrangements
     counts["settings"] = others.tried
     looked = epoch.exercised | {unit: count for unit, count in counts.items() if count}
     return Looked(looked, others.trouble.note if others.trouble else None)
@@ -49,7 +50,7 @@ def _mixtures(lab: Lab, samples: Sequence[SampleRecord], refused: BatchRecord | 
     if lab.facts.kind != "map" or not (refused or lab.facts.mixes_samples):
         return None
     try:
-        return lab.collate.mixtures(samples, single=1 in (lab.epoch.sizes or ()))
+        return lab.batches.mixtures(samples, single=1 in (lab.epoch.sizes or ()))
     except (NotApplicable, Undecided):
         if refused is None:
             raise
@@ -65,7 +66,7 @@ def _clash(lab: Lab, clash: Clash) -> Finding:
         message=f"collate_fn fails on {what.strip()}: {difference or clash.incident.message.splitlines()[0]}",
         evidence={"exception": clash.incident.message, "samples": [str(index) for index in indices]},
         at=clash.incident.location,
-        repro=lab.repro_batch(indices),
+        repro=lab.repro.batch(indices),
     )
 
 
@@ -78,7 +79,7 @@ def _refused(lab: Lab, batch: BatchRecord, members: Sequence[SampleRecord]) -> F
         message=f"collate_fn fails on {what}: {difference or batch.incident.message.splitlines()[0]}",
         evidence={"exception": batch.incident.message, "samples": [str(index) for index in indices]},
         at=batch.incident.location,
-        repro=lab.repro_batch(indices) if None not in indices else None,
+        repro=lab.repro.batch(indices) if None not in indices else None,
     )
 
 

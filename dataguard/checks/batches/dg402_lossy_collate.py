@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dataguard.checks.batches.pairing import mispaired, misread, missing
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import is_aliased, moving_leaves
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.collate_trials import Collation
@@ -28,12 +29,12 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
         in the order of the indices.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
-    bench = lab.collate.bench
+    bench = lab.batches.bench
     collation, together = bench.collation, bench.together
     count = len(collation.indices)
     if count < 2:
         raise NotApplicable("each batch holds a single sample")
-    repro = None if None in collation.indices else lab.repro_batch(collation.indices)
+    repro = None if None in collation.indices else lab.repro.batch(collation.indices)
     facts = lab.facts
     lasting = not facts.num_workers or facts.persistent or facts.spawns
     found = list(_lost(collation)) or list(_apart(collation))
@@ -47,7 +48,7 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
     if together and wrong:
         answers = [" or ".join(map(str, place)) for place in together.given]
         asked = [str(index) for index in together.asked]
-        line = lab.repro(f".dataset.__getitems__({list(together.asked)})")
+        line = lab.repro.expression(f".dataset.__getitems__({list(together.asked)})")
         yield Finding(f"__getitems__ {wrong}", {"asked for": asked, "given": answers}, repro=line)
     leaves = {one.leaf for form in collation.forms.values() for one in form.carried}
     if not (leaves or found or together):

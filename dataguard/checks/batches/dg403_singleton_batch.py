@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.incident import had
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts

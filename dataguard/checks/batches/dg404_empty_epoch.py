@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.incident import EmptyEpoch
-from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -64,7 +65,7 @@ def _empty(lab: Lab, looked: dict[str, int]) -> str | None:
 def _first_batches(lab: Lab) -> tuple[int, int | None]:
     """How many batches each of two epochs gives; None where that was not seen."""
     if lab.facts.kind == "map":
-        drawn = lab.orders.batches
+        drawn = lab.streams.orders.batches
         return drawn[0], None if lab.facts.own_iter else drawn[1]
-    trace = lab.stream(lab.facts.num_workers, pin=False)
+    trace = lab.streams.stream(lab.facts.num_workers, pin=False)
     return (trace.batches[0], trace.batches[1]) if trace.ended and len(trace.batches) > 1 else (0, None)

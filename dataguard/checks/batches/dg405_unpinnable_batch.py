@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, Severity, check
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.pin_memory import Pinning
@@ -23,7 +24,7 @@ def dg405_unpinnable_batch(lab: Lab) -> Judgement:
         named tuple.
     Links: https://docs.pytorch.org/docs/stable/data.html#memory-pinning
     """
-    pinning = lab.collate.pinning
+    pinning = lab.batches.pinning
     message = _fault(pinning)
     if message:
         yield Finding(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -20,7 +21,7 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
     Fix: return the lengths or a mask beside the padded tensor, or pad with a value that the data never have.
     Links: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pad_sequence.html
     """
-    padding = lab.collate.padding
+    padding = lab.batches.padding
     looked = {"samples": padding.samples, "padded leaves": len(padding.padded)}
     if not padding.padded:
         raise NotApplicable("no leaf of the batch is padded, as far as can be seen")

@@ -15,7 +15,8 @@ from dataguard.model import Undecided
 from dataguard.stats.coincidence import CERTAIN, is_random, log_odds
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import Index, Leaf, SampleRecord
+    from dataguard.lab.core.index import Index
+    from dataguard.lab.core.records import Leaf, SampleRecord
     from dataguard.lab.dataset.repeated_reads import Readings, Run
     from dataguard.lab.dataset.source_mutation import Change
     from dataguard.lab.lab import Lab

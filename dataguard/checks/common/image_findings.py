@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 def image_finding(lab: Lab, wrong: Mapping[Fit, str], words: str) -> Finding:
     """One finding for all image leaves that are wrong; `words` say what is wrong with the first of them."""
-    colours = lab.colour.charts
+    colours = lab.images.charts
     fit = next(iter(wrong))
     return Finding(
         message=f"{colours.root}{fit.path} {words}",
         evidence={"leaves": [f"{colours.root}{one.path}" for one in wrong], **colours.evidence(fit)},
         at=lab.dataset.place,
-        repro=colours.expression and lab.repro(colours.expression),
+        repro=colours.expression and lab.repro.expression(colours.expression),
     )
 
 
@@ -32,7 +32,7 @@ def file_finding(lab: Lab, place: object, message: str, evidence: Mapping[str, o
         message=message,
         evidence={"index" if indexed else "position": place, **evidence},
         at=lab.dataset.place,
-        repro=lab.repro(f".dataset[{place!r}]") if indexed else None,
+        repro=lab.repro.expression(f".dataset[{place!r}]") if indexed else None,
     )
 
 

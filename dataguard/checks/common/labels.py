@@ -14,7 +14,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import Index, Leaf, SampleRecord
+    from dataguard.lab.core.index import Index
+    from dataguard.lab.core.records import Leaf, SampleRecord
     from dataguard.lab.core.value_summary import Appraisal, Numbers
     from dataguard.lab.lab import Lab
     from dataguard.lab.labels.class_names import Naming

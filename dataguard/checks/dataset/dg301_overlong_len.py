@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.incident import Incident, LoaderRaised
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -25,7 +26,7 @@ def dg301_overlong_len(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
     """
     try:
-        ends = lab.ends
+        ends = lab.dataset.ends
     except LoaderRaised as failure:
         yield _gap(lab, failure)
         return Looked({})
@@ -41,7 +42,7 @@ def dg301_overlong_len(lab: Lab) -> Judgement:
                 "likely": f"__len__ is {missing} too large{' (off by one)' if missing == 1 else ''}",
             },
             at=ends.last.incident.location,
-            repro=lab.repro(f".dataset[{ends.first_failing}]"),
+            repro=lab.repro.expression(f".dataset[{ends.first_failing}]"),
         )
     return Looked({"reads": ends.reads})
 
@@ -59,7 +60,7 @@ def _gap(lab: Lab, failure: LoaderRaised) -> Finding:
             "likely": "samples are looked up by labels with gaps, and not by their place",
         },
         at=incident.location,
-        repro=lab.repro_of(incident),
+        repro=lab.repro.incident(incident),
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import Index
+    from dataguard.lab.core.index import Index
     from dataguard.lab.dataset.index_ends import Ends
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.sample_reader import Answer
@@ -22,7 +23,7 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     Fix: raise IndexError for an index that is not in range(len(self)); repeat a dataset by its sampler or its length.
     Links: https://docs.python.org/3/reference/datamodel.html#object.__getitem__
     """
-    ends = lab.ends
+    ends = lab.dataset.ends
     looked = {"reads": ends.reads}
     if ends.first_failing is not None or ends.beyond[0].incident:
         return Looked(looked)
@@ -40,7 +41,7 @@ def dg302_endless_index(lab: Lab) -> Judgement:
             "beyond the end": {f"dataset[{index}]": f"dataset[{twin}]" for index, twin in twins.items()},
             "likely": "the index is clamped" if clamped else "the index wraps round",
         },
-        repro=lab.repro(f".dataset[{ends.length}]"),
+        repro=lab.repro.expression(f".dataset[{ends.length}]"),
     )
     return Looked(looked)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.model import Finding, Judgement, Looked, Severity, check
+from dataguard.model import Finding, Judgement, Looked, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.dataset.periodicity import Period
@@ -47,7 +48,7 @@ def dg303_wrapped_index(lab: Lab) -> Judgement:
                 "pairs compared": period.pairs,
             },
             at=lab.dataset.place,
-            repro=lab.repro_reads([0, period.period]) if period.where == "dataset" else None,
+            repro=lab.repro.reads([0, period.period]) if period.where == "dataset" else None,
         )
     return Looked({"reads": spans.reads}, note)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import is_input, unsteady
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -24,7 +25,7 @@ def dg304_negative_index(lab: Lab) -> Judgement:
     Links: https://docs.python.org/3/reference/datamodel.html#object.__getitem__
     """
     spans = lab.dataset.spans
-    last, negative, ends = spans.last, spans.negative, lab.ends
+    last, negative, ends = spans.last, spans.negative, lab.dataset.ends
     if last.incident:
         raise NotApplicable(f"the last sample cannot be read: {last.incident.headline}")
     note = None
@@ -40,7 +41,7 @@ def dg304_negative_index(lab: Lab) -> Judgement:
                 f"and not dataset[{ends.length - 1}]",
                 evidence={"leaves that differ": [f"sample{leaf}" for leaf in unlike]},
                 at=lab.dataset.place,
-                repro=lab.repro_reads([-1, ends.length - 1]),
+                repro=lab.repro.reads([-1, ends.length - 1]),
             )
         elif not whole:
             note = f"dataset[-1] is the last sample, but for sample{unlike[0]}, which follows from the index itself"

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from dataguard.checks.common.check import check
 from dataguard.checks.dataset.structure import difference, unlike
-from dataguard.model import Finding, Judgement, Looked, Severity, check
+from dataguard.model import Finding, Judgement, Looked, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.mixed_batches import Pair
@@ -56,7 +57,7 @@ def _finding(lab: Lab, samples: Sequence[SampleRecord], forms: Counter[Any], fat
         message=f"sample{path} is {said}: {lab.facts.collate} {fate}",
         evidence={"structures": len(forms), "samples of the rarest": min(forms.values()), "of": forms.total()},
         at=lab.dataset.place,
-        repro=None if one.index is None else lab.repro_batch([one.index, two.index]),
+        repro=None if one.index is None else lab.repro.batch([one.index, two.index]),
     )
 
 
@@ -72,7 +73,7 @@ def _mixed(lab: Lab) -> list[tuple[BatchRecord | Pair, Sequence[SampleRecord]]] 
     refused = any(batch.incident for batch in epoch.batches if unlike(members[batch.worker, batch.batch]))
     if lab.facts.kind == "map" and lab.facts.mixes_samples and not refused:
         by_index = {sample.index: sample for sample in epoch.samples}
-        tried = lab.collate.mixtures(epoch.samples, single=1 in (epoch.sizes or ()))
+        tried = lab.batches.mixtures(epoch.samples, single=1 in (epoch.sizes or ()))
         batches += [(pair, [by_index[index] for index in pair.indices]) for pair in tried.pairs]
         refused = tried.clash is not None
     return None if refused else [(batch, samples) for batch, samples in batches if unlike(samples)]

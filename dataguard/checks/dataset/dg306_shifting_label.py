@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import item_of, shifts, shown
-from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -37,6 +38,6 @@ def dg306_shifting_label(lab: Lab) -> Judgement:
                 }
             ),
             at=changed[0] if changed else None,
-            repro=lab.repro_reads([index, *(other for other in readings.items if other != index), index]),
+            repro=lab.repro.reads([index, *(other for other in readings.items if other != index), index]),
         )
     return Looked(readings.exercised)

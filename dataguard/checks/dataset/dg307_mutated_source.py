@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import Cause, drifts, item_of, mutations
-from dataguard.model import Finding, Judgement, Location, Looked, Severity, check
+from dataguard.model import Finding, Judgement, Location, Looked, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -38,7 +39,7 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
                 "generators": "all that were found were held still",
             },
             at=Location(*change.at, change.path) if change.at else Location(what=change.path),
-            repro=lab.repro_reads([index] * 3),
+            repro=lab.repro.reads([index] * 3),
         )
     return Looked(readings.exercised, None if found else _latent(lab))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, Severity, check
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -33,6 +34,6 @@ def dg308_aliased_samples(lab: Lab) -> Judgement:
                 "of": len(readings.items),
             },
             at=lab.dataset.place,
-            repro=lab.repro_reads([first.earlier, first.later]),
+            repro=lab.repro.reads([first.earlier, first.later]),
         )
     return Looked(readings.exercised)

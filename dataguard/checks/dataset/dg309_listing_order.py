@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
 from dataguard.checks.dataset.index_meaning import moved
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, check, known
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
 from dataguard.checks.dataset.index_meaning import moved
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, check, known
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -37,6 +38,6 @@ def dg310_hash_order(lab: Lab) -> Judgement:
             message=f"dataset[{found.index}] {what} when a set of texts is gone through in another order",
             evidence=found.evidence | known({"in order of hashes": [f"{at[0]}:{at[1]}" for at in one.places if at]}),
             at=Location(*place) if place else lab.dataset.place,
-            repro=f"PYTHONHASHSEED=1 {lab.repro(f'.dataset[{found.index!r}]')}",
+            repro=f"PYTHONHASHSEED=1 {lab.repro.expression(f'.dataset[{found.index!r}]')}",
         )
     return Looked({"samples": len(one.answers), "orders": 2})

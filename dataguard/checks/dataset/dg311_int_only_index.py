@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.dataset.index_semantics import Typed
@@ -35,7 +36,7 @@ def dg311_int_only_index(lab: Lab) -> Judgement:
             message=f"dataset[{first.spelled}] {_said(first)}",
             evidence={f"dataset[{typed.spelled}]": _said(typed) for typed in wrong},
             at=first.incident.location if first.incident else lab.dataset.place,
-            repro=lab.repro(f".dataset[{number}({first.index})]"),
+            repro=lab.repro.expression(f".dataset[{number}({first.index})]"),
         )
     return Looked({"reads": len(spans.typed)}, note)
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, check, known
+from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import SampleRecord

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, check, known
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -58,5 +59,5 @@ def _finding(lab: Lab, group: Sequence[Unreadable], requested: int) -> Finding:
             }
         ),
         at=Location(*first.where) if first.where else None,
-        repro=lab.repro(f".dataset[{first.shown}]"),
+        repro=lab.repro.expression(f".dataset[{first.shown}]"),
     )

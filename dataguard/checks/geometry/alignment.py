@@ -71,7 +71,7 @@ def _misaligned(lab: Lab, maps: Charted, target: Target, shift: Shift) -> Findin
             "charted via": maps.source,
         },
         at=lab.dataset.place,
-        repro=None if maps.collated or shift.index is None else lab.repro(f".dataset[{shift.index!r}]"),
+        repro=None if maps.collated or shift.index is None else lab.repro.expression(f".dataset[{shift.index!r}]"),
     )
 
 
@@ -88,5 +88,5 @@ def _left_behind(lab: Lab, boxed: Boxed, one: Follower) -> Finding:
             f"format of the {what}": one.form,
         },
         at=lab.dataset.place,
-        repro=None if boxed.collated or one.index is None else lab.repro(f".dataset[{one.index!r}]"),
+        repro=None if boxed.collated or one.index is None else lab.repro.expression(f".dataset[{one.index!r}]"),
     )

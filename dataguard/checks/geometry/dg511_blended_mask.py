@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check, known
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.geometry.alignment import Target
@@ -83,5 +84,5 @@ def _finding(lab: Lab, leaves: list[str], words: str, target: Target | None = No
             }
         ),
         at=lab.dataset.place,
-        repro=None if maps.collated or maps.index is None else lab.repro(f".dataset[{maps.index!r}]"),
+        repro=None if maps.collated or maps.index is None else lab.repro.expression(f".dataset[{maps.index!r}]"),
     )

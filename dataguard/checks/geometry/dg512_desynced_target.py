@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.geometry.alignment import box_findings, mask_findings
-from dataguard.model import DataguardError, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.model import DataguardError, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import image_finding
-from dataguard.model import Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.model import Judgement, Looked, NotApplicable, Severity, Undecided
 from dataguard.settings.normalization import KNOWN, plain_factor, read
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
         `[tool.dataguard.contract] channels = "BGR"` if the model really expects BGR.
     Links: https://docs.opencv.org/4.x/d4/da8/group__imgcodecs.html
     """
-    colours = lab.colour.charts
+    colours = lab.images.charts
     if not colours.decoded:
         raise NotApplicable(f"images come from {colours.source} and not from a decoder: channel order is unknown")
     if colours.grey:
@@ -40,7 +41,7 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
         yield image_finding(lab, swapped, f"is {fit.order}{why} ({tested})")
     else:
         _need_clear(lab, images)
-    measured = f"{colours.root}{images[0].path}: {colours.told(images[0], lab.colour.meanings)}"
+    measured = f"{colours.root}{images[0].path}: {colours.told(images[0], lab.images.meanings)}"
     return Looked(colours.exercised, None if swapped else measured)
 
 
@@ -55,7 +56,7 @@ def _why(lab: Lab, fit: Fit) -> str | None:
         return ", which is neither RGB nor BGR"
     if not fit.is_float:  # raw bytes: code that scales them later may also swap channels
         return None
-    found = read(fit.gains, fit.offsets, lab.colour.meanings)
+    found = read(fit.gains, fit.offsets, lab.images.meanings)
     if found and not found.statistics.symmetric:
         return None if found.turned else f" but normalized with {found.statistics.name}'s RGB statistics"
     factor = plain_factor(fit.gains, fit.offsets)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import file_finding, image_finding
 from dataguard.incident import had
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 from dataguard.settings.normalization import FACTORS, KNOWN, own_slip, plain_factor, read, shown, slip_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.ToTensor.html
     """
     try:
-        colours = lab.colour.charts
+        colours = lab.images.charts
     except NotApplicable as error:
         yield _shallow(lab, error)
         return Looked({"16-bit files": lab.files.depth.files})
@@ -63,7 +64,7 @@ def _shallow(lab: Lab, error: NotApplicable) -> Finding:
 def _why(lab: Lab, fit: Fit) -> str | None:
     """What is wrong with the scale, and what shows that."""
     contract = lab.settings.contract
-    own = lab.colour.meant
+    own = lab.images.meant
     found = read(fit.gains, fit.offsets, [own] if own else list(KNOWN.values()))
     if found:
         return found.slip and f"{found.slip}, but {found.statistics.name}'s statistics expect values from 0 to 1"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import image_finding
-from dataguard.model import Judgement, Looked, NotApplicable, Severity, check
+from dataguard.model import Judgement, Looked, NotApplicable, Severity
 from dataguard.settings.normalization import KNOWN, Statistics, mixed_scales, muddled, near_miss, read, recovered, shown
 
 if TYPE_CHECKING:
@@ -24,18 +25,18 @@ def dg507_wrong_normalization(lab: Lab) -> Judgement:
     Fix: take the statistics from the weights (`weights.transforms()`), and normalize once.
     Links: https://docs.pytorch.org/vision/stable/models.html
     """
-    colours = lab.colour.charts
+    colours = lab.images.charts
     images = [fit for fit in colours.fits if fit.is_float]
     if not images:
         raise NotApplicable("image values are integers, to be normalized later")
-    own, channels = lab.colour.meant, lab.settings.contract.get("channels")
+    own, channels = lab.images.meant, lab.settings.contract.get("channels")
     wrong = {fit: why for fit in images for why in [_unlike(fit, own, channels) if own else _suspect(fit)] if why}
     if wrong:
         fit, why = next(iter(wrong.items()))
         mean, std = (shown(part) for part in recovered(fit.gains, fit.offsets))
         yield image_finding(lab, wrong, f"is normalized with mean {mean} and std {std}: {why}")
     in_dg505 = colours.decoded and not colours.grey and any(len(fit.gains) == 3 for fit in colours.fits)
-    measured = f"{colours.root}{images[0].path}: {colours.told(images[0], lab.colour.meanings)}"
+    measured = f"{colours.root}{images[0].path}: {colours.told(images[0], lab.images.meanings)}"
     return Looked(colours.exercised, None if wrong or in_dg505 else measured)
 
 

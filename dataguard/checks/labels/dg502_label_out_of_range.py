@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import Classes, Kind, Labels, candidates, chosen, ignored, numbered, whole
 from dataguard.checks.labels.class_numbers import arrives, balance, guessed, meaningless
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -95,5 +96,5 @@ def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -
             }
         ),
         at=lab.dataset.place,
-        repro=None if sample.index is None else lab.repro(f".dataset[{sample.index!r}]"),
+        repro=None if sample.index is None else lab.repro.expression(f".dataset[{sample.index!r}]"),
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import classes_of
 from dataguard.checks.labels.label_forms import Table, divided, fits, guessed, misread, tables
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -82,5 +83,5 @@ def _finding(lab: Lab, table: Table, said: str) -> Finding:
         message=f"batch{table.path} {said}",
         evidence={"collated by": lab.facts.collate, "batches": len(table.numbers)},
         at=lab.dataset.place,
-        repro=lab.repro_batch(indices) if indices else None,
+        repro=lab.repro.batch(indices) if indices else None,
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.labels.blank_samples import blank, empty, lasts
 from dataguard.checks.labels.box_formats import Boxes, boxes_of
 from dataguard.incident import had
-from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, Severity, known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +63,7 @@ def _finding(lab: Lab, words: str, samples: Sequence[SampleRecord]) -> Finding:
     where = f"dataset[{indices[0]!r}]" if indices else "a sample of the stream"
     count = f"{len(samples)} of {lab.epoch.read or len(lab.epoch.samples)} looked at"
     evidence = known({"samples like that": count, "indices": list(map(str, indices[:16])), "name": samples[0].name})
-    repro = lab.repro(f".dataset[{indices[0]!r}]") if indices else None
+    repro = lab.repro.expression(f".dataset[{indices[0]!r}]") if indices else None
     return Finding(f"{words} in {where}", evidence, at=lab.dataset.place, repro=repro)
 
 
@@ -77,5 +78,5 @@ def _box_finding(lab: Lab, boxes: Boxes) -> Finding:
         + (f"as {boxes.formats[0]}" if len(boxes.formats) == 1 else "in any format that fits the others"),
         evidence={"boxes like that": f"{len(boxes.wrong)} of {len(boxes.seen)}", "formats": list(boxes.formats)},
         at=lab.dataset.place,
-        repro=None if index is None else lab.repro(f".dataset[{index!r}]"),
+        repro=None if index is None else lab.repro.expression(f".dataset[{index!r}]"),
     )

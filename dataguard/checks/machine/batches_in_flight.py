@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from dataguard.incident import had
 
 if TYPE_CHECKING:
+    from dataguard.lab.core.index import Index
     from dataguard.lab.core.loader_facts import LoaderFacts
-    from dataguard.lab.core.records import Index, Leaf, SampleRecord
+    from dataguard.lab.core.records import Leaf, SampleRecord
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.epoch_trace import EpochTrace
 

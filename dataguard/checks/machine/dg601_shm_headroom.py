@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.machine.batches_in_flight import Flight, flight_of
 from dataguard.incident import LoaderFailed
 from dataguard.machine.units import size
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -68,7 +69,7 @@ def _finding(lab: Lab, flight: Flight, room: int, where: str) -> Finding:
                 "sharing strategy": facts.sharing,
             }
         ),
-        repro=lab.repro_batch(flight.worst) if flight.worst else None,
+        repro=lab.repro.batch(flight.worst) if flight.worst else None,
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.machine.growth import Growth, growth_of, memory_of, open_files
 from dataguard.machine.units import size, span
-from dataguard.model import Finding, Judgement, Location, Looked, Severity, check, known
+from dataguard.model import Finding, Judgement, Location, Looked, Severity, known
 from dataguard.stats.trend import trend
 
 if TYPE_CHECKING:

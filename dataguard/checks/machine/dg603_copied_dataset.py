@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.machine.growth import memory_of
 from dataguard.machine.units import size
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, check
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.machine.growth import Growth, open_files
-from dataguard.model import Finding, Judgement, Location, Looked, Severity, check, known
+from dataguard.model import Finding, Judgement, Location, Looked, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

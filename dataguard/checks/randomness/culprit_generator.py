@@ -25,7 +25,7 @@ MOST_SUSPECTS = 4
 
 def find_culprit(lab: Lab, pairs: Callable[[SameItems], Pairs]) -> tuple[SameItems, Repeat | None]:
     """Like `find_repeat` in the loader's own workers, with the generator to blame and the line that seeds it alike."""
-    draws, repeat = find_repeat(lab.same_items, pairs, partial(_made_sure, lab))
+    draws, repeat = find_repeat(lab.randomness.same_items, pairs, partial(_made_sure, lab))
     if repeat is None:
         return draws, None
     path = repeat.suspects[0].path if repeat.suspects else f"global {repeat.unreadable[0]}"
@@ -39,7 +39,7 @@ def find_seeding(lab: Lab, path: str, one: Seat, two: Seat, libraries: tuple[str
     `libraries` are imported before workers start, so that their seeding is seen.
     """
     try:
-        notes = lab.first_seeds(libraries)
+        notes = lab.randomness.first_seeds(libraries)
     except (NotApplicable, Undecided):
         return None
     given = {(note.worker, note.epoch): {seeding.path: seeding for seeding in note.seeds} for note in notes}
@@ -72,13 +72,13 @@ def _running_on(lab: Lab, repeat: Repeat) -> Iterator[GeneratorState]:
 
     Such a one is back in its state when the item is read again. A generator that runs on never is.
     """
-    first = _states(lab.same_items(repeat.effort), repeat.one)
+    first = _states(lab.randomness.same_items(repeat.effort), repeat.one)
     remade = {
         suspect.path
         for suspect in repeat.suspects
         if len({states[suspect.path].made for states in first.values() if suspect.path in states}) > 1
     }
-    again = _states(lab.same_items(repeat.effort, again=True), repeat.one) if remade else {}
+    again = _states(lab.randomness.same_items(repeat.effort, again=True), repeat.one) if remade else {}
     for suspect in repeat.suspects:
         met = [states[suspect.path].state for _, states in sorted(again.items()) if suspect.path in states]
         turns = [state for state, _ in groupby(met)]
@@ -95,7 +95,7 @@ def _states(draws: SameItems, seat: Seat) -> dict[int, dict[str, GeneratorState]
 def _hanging_on(suspect: GeneratorState, lab: Lab, repeat: Repeat) -> list[str] | None:
     """The leaves that change when a suspect is moved on at the second seat alone; None when that cannot be told."""
     try:
-        draws = lab.same_items(repeat.effort, apart=(suspect.path, repeat.two))
+        draws = lab.randomness.same_items(repeat.effort, apart=(suspect.path, repeat.two))
     except (NotApplicable, Undecided):
         return None
     changed = parted(draws, repeat.one, repeat.two)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.randomness.culprit_generator import find_culprit
 from dataguard.checks.randomness.masked_repeats import find_masked
 from dataguard.checks.randomness.repeated_draws import Pairs, suspects
 from dataguard.checks.randomness.stream_repeats import find_stream_repeat
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -38,7 +39,7 @@ def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
                 evidence=stream.evidence,
                 at=stream.at,
             )
-        return Looked({"samples": lab.stream(lab.facts.num_workers, pin=False).total, "workers": 2})
+        return Looked({"samples": lab.streams.stream(lab.facts.num_workers, pin=False).total, "workers": 2})
     draws, repeat = find_culprit(lab, _workers)
     if repeat:
         shown = ", ".join(draws.shown[:4]) + (", ..." if draws.items > 4 else "")
@@ -71,6 +72,6 @@ def _latent(lab: Lab) -> str:
     """What two workers would do, where the user has fewer: said, but not held against the loader."""
     if lab.facts.kind == "stream":
         return ""
-    draws = lab.same_items(num_workers=2, method="fork" if lab.facts.spawns else None)
+    draws = lab.randomness.same_items(num_workers=2, method="fork" if lab.facts.spawns else None)
     certain = suspects(draws.censuses, (0, 0), (1, 0))
     return f"; two workers would, by {certain[0].path}" if certain else ""

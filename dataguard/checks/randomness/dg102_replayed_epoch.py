@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.randomness.culprit_generator import find_culprit
 from dataguard.checks.randomness.masked_repeats import find_masked
 from dataguard.checks.randomness.repeated_draws import Pairs
 from dataguard.checks.randomness.stream_repeats import find_stream_repeat
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -36,7 +37,7 @@ def dg102_replayed_epoch(lab: Lab) -> Judgement:
                 evidence=stream.evidence,
                 at=stream.at,
             )
-        return Looked({"samples": lab.stream(lab.facts.num_workers, pin=False).total, "epochs": 2})
+        return Looked({"samples": lab.streams.stream(lab.facts.num_workers, pin=False).total, "epochs": 2})
     draws, repeat = find_culprit(lab, _epochs)
     if repeat:
         yield Finding(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.randomness.frozen_draws import by_cache, by_index, need_no_choice
-from dataguard.model import Finding, Judgement, Location, Looked, Severity, check
+from dataguard.model import Finding, Judgement, Location, Looked, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -25,7 +26,7 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/notes/randomness.html
     """
     lab.facts.need_role("train", otherwise="evaluation should not vary")
-    trace = lab.seedings()
+    trace = lab.randomness.seeds()
     leaves = [path for path in trace.steered if path.startswith("sample")] or list(trace.steered)
     need_no_choice(lab, trace, leaves)
     note = None

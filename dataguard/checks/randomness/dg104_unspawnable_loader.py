@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.incident import Incident, LoaderHung, LoaderUnspawnable, had
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, check, known
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -54,7 +55,7 @@ def _latent(lab: Lab) -> str:
 
 
 def _pickling(lab: Lab) -> Pickling | None:
-    return had(lambda: lab.pickling)  # where the user's code ended the attempt, it says nothing of an object
+    return had(lambda: lab.randomness.pickling)  # where the user's code ended the attempt, it says nothing of an object
 
 
 def _finding(lab: Lab, incident: Incident) -> Finding:

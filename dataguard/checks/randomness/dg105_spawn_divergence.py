@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 from dataguard.stats.coincidence import is_random
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def dg105_spawn_divergence(lab: Lab) -> Judgement:
         raise NotApplicable("workers start by fork: --start-method spawn compares them with spawned ones")
     if lab.facts.kind == "stream":
         return (yield from _stream(lab))
-    spawned, forked = lab.same_items(), lab.same_items(method="fork")
+    spawned, forked = lab.randomness.same_items(), lab.randomness.same_items(method="fork")
     if spawned.shown != forked.shown:
         raise Undecided("the loader deals out other indices at each run, so that their samples cannot be compared")
     paths = {*spawned.pinned, *forked.pinned}
@@ -68,7 +69,7 @@ def _wrong(path: str, spawned: SameItems, forked: SameItems) -> list[str]:
 def _stream(lab: Lab) -> Judgement:
     """The same for a stream: its samples are compared in whatever order they come."""
     workers, start = lab.facts.num_workers, lab.facts.start_method
-    look = partial(lab.stream, workers, pin=True, still=True)
+    look = partial(lab.streams.stream, workers, pin=True, still=True)
     spawned, forked = look(), look(method="fork")
     paths = spawned.differing(forked)
     if paths:  # and not because each run is another one

@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.incident import LoaderFailed, LoaderInterleaved
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, check, known
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.randomness.open_files import OpenFile
-    from dataguard.lab.randomness.shared_offsets import Handles
+    from dataguard.lab.randomness.shared_offsets import SharedOffsets
 
 
 @check("DG106", "shared-handle", Severity.ERROR)
@@ -47,9 +48,9 @@ def dg106_shared_handle(lab: Lab) -> Judgement:
     return Looked({**exercised, "files": len(handles.moved)}, note)
 
 
-def _look(lab: Lab) -> Handles:
+def _look(lab: Lab) -> SharedOffsets:
     try:
-        return lab.handles
+        return lab.randomness.shared_offsets
     except LoaderFailed as failure:
         reason = f"it fails under the settings of this observation: {failure.incident.headline}"
         raise Undecided(reason) from failure
@@ -58,13 +59,17 @@ def _look(lab: Lab) -> Handles:
 def _latent(lab: Lab) -> str:
     """What more workers would meet: said, but not held against a loader that has none."""
     try:
-        shared = [file for file in lab.handles.shared if file.readers > 1 and lab.facts.start_method == "fork"]
+        shared = [
+            file
+            for file in lab.randomness.shared_offsets.shared
+            if file.readers > 1 and lab.facts.start_method == "fork"
+        ]
     except (LoaderFailed, NotApplicable, Undecided):  # the user's code ended the attempt; it says nothing of a file
         return ""
     return f"; several forked workers may share that of {_called(shared)}" if shared else ""
 
 
-def _finding(handles: Handles, incident_headline: str | None) -> Finding:
+def _finding(handles: SharedOffsets, incident_headline: str | None) -> Finding:
     moved = handles.moved or handles.later
     file, before, after = moved[0]
     first = handles.wrong[0] if handles.wrong else None
@@ -92,7 +97,7 @@ def _incident(lab: Lab) -> str | None:
     return None
 
 
-def _names(handles: Handles) -> str:
+def _names(handles: SharedOffsets) -> str:
     return _called([file for file, _, _ in handles.moved])
 
 

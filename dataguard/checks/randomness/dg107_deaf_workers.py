@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import shifts
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
 from dataguard.stats.coincidence import is_random
 
 if TYPE_CHECKING:
@@ -47,14 +48,14 @@ def dg107_deaf_workers(lab: Lab) -> Judgement:
             at=hook,
         )
     elif loses:
-        looked = {**looked, "reads": lab.carryover.reads}
+        looked = {**looked, "reads": lab.randomness.carryover.reads}
         yield from _losses(lab)
     return Looked(looked)
 
 
 def _losses(lab: Lab) -> Iterator[Finding]:
     """What depends on the reads before, where workers do not know of them."""
-    facts, lost, changed = lab.facts, lab.carryover.lost, lab.carryover.changed
+    facts, lost, changed = lab.facts, lab.randomness.carryover.lost, lab.randomness.carryover.changed
     apart = f"each of {facts.num_workers} workers knows its own reads only"
     ends = apart if facts.persistent else "workers forget that with every epoch"
     said = {leaf: f"{leaf} depends on {effect.value}, and {ends}" for leaf, effect in lost.items()}
@@ -72,10 +73,10 @@ def _losses(lab: Lab) -> Iterator[Finding]:
 
 def _deaf_leaves(lab: Lab) -> tuple[list[str], dict[str, int]]:
     """The leaves that change with the epoch in workers that start anew, and not in those that live on."""
-    own, anew = lab.same_items(), lab.same_items(persistent=False)
+    own, anew = lab.randomness.same_items(), lab.randomness.same_items(persistent=False)
     found = [path for path in anew.pinned if _changes(anew, path) and not _changes(own, path)]
     if found:  # and not because each start of a worker makes something up
-        untold = lab.same_items(persistent=False, announce=False)
+        untold = lab.randomness.same_items(persistent=False, announce=False)
         found = [path for path in found if not _changes(untold, path)]
     return found, {"draws": 2 * own.draws, "items": own.items, "workers": own.workers, "epochs": 2}
 
@@ -90,10 +91,10 @@ def _changes(draws: SameItems, path: str) -> bool:
 def _deaf_stream(lab: Lab) -> tuple[list[str], dict[str, int]]:
     """The same for a stream, whose order counts as well."""
     workers = lab.facts.num_workers
-    own, anew = lab.stream(workers, pin=True), lab.stream(workers, pin=True, persistent=False)
+    own, anew = lab.streams.stream(workers, pin=True), lab.streams.stream(workers, pin=True, persistent=False)
     if min(map(len, own.again), default=0) < 2:
         raise Undecided("too few samples of a second epoch came out")
     deaf = anew.begins_otherwise and not own.begins_otherwise
     if deaf:
-        deaf = not lab.stream(workers, pin=True, persistent=False, announce=False).begins_otherwise
+        deaf = not lab.streams.stream(workers, pin=True, persistent=False, announce=False).begins_otherwise
     return ["the stream"] if deaf else [], {"samples": own.total, "workers": workers, "epochs": 2}

@@ -6,8 +6,9 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.randomness.repeated_draws import Pairs, Seat, find_repeat
-from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, check, known
+from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

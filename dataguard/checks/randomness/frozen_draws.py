@@ -31,10 +31,10 @@ def by_index(lab: Lab) -> Iterator[Finding]:
 
     Data that are made up from their index are seeded so, too, and rightly; no library draws for them.
     """
-    seeds = [seeding for seeding in lab.seedings().indexed if seeding.direct and not seeding.epochs]
+    seeds = [seeding for seeding in lab.randomness.seeds().indexed if seeding.direct and not seeding.epochs]
     if not seeds:
         return
-    trace = lab.seedings(always=True)
+    trace = lab.randomness.seeds(always=True)
     leaves = [path for path in trace.steered if path.startswith("sample") and path not in trace.plain]
     if leaves and trace.libraries and not any(_another(lab, path, trace.changed[path]) for path in leaves):
         yield Finding(
@@ -52,12 +52,12 @@ def by_index(lab: Lab) -> Iterator[Finding]:
 def by_cache(lab: Lab) -> Generator[Finding, None, str | None]:
     """Samples that a cache gives as they were augmented at first; returns what to say of one that does not last."""
     plain = {f"sample{leaf.path}" for leaf in lab.epoch.samples[0].leaves if not leaf.shape}
-    leaves = [path for path in lab.caches.leaves if path not in plain]
+    leaves = [path for path in lab.randomness.cached.leaves if path not in plain]
     if not leaves:  # a label that is drawn once is rightly kept
         return None
-    if len(leaves) < len(lab.caches.leaves):
+    if len(leaves) < len(lab.randomness.cached.leaves):
         raise Undecided(f"{leaves[0]} is drawn once for each index, and so is a label: they may have to stay together")
-    changed = lab.caches.changed
+    changed = lab.randomness.cached.changed
     if not _lasts(lab, leaves[0]):
         return f"a cache keeps {leaves[0]} as it was augmented at first, but is gone with its worker after each epoch"
     yield Finding(
@@ -72,6 +72,6 @@ def _lasts(lab: Lab, leaf: str) -> bool:
     """Whether a cache outlives an epoch: its process does, or the user's own workers find it again in the next one."""
     if lab.facts.num_workers == 0 or lab.facts.persistent:
         return True
-    draws = lab.same_items().as_is.get(leaf, {})
+    draws = lab.randomness.same_items().as_is.get(leaf, {})
     first, second = draws.get((0, 0), ()), draws.get((0, 1), ())
     return first == second and not is_random(first)

@@ -82,7 +82,7 @@ def find_masked(lab: Lab, draws: SameItems, pairs: Callable[[SameItems], Pairs])
 def _hanging(lab: Lab, suspect: GeneratorState) -> Hanging | None:
     """What hangs on a suspect; None where there is too little time to see whether a library's is used at all."""
     try:
-        return lab.hangings.of_items(suspect.path)
+        return lab.randomness.dependence.of_items(suspect.path)
     except Undecided:
         if _library(suspect):
             return None
@@ -99,7 +99,7 @@ def _settled(lab: Lab, draws: SameItems, suspect: GeneratorState, one: Seat, two
     ]
     if all(any(state.path == suspect.path for state in (*census.generators, *census.probed)) for census in begun):
         return True
-    settled = lab.same_items(settled=True)
+    settled = lab.randomness.same_items(settled=True)
     return any(state.path == suspect.path for state, _ in running_alike(settled.censuses, one, two))
 
 

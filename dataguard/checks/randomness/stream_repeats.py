@@ -64,21 +64,21 @@ def find_stream_repeat(lab: Lab, one: Seat, two: Seat) -> StreamRepeat | None:
 
     Raises Undecided when no generator could be watched long enough, or when what hangs on one cannot be seen.
     """
-    trace = lab.stream(lab.facts.num_workers, pin=False)
+    trace = lab.streams.stream(lab.facts.num_workers, pin=False)
     if len({census.fetches for census in trace.censuses if census.fetches}) < 2:
         raise Undecided("each worker yields too few batches to watch its generators: lower the batch size")
     unclear = None
     for suspect, early in list(running_alike(trace.censuses, one, two))[:MOST_SUSPECTS]:
-        if early and not lab.hangings.at_start(suspect.path)[0]:
+        if early and not lab.randomness.dependence.at_start(suspect.path)[0]:
             continue
-        hanging = lab.hangings.of_stream(suspect.path, varied=True)
+        hanging = lab.randomness.dependence.of_stream(suspect.path, varied=True)
         changed = _content_changed(lab, suspect, hanging)
         if changed:
             seeding = find_seeding(lab, suspect.path, one, two)
             replayer = one[0] if one[0] == two[0] else None
             fix = rng_fixes.fix_of(suspect, seeding, replayer)
             return StreamRepeat(suspect, changed, seeding, fix, lab.facts.persistent)
-        if hanging.wild and not hanging.ordered and lab.hangings.at_start(suspect.path)[1]:
+        if hanging.wild and not hanging.ordered and lab.randomness.dependence.at_start(suspect.path)[1]:
             unclear = unclear or f"{suspect.path} runs alike, and may decide {hanging.wild[0]}, as more numbers do"
     if unclear:
         raise Undecided(unclear)
@@ -88,13 +88,13 @@ def find_stream_repeat(lab: Lab, one: Seat, two: Seat) -> StreamRepeat | None:
 def moved_on(lab: Lab, suspect: GeneratorState) -> StreamTrace:
     """What a single process yields once the suspect skips some numbers after the first batch."""
     if suspect.path.startswith("global "):
-        return lab.stream(0, pin=False)
-    return lab.stream(0, pin=True, perturb=suspect.path)
+        return lab.streams.stream(0, pin=False)
+    return lab.streams.stream(0, pin=True, perturb=suspect.path)
 
 
 def _content_changed(lab: Lab, suspect: GeneratorState, hanging: StreamHanging) -> float:
     """The share of new values in a leaf that changes with this generator and is no matter of order, else 0."""
-    still = lab.hangings.of_stream(suspect.path, varied=False) if hanging.ordered else hanging
+    still = lab.randomness.dependence.of_stream(suspect.path, varied=False) if hanging.ordered else hanging
     new = max(still.changed.values(), default=0.0)
     enough = 0.0 if still.ended else CHANGED_BEGINNING  # what stays in order may be a mere count of samples
     return new if new > (CHANGED if hanging.ordered and still.ended else enough) else 0.0

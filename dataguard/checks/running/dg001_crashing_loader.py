@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.incident import Incident, LoaderRaised
-from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -65,5 +66,5 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
         message=f"{incident.where} raised {incident.headline}",
         evidence=known(evidence),
         at=incident.location,
-        repro=lab.repro_of(incident),
+        repro=lab.repro.incident(incident),
     )

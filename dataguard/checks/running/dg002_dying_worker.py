@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.incident import Incident, LoaderDied
-from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -53,5 +54,5 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
         message=f"{incident.message} while {incident.where}",
         evidence=known(evidence),
         at=incident.location,
-        repro=lab.repro_of(incident),
+        repro=lab.repro.incident(incident),
     )

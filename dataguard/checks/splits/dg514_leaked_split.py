@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.splits.near_duplicates import Likeness
     from dataguard.lab.splits.split_overlap import Comparison
+    from dataguard.lab.subject import Subject
 
 ALIAS = 0.95
 """The share of common samples from which on a test split is taken for the validation split under another name."""
@@ -61,7 +63,7 @@ def _shared(seen: Comparison) -> tuple[int, bool]:
     return best
 
 
-def _finding(lab: Lab, other: Lab, seen: Comparison, shared: int, *, proven: bool) -> Finding:
+def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven: bool) -> Finding:
     pairs = [pair for way in seen.ways for pair in way.looked if pair.same]
     first = pairs[0]
     count = f"{'' if proven else 'at least '}{shared} of {seen.samples} samples"
@@ -74,7 +76,7 @@ def _finding(lab: Lab, other: Lab, seen: Comparison, shared: int, *, proven: boo
             "samples": {one: seen.others, two: seen.samples},
         },
         at=lab.dataset.place,
-        repro=lab.repro(f".dataset[{first.index!r}]"),
+        repro=lab.repro.expression(f".dataset[{first.index!r}]"),
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import drifts, is_input, repeatable
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, check, known
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import GeneratorState, Index
+    from dataguard.lab.core.index import Index
+    from dataguard.lab.core.records import GeneratorState
     from dataguard.lab.dataset.repeated_reads import Readings
     from dataguard.lab.lab import Lab
 
@@ -37,7 +39,7 @@ def dg517_augmented_evaluation(lab: Lab) -> Judgement:
     ):
         if leaves:
             yield _finding(lab, leaves, why)
-    blended = () if drawn or entropic else lab.collate.blended
+    blended = () if drawn or entropic else lab.batches.blended
     if blended:
         drawn_by = f"by {lab.facts.collate} in a {lab.facts.role} loader: its samples stay the same"
         evidence = {"leaves": [f"batch{path}" for path in blended]}
@@ -79,7 +81,7 @@ def _finding(lab: Lab, leaves: dict[str, list[Index]], why: str) -> Finding:
             }
         ),
         at=_place(drawing) or lab.dataset.place,
-        repro=lab.repro_reads([index, index]),
+        repro=lab.repro.reads([index, index]),
     )
 
 

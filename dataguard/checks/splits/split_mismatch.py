@@ -71,7 +71,7 @@ def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
 
 def _colours(lab: Lab, other: Lab) -> Mismatch | None:
     """In what images differ that are made of the same colours."""
-    own, theirs = had(lambda: lab.colour.charts), had(lambda: other.colour.charts)
+    own, theirs = had(lambda: lab.images.charts), had(lambda: other.images.charts)
     if own is None or theirs is None:
         return None
     known = {f"{theirs.root}{fit.path}": fit for fit in theirs.fits}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.streams.duplicates import find_doubles, first_double, made_up
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -26,14 +27,14 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
         raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
     asked = 0 if lab.facts.bare else lab.facts.num_workers
     workers = max(asked, 2)
-    shared, doubled = find_doubles(partial(lab.shares, workers), partial(lab.shares, 0))
+    shared, doubled = find_doubles(partial(lab.streams.shares, workers), partial(lab.streams.shares, 0))
     if asked < 2:
         latent = (
             "; two workers would each read everything: shard by get_worker_info() before raising it" if doubled else ""
         )
         given = "a dataset alone was given" if lab.facts.bare else f"num_workers={asked}"
         raise NotApplicable(f"{given}: nothing is read twice{latent}")
-    alone = lab.shares(0, pin=False)
+    alone = lab.streams.shares(0, pin=False)
     if doubled and not lab.settings.key and made_up(lab, shared, alone):
         raise NotApplicable("workers make up the same samples from the same random numbers: see DG101")
     if doubled:

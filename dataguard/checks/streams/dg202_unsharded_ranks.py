@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.streams.duplicates import find_doubles, first_double
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -52,7 +53,7 @@ def _streamed(lab: Lab, shards: Shards) -> tuple[int, str | None]:
 
     Ranks that yield only some of them alike may have shuffled apart, which a seed in the training script prevents.
     """
-    one = partial(lab.shares, lab.ranks.seats)
+    one = partial(lab.streams.shares, lab.ranks.seats)
     shared, doubled = find_doubles(lab.ranks.stream, one)
     if not doubled:
         return 0, None

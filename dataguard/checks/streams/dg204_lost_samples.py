@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss, need_loss
 from dataguard.incident import Incident
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -47,15 +48,15 @@ def _streamed(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
     if not workers and not ranks:
         raise NotApplicable("one process reads everything")
     if workers:
-        loss = find_loss(partial(lab.shares, workers), partial(lab.shares, 0))
+        loss = find_loss(partial(lab.streams.shares, workers), partial(lab.streams.shares, 0))
         looked |= {"samples": loss.of, "workers": workers}
         yield loss, "come out of no worker"
     if ranks:
         looked |= {"ranks": lab.ranks.world}
-        loss = find_loss(lab.ranks.stream, partial(lab.shares, 0))
+        loss = find_loss(lab.ranks.stream, partial(lab.streams.shares, 0))
         looked |= {"samples": loss.of}
         if loss.samples:
-            need_loss(find_loss(partial(lab.ranks.stream, alike=True), partial(lab.shares, 0)))
+            need_loss(find_loss(partial(lab.ranks.stream, alike=True), partial(lab.streams.shares, 0)))
         yield loss, _NO_RANK
 
 
@@ -94,5 +95,5 @@ def _cut_short(lab: Lab, stop: Incident) -> Finding:
         message=f"{index} raises StopIteration, which ends the epoch in silence",
         evidence=known({"index": stop.index, "worker": stop.worker, "batch": list(stop.batch) or None}),
         at=stop.location,
-        repro=lab.repro_of(stop),
+        repro=lab.repro.incident(stop),
     )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
@@ -58,12 +59,12 @@ def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]
     """
     facts = lab.facts
     if facts.kind == "stream":
-        look = partial(lab.stream, facts.num_workers, pin=False)
+        look = partial(lab.streams.stream, facts.num_workers, pin=False)
         trace = look() if look().ended else look(count=True)
         samples = trace.total if trace.ended else None
         yield "", facts.batches, trace.batches[0] if trace.batches else 0, trace.finished, samples
     else:
-        orders = lab.orders
+        orders = lab.streams.orders
         if facts.own_iter:
             raise NotApplicable("the loader's own __iter__ decides how many batches come")
         if not orders.whole:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, check, known
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -28,7 +29,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
         raise NotApplicable("a stream has no sampler")
     if facts.role in ("val", "test"):
         raise NotApplicable(f"role is {facts.role}: one order for all epochs is as good as any")
-    orders = lab.orders
+    orders = lab.streams.orders
     first = orders.epochs[0]
     if not all(orders.epochs):
         raise NotApplicable("the loader draws the indices of later epochs where they cannot be seen")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import is_heedless
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -28,7 +29,7 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
     if facts.bare:
         raise NotApplicable("a dataset alone was given: how it is loaded is not known")
     facts.need_role("train", otherwise="its order changes nothing")
-    orders = lab.orders
+    orders = lab.streams.orders
     looked = Looked({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
     if not (orders.ascending and orders.replayed):
         return looked
@@ -37,7 +38,7 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
     if orders.batches[0] < 2:
         raise NotApplicable("one batch holds everything: its order changes nothing")
     try:
-        contents = lab.contents
+        contents = lab.streams.contents
     except Undecided as why:
         raise Undecided(f"the sampler does not shuffle; whether the dataset does was not seen: {why}") from why
     if contents.alike or is_heedless(lab):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, check
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -31,7 +32,7 @@ def dg208_starved_worker(lab: Lab) -> Judgement:
         raise NotApplicable("a dataset alone was given: how many workers load it is not known")
     if facts.num_workers < 2:
         raise NotApplicable(f"num_workers={facts.num_workers}: there is nobody to share with")
-    trace = lab.stream(facts.num_workers, pin=False)
+    trace = lab.streams.stream(facts.num_workers, pin=False)
     idle = [f"worker {number}" for number in trace.idle]
     counts, seats, looked = {}, facts.num_workers, {"samples": trace.total, "workers": facts.num_workers}
     if lab.ranks.declared and not idle:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.checks.streams.resume import faults
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -28,7 +29,7 @@ def dg209_broken_resume(lab: Lab) -> Judgement:
     facts = lab.facts
     if facts.holder:
         raise NotApplicable(f"a {facts.holder} is iterated in its place, and keeps a state of its own")
-    resumes = lab.resumes(facts.num_workers)
+    resumes = lab.streams.resumes(facts.num_workers)
     found = faults(resumes)
     if found:
         point, words = next(iter(found.items()))
@@ -51,7 +52,7 @@ def _latent(lab: Lab) -> str | None:
     """What would break with workers, or without them."""
     other = 0 if lab.facts.num_workers else OTHER_WORKERS
     try:
-        found = faults(lab.resumes(other))
+        found = faults(lab.streams.resumes(other))
     except (NotApplicable, Undecided):
         return None
     return next((f"with num_workers={other}, restored {point}, {words}" for point, words in found.items()), None)

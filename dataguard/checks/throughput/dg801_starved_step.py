@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, check, known
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -22,7 +23,7 @@ def dg801_starved_step(lab: Lab) -> Judgement:
         workers is faster here. Decode smaller images, move work to the accelerator, or store preprocessed samples.
     Links: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
     """
-    waits = lab.clock.waits
+    waits = lab.throughput.waits
     looked = Looked({"batches": waits.batches, "intervals": len(waits.shares)})
     if waits.starved is None:
         raise Undecided(f"cannot tell whether the step waits for batches: waiting varies from {waits.spread}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, Severity, check, known
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -26,8 +27,8 @@ def dg802_unoverlapped_copy(lab: Lab) -> Judgement:
         `batch.to(device, non_blocking=True)` in the training loop.
     Links: https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
     """
-    step = lab.clock.step
-    delivered = lab.clock.copies
+    step = lab.throughput.step
+    delivered = lab.throughput.copies
     copying = delivered.copying
     looked = Looked({"bytes": delivered.count})
     if copying is None or copying.alone < _NOTABLE * step or copying.overlap >= _OVERLAP or not delivered.unpinned:

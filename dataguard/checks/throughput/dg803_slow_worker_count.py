@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, check
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -24,12 +25,12 @@ def dg803_slow_worker_count(lab: Lab) -> Judgement:
     Fix: use the number of workers that the finding names; `dataguard bench` tries more of them.
     Links: https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading
     """
-    waits = lab.clock.waits
+    waits = lab.throughput.waits
     if waits.starved is None:
         raise Undecided(f"cannot tell whether the step waits for batches: waiting varies from {waits.spread}")
     if not waits.starved:
         return Looked({"batches": waits.batches})
-    times = lab.clock.sweep
+    times = lab.throughput.sweep
     ranking = times.ranking(times.workers)
     own = str(times.own)
     if own not in ranking.order or len(ranking.order) < 2:

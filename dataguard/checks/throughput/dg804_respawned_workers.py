@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, check
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -45,7 +46,7 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
     if rest < _EPOCH or epoch.ride.start_seconds < _SHARE * (epoch.ride.start_seconds + rest):
         return looked
     lab.afford(5 * epoch.ride.start_seconds)
-    starts = lab.clock.starts
+    starts = lab.throughput.starts
     saved = min(starts.own) - max(starts.persistent)
     if saved < _SAVED or saved < _SHARE * (saved + rest):
         return looked

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, check, known
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.check import check
 from dataguard.incident import had
-from dataguard.model import Finding, Judgement, Looked, Severity, check
+from dataguard.model import Finding, Judgement, Looked, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import Leaf
@@ -42,7 +43,7 @@ def dg501_non_finite_sample(lab: Lab) -> Judgement:
 
 def _at_the_ends(lab: Lab) -> list[tuple[str | None, tuple[Leaf, ...]]]:
     """The first and last samples of a map-style dataset, which an ordinary epoch may not have read."""
-    ends = had(lambda: lab.ends)
+    ends = had(lambda: lab.dataset.ends)
     if ends is None:
         return []
     known = {sample.index for sample in lab.epoch.samples}
@@ -68,5 +69,5 @@ def _in_samples(lab: Lab, bad: list[tuple[str | None, Leaf]], looked_at: int) ->
             "indices": list(dict.fromkeys(one for one, _ in bad if one is not None))[:16],
             "shape": list(leaf.shape or ()),
         },
-        repro=None if index is None else lab.repro(f".dataset[{index}]{leaf.path}"),
+        repro=None if index is None else lab.repro.expression(f".dataset[{index}]{leaf.path}"),
     )

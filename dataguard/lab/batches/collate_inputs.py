@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import walk
-from dataguard.lab.core.records import BatchRecord, Index, SampleRecord
+from dataguard.lab.core.records import BatchRecord, SampleRecord
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import BlackBox
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate

@@ -18,13 +18,14 @@ from dataguard.lab.batches.pin_memory import Pinning, can_pin, try_pinning
 from dataguard.lab.batches.settings_trials import READS as READS_ARRANGED
 from dataguard.lab.batches.settings_trials import SAMPLES, Arrangements, form_of, run_arrangements
 from dataguard.lab.batches.shrinking import Drawing
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.records import Index, SampleRecord
+from dataguard.lab.core.records import SampleRecord
+from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
 if TYPE_CHECKING:
-    from dataguard.lab.lab import Lab
     from dataguard.lab.reading.epoch_trace import EpochTrace
 
 INSISTS = "collate_fn takes no part of a batch that it took whole"
@@ -41,11 +42,11 @@ class Bench:
     reads: int
 
 
-class Collating:
+class Batches:
     """What collate_fn does with samples that were really seen; each observation is made once, as with `Lab`."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
 
     @property
     def bench(self) -> Bench:
@@ -53,25 +54,22 @@ class Collating:
 
         Raises NotApplicable where nothing is collated, or samples cannot be asked for.
         """
-        lab = self._lab
-        if not lab.facts.batched:
+        subject = self._subject
+        if not subject.facts.batched:
             raise NotApplicable("automatic batching is off (batch_size=None): nothing is collated")
-        epoch = lab.epoch
+        epoch = subject.epoch
         if epoch.batches and all(batch.incident for batch in epoch.batches):
             raise NotApplicable("collate_fn fails on every batch: see DG001")
         chosen = choose(epoch)
         batches = COLLATED + min(MOST, len(chosen))
-        lab.afford(READS * epoch.seconds_per_sample + batches * collate_seconds(epoch.batches))
+        subject.afford(READS * epoch.seconds_per_sample + batches * collate_seconds(epoch.batches))
         ascending = _is_ascending(epoch)
-        bench: Bench = lab.vary(
-            "bench", lambda folder: run_bench(lab.build, folder, chosen, ascending=ascending), lambda _, found: found
-        )
-        return bench
+        return subject.vary("bench", lambda folder: run_bench(subject.build, folder, chosen, ascending=ascending))
 
     @property
     def pinning(self) -> Pinning:
         """What torch's pinning makes of a batch. Raises NotApplicable for a loader that does not pin."""
-        pinning = self.bench.pinning if self._lab.facts.pin_memory else None
+        pinning = self.bench.pinning if self._subject.facts.pin_memory else None
         if pinning is None:
             raise NotApplicable("pin_memory is off")
         return pinning
@@ -84,36 +82,31 @@ class Collating:
     @property
     def blended(self) -> tuple[str, ...]:
         """The leaves of a batch that hang on random numbers which collate_fn draws, while its samples stay the same."""
-        lab = self._lab
-        if not lab.facts.batched or lab.facts.default_collate:
+        subject = self._subject
+        if not subject.facts.batched or subject.facts.default_collate:
             return ()
-        chosen = choose(lab.epoch)[:MOST]
-        lab.afford(2 * MOST * lab.epoch.seconds_per_sample + 3 * collate_seconds(lab.epoch.batches))
-        leaves: tuple[str, ...] = lab.vary(
-            "blended", lambda folder: find_blended(lab.build(), folder, chosen), lambda _, found: found
-        )
-        return leaves
+        chosen = choose(subject.epoch)[:MOST]
+        subject.afford(2 * MOST * subject.epoch.seconds_per_sample + 3 * collate_seconds(subject.epoch.batches))
+        return subject.vary("blended", lambda folder: find_blended(subject.build(), folder, chosen))
 
     def mixtures(self, samples: Sequence[SampleRecord], *, single: bool) -> Mixtures:
         """Batches made up of the kinds of sample there are among these, the smallest that clash first.
 
         `single` tells that a batch may hold one sample.
         """
-        lab = self._lab
-        kinds, size = kinds_of(samples), max((batch.size for batch in lab.epoch.batches), default=1)
+        subject = self._subject
+        kinds, size = kinds_of(samples), max((batch.size for batch in subject.epoch.batches), default=1)
         if not kinds:
             raise NotApplicable(
                 "the sampler's indices are not numbers, strings or tuples that could be asked for again"
             )
         if len(kinds) == 1:  # an ordinary epoch has put them together already
             return Mixtures(None, 0, 1, 0)
-        lab.afford(len(kinds) * lab.epoch.seconds_per_sample)
-        mixtures: Mixtures = lab.vary(
+        subject.afford(len(kinds) * subject.epoch.seconds_per_sample)
+        return subject.vary(
             ("mixtures", kinds, single),
-            lambda folder: run_mixtures(lab.build, folder, kinds, size, self._drawing, single=single),
-            lambda _, found: found,
+            lambda folder: run_mixtures(subject.build, folder, kinds, size, self._drawing, single=single),
         )
-        return mixtures
 
     @property
     def arrangements(self) -> Arrangements:
@@ -122,7 +115,7 @@ class Collating:
         None are tried where nothing hangs on them: without workers, under the default collate; nor where they cannot
         be, as for a stream. Workers are drawn where the loader has some and forks them.
         """
-        lab, facts, epoch = self._lab, self._lab.facts, self._lab.epoch
+        subject, facts, epoch = self._subject, self._subject.facts, self._subject.epoch
         seen = epoch.indices
         if facts.kind != "map" or not seen or (facts.default_collate and not facts.num_workers):
             return Arrangements(0, None)
@@ -131,11 +124,10 @@ class Collating:
         form = forms.pop() if len(forms) == 1 else None
         chosen = evenly(seen, SAMPLES)
         try:
-            lab.afford(READS_ARRANGED * epoch.seconds_per_sample)
-            found: Arrangements = lab.vary(
+            subject.afford(READS_ARRANGED * epoch.seconds_per_sample)
+            found: Arrangements = subject.vary(
                 "arrangements",
-                lambda folder: run_arrangements(lab.build, folder, chosen, form, workers, self._drawing),
-                lambda _, same: same,
+                lambda folder: run_arrangements(subject.build, folder, chosen, form, workers, self._drawing),
             )
         except Undecided:  # no risk that was seen
             return Arrangements(0, None)
@@ -143,8 +135,8 @@ class Collating:
 
     @property
     def _drawing(self) -> Drawing:
-        lab = self._lab
-        return Drawing(**lab.settings.hypothesis, name=f"{lab.target.spelling} {lab.facts.name}")
+        subject = self._subject
+        return Drawing(**subject.settings.hypothesis, name=f"{subject.target.spelling} {subject.facts.name}")
 
 
 def _is_ascending(epoch: EpochTrace) -> bool:
@@ -153,9 +145,7 @@ def _is_ascending(epoch: EpochTrace) -> bool:
     return all(one <= two for order in orders for one, two in pairwise(order))
 
 
-def run_bench(
-    build: Callable[..., Loader], folder: Path, chosen: tuple[Index, ...], *, ascending: bool
-) -> Bench | None:
+def run_bench(build: Callable[..., Loader], folder: Path, chosen: tuple[Index, ...], *, ascending: bool) -> Bench:
     """Put the chosen samples together in every form, and look at the batch."""
     handful = Handful(build(), folder, chosen)
     try:

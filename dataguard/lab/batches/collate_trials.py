@@ -13,8 +13,9 @@ from torch import Tensor
 
 from dataguard.lab.batches.batch_rows import Column, Content, columns, holds, key, sample_contents
 from dataguard.lab.batches.collate_inputs import LARGEST, MOST, SEEDS, Handful, Refused, bytes_of
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Index, Leaf
+from dataguard.lab.core.records import Leaf
 from dataguard.model import Undecided
 
 REREAD = 4

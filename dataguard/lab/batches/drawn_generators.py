@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dataguard.lab.batches.collate_inputs import Handful, Refused
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import GeneratorState, Index
+from dataguard.lab.core.records import GeneratorState
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.rng_discovery import generator_states
 from dataguard.model import Undecided

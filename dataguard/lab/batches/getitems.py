@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dataguard.lab.batches.collate_inputs import Handful, Refused
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Index
 from dataguard.model import NotApplicable
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from dataguard.incident import Incident
 from dataguard.lab.batches.collate_inputs import LARGEST, Handful, Refused
 from dataguard.lab.batches.shrinking import Drawing
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Index, Leaf, SampleRecord
+from dataguard.lab.core.records import Leaf, SampleRecord
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.target.variants import Loader
 

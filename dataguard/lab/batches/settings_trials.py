@@ -11,8 +11,9 @@ from typing import Any
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.batches.shrinking import Drawing
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Trials
-from dataguard.lab.core.records import BatchRecord, Index, read_spools
+from dataguard.lab.core.records import BatchRecord, read_spools
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.target.variants import Loader

@@ -1,4 +1,4 @@
-"""What was observed so far, and the time that is left: observations are made once, each in a process of its own."""
+"""Observations made so far, and the time that is left: each is made once, in a process of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.process import isolation
@@ -17,7 +17,7 @@ from dataguard.settings.settings import Settings
 T = TypeVar("T")
 
 
-class Memory:
+class ObservationCache:
     """Observations of one loader by their keys; `left` is what is left of the budget, in seconds."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
@@ -32,51 +32,51 @@ class Memory:
             left = f"{max(self.left, 0):.0f} s of the budget are left"
             raise Undecided(f"reading samples again and again takes {seconds:.2g} s, and {left}: raise --budget")
 
+    @overload
+    def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ...) -> T: ...
+
+    @overload
     def observe(
         self,
         key: object,
         run: Callable[[Path], Any],
-        read: Callable[[Path, Any], T] | None = None,
-        folder: Path | None = None,
-        bulletin: Callable[[Path], Callable[[], None]] | None = None,
-    ) -> T:
-        """Make an observation, or recall it: `run` in a process of its own, then `read` what it left in its folder.
+        read: Callable[[Path, Any], T],
+        *,
+        unbounded: bool = ...,
+        folder: Path | None = ...,
+        watch: Callable[[Path], Callable[[], None]] | None = ...,
+    ) -> T: ...
 
-        The folder is a new one where none is given. `bulletin` makes, for that folder, what is called meanwhile.
-        """
-        if key not in self._made:
-            folder = folder or Path(tempfile.mkdtemp(dir=self._folder))
-            self._made[key] = self._make(run, read, folder, bulletin(folder) if bulletin else lambda: None)
-        remembered: Any = self._made[key]
-        if isinstance(remembered, Exception):
-            raise remembered
-        result: T = remembered
-        return result
-
-    def observe_all(
+    def observe(
         self,
         key: object,
         run: Callable[[Path], Any],
-        read: Callable[[Path, Any], T],
+        read: Callable[[Path, Any], Any] | None = None,
+        *,
+        unbounded: bool = False,
         folder: Path | None = None,
-        bulletin: Callable[[Path], Callable[[], None]] | None = None,
-    ) -> T:
-        """Like `observe`, for what may take as long as it goes on: it has no share in the budget."""
-        left, self.left = self.left, math.inf
-        try:
-            return self.observe(key, run, read, folder, bulletin)
-        finally:
-            self.left = left
+        watch: Callable[[Path], Callable[[], None]] | None = None,
+    ) -> Any:
+        """Make an observation, or recall it, its failure included.
 
-    def apart(
-        self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], T], *, whole: bool = False
-    ) -> T:
-        """Make an observation under settings that are not the loader's own: that the loader fails decides nothing."""
-        try:
-            return (self.observe_all if whole else self.observe)(key, run, read)
-        except LoaderFailed as failure:
-            reason = f"it fails under the settings of this observation: {failure.incident.headline}"
-            raise Undecided(reason) from failure
+        `run` is called with a scratch folder in a process of its own. `read` is called in this process with that folder
+        and what `run` returned (None where the budget cut it short), and gives the observation; without it, that is
+        what `run` returned. An `unbounded` observation takes as long as it makes progress, whatever the budget.
+        `folder` is used in place of a new one; `watch` makes, for that folder, what is called meanwhile.
+        Raises Undecided where the budget ran out before there was anything to read.
+        """
+        if key not in self._made:
+            folder = folder or Path(tempfile.mkdtemp(dir=self._folder))
+            before = self.left
+            self.left = math.inf if unbounded else before
+            try:
+                self._made[key] = self._make(run, read, folder, watch(folder) if watch else lambda: None)
+            finally:
+                self.left = before if unbounded else self.left
+        made = self._made[key]
+        if isinstance(made, Exception):
+            raise made
+        return made
 
     def _make(
         self,
@@ -89,8 +89,8 @@ class Memory:
         try:
             answer, cut = self._run(run, folder, meanwhile)
             made = read(folder, answer) if read else answer
-            if cut and (read is None or made is None):
-                raise Undecided(f"the budget of {self.settings.budget:g} s ran out") from cut
+            if cut and made is None:
+                raise Undecided(f"the budget of {self.settings.budget:g} s ran out: raise --budget") from cut
             return made
         except (LoaderFailed, NotApplicable, Undecided) as outcome:
             return outcome

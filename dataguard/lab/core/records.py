@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import pickle
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,28 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import Incident
+from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.process_usage import Pools, Reading
 from dataguard.lab.core.value_summary import Appraisal
-
-Index = int | str | tuple[Any, ...] | None
-"""An index as a sampler gave it, when it is plain enough to be given again; None for streams."""
-
-
-def plain_index(index: Any) -> Index:
-    """The index itself when it is a plain number, string or tuple of such; None otherwise.
-
-    numpy integers and 0-d integer tensors, which samplers do yield, become int.
-    """
-    if isinstance(index, tuple):
-        items = tuple(plain_index(item) for item in index)
-        return None if None in items else items
-    if isinstance(index, str):
-        return index
-    try:
-        return operator.index(index)
-    except (TypeError, RuntimeError):  # not a number; a tensor of several elements
-        return None
-
 
 FEWEST = 64
 """Values of an array at least, to be told that it holds one throughout."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dataguard.lab.core.records import Index
+from dataguard.lab.core.index import Index
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 
 from dataguard.lab.batches import drawn_generators
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import GeneratorState, Index, blank_of
+from dataguard.lab.core.records import GeneratorState, blank_of
 from dataguard.lab.core.source_location import is_own, made_at
 from dataguard.lab.core.value_summary import Numbers
 from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads, source_mutation
+from dataguard.lab.dataset.changed_attributes import find_changed
 from dataguard.lab.dataset.fresh_import import Made, Places, build_anew, read_made
 from dataguard.lab.dataset.hash_order import ordered_sets
+from dataguard.lab.dataset.index_ends import Ends, find_ends
 from dataguard.lab.dataset.index_semantics import Spans, probe_spans
 from dataguard.lab.dataset.listing_order import listed
 from dataguard.lab.dataset.missing_file import Source, Substitute, find_source, read_without
@@ -23,49 +26,52 @@ from dataguard.lab.dataset.repeated_reads import Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
 from dataguard.lab.labels.class_names import Naming, find_namings
 from dataguard.lab.labels.label_tables import Table, find_table
-from dataguard.lab.reading.changed_attributes import find_changed
 from dataguard.lab.reading.loader_survey import requested
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits import sample_folders
 from dataguard.lab.splits.sample_folders import Filed
 from dataguard.lab.spy.value_summaries import numbers_of
+from dataguard.lab.subject import Subject
 from dataguard.model import Location, NotApplicable, Undecided
 from dataguard.target.variants import Loader
-
-if TYPE_CHECKING:
-    from dataguard.lab.lab import Lab
 
 PROBES = 8
 """Samples that are read in each order of files and of hashes."""
 
 
-class Direct:
+class DatasetObservations:
     """Observations of the dataset itself, each in a process of its own (map-style only)."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
         self._begun: set[object] = set()
+
+    @property
+    def ends(self) -> Ends:
+        """What the dataset answers at and beyond the ends of its index range."""
+        with contextlib.suppress(Undecided):
+            self._subject.epoch  # noqa: B018 - a loader that hangs or dies in an ordinary epoch is not asked again
+        return find_ends(self._subject)
 
     @property
     def readings(self) -> Readings:
         """A few samples read over and over, in two orders."""
         self._need("readings", repeated_reads.READS)
-        return repeated_reads.observe(self._lab.build, self._lab.vary, self._known)
+        return repeated_reads.read_repeatedly(self._subject, self._known)
 
     def again(self, number: int) -> Run:
         """The first of the two runs, made once more for each number above 0."""
         self._need(("again", number), repeated_reads.AGAIN)
-        return repeated_reads.again(self._lab.build, self._lab.vary, self._known, number)
+        return repeated_reads.read_again(self._subject, self._known, number)
 
     @property
     def spans(self) -> Spans:
         """What indices mean: periods inside the range, what -1 is, and numbers of other types."""
-        if self._lab.ends.first_failing is not None:
+        if self.ends.first_failing is not None:
             raise NotApplicable("the dataset is shorter than it says: see DG301")
         self._need("spans", index_semantics.READS)
-        hints, build = hints_of(self._lab.epoch.samples), self._lab.build
-        found: Spans = self._lab.vary("spans", lambda folder: probe_spans(build(), folder, hints), lambda _, same: same)
-        return found
+        hints, build = hints_of(self._subject.epoch.samples), self._subject.build
+        return self._subject.vary("spans", lambda folder: probe_spans(build(), folder, hints))
 
     @property
     def wraps(self) -> bool:
@@ -78,13 +84,12 @@ class Direct:
     def stored(self, index: Index) -> tuple[Change, ...]:
         """What of its own content the dataset changes when a sample is read."""
         first, _, _ = repeated_reads.chosen(self._known)
-        build = self._lab.build
-        changes: tuple[Change, ...] = self._lab.vary(
+        build = self._subject.build
+        return self._subject.vary(
             ("stored", index),
             lambda folder: source_mutation.find_changes(build(), folder, first, index),
             lambda _, found: found or (),
         )
-        return changes
 
     def listed(self, *, turned: bool = False, again: bool = False) -> Made:
         """What some indices mean when folders are listed by name, or backwards; sets have one order all the time."""
@@ -103,11 +108,8 @@ class Direct:
         """A sample that is made of a file of its own."""
         self._need("source", missing_file.READS)
         first, index, other = self._three
-        build = self._lab.build
-        source: Source = self._lab.vary(
-            "source", lambda folder: find_source(build(), folder, first, index, other), lambda _, found: found
-        )
-        return source
+        build = self._subject.build
+        return self._subject.vary("source", lambda folder: find_source(build(), folder, first, index, other))
 
     @property
     def substitutes(self) -> tuple[Substitute, ...]:
@@ -116,14 +118,11 @@ class Direct:
         return (missed, one) if one.answer.digests == two.answer.digests else (missed,)
 
     def _without(self, content: bytes | None) -> Substitute:
-        path, build = self.source.path, self._lab.build
+        path, build = self.source.path, self._subject.build
         first, index, _ = self._three
-        found: Substitute = self._lab.vary(
-            ("without", content),
-            lambda folder: read_without(build(), folder, first, index, path, content),
-            lambda _, same: same,
+        return self._subject.vary(
+            ("without", content), lambda folder: read_without(build(), folder, first, index, path, content)
         )
-        return found
 
     @property
     def _three(self) -> tuple[Index, Index, Index]:
@@ -135,108 +134,88 @@ class Direct:
     def _made(self, key: object, places: Places, *orders: AbstractContextManager[None]) -> Made:
         self._need(key, PROBES)
         indices = self._probes
-        made: Made = self._lab.vary(
-            key, lambda folder: read_made(self._build_anew, folder, indices, places, *orders), lambda _, same: same
-        )
-        return made
+        return self._subject.vary(key, lambda folder: read_made(self._build_anew, folder, indices, places, *orders))
 
     def _build_anew(self) -> Loader:
-        lab = self._lab
-        return build_anew(lab.target, lab.facts.name, lab.settings, requested(lab.settings))
+        subject = self._subject
+        return build_anew(subject.target, subject.facts.name, subject.settings, requested(subject.settings))
 
     @property
     def _probes(self) -> tuple[Index, ...]:
         """A few of the indices that the loader was seen to ask for."""
-        return self._lab.epoch.asked(PROBES)
+        return self._subject.epoch.asked(PROBES)
 
     @property
     def changed(self) -> tuple[Location, ...]:
         """The attributes of the dataset that reading a few samples changes."""
-        return find_changed(self._lab.build, self._lab.vary)
+        return find_changed(self._subject)
 
     def drawing(self, items: Sequence[Index]) -> tuple[GeneratorState, ...]:
         """The generators that reading these samples draws from."""
-        build = self._lab.build
+        build = self._subject.build
         self._need(("drawing", *items), drawn_generators.READS)
         indices = (list(items) * drawn_generators.READS)[: drawn_generators.READS]
-        states: tuple[GeneratorState, ...] = self._lab.vary(
-            ("drawing", *items),
-            lambda folder: drawn_generators.find_drawing(build(), folder, indices),
-            lambda _, found: found,
+        return self._subject.vary(
+            ("drawing", *items), lambda folder: drawn_generators.find_drawing(build(), folder, indices)
         )
-        return states
 
     @property
     def folders(self) -> tuple[Filed, ...]:
         """Some samples, with the folders that their own files stand in."""
         self._need("folders", sample_folders.READS)
-        known, build = self._lab.epoch.indices, self._lab.build
-        filed: tuple[Filed, ...] = self._lab.vary(
-            "folders",
-            lambda folder: sample_folders.find_folders(build(), folder, evenly(known, sample_folders.READS)),
-            lambda _, found: found,
+        known, build = self._subject.epoch.indices, self._subject.build
+        return self._subject.vary(
+            "folders", lambda folder: sample_folders.find_folders(build(), folder, evenly(known, sample_folders.READS))
         )
-        return filed
 
     @property
     def namings(self) -> tuple[Naming, ...]:
         """What the dataset, and those that it wraps, say of their classes; the outermost first."""
-        build = self._lab.build
-        namings: tuple[Naming, ...] = self._lab.vary(
-            "namings", lambda _: find_namings(build), lambda _, found: found or ()
-        )
-        return namings
+        build = self._subject.build
+        return self._subject.vary("namings", lambda _: find_namings(build), lambda _, found: found or ())
 
     def numbers(self, index: Index) -> tuple[Numbers, ...]:
         """The numbers in the sample of an index."""
         self._need(("numbers", index), 1)
-        build = self._lab.build
-        numbers: tuple[Numbers, ...] = self._lab.vary(
-            ("numbers", index),
-            lambda folder: tuple(numbers_of(Reader(build(), folder).read(index))),
-            lambda _, found: found,
+        build = self._subject.build
+        return self._subject.vary(
+            ("numbers", index), lambda folder: tuple(numbers_of(Reader(build(), folder).read(index)))
         )
-        return numbers
 
     def is_blank(self, index: Index) -> bool:
         """Whether the sample of an index, read once more and alone, has images of one value."""
         self._need(("blank", index), 1)
-        build = self._lab.build
+        build = self._subject.build
         return bool(
-            self._lab.vary(
-                ("blank", index),
-                lambda folder: blank_of(leaves_of(Reader(build(), folder).read(index))) is not None,
-                lambda _, found: found,
+            self._subject.vary(
+                ("blank", index), lambda folder: blank_of(leaves_of(Reader(build(), folder).read(index))) is not None
             )
         )
 
     def table(self, seen: tuple[tuple[int, int], ...]) -> Table | None:
         """Where the dataset keeps all of the labels of which these, pairs of index and label, were seen; if it does."""
-        build = self._lab.build
-        table: Table | None = self._lab.vary(("table", seen), lambda _: find_table(build, seen), lambda _, found: found)
-        return table
+        build = self._subject.build
+        return self._subject.vary(("table", seen), lambda _: find_table(build, seen))
 
     @property
     def place(self) -> Location | None:
         """Where the class of the dataset is defined."""
-        place: tuple[str, int] | None = self._lab.vary(
-            "place", lambda _: made_at(self._lab.build().dataset), lambda _, found: found
-        )
-        return Location(place[0], place[1], self._lab.facts.dataset) if place else None
+        place: tuple[str, int] | None = self._subject.vary("place", lambda _: made_at(self._subject.build().dataset))
+        return Location(place[0], place[1], self._subject.facts.dataset) if place else None
 
     @property
     def own(self) -> bool:
         """Whether the class of the dataset is the user's own, and none of a library."""
-        return bool(self._lab.vary("own", lambda _: is_own(self._lab.build().dataset), lambda _, found: found))
+        return bool(self._subject.vary("own", lambda _: is_own(self._subject.build().dataset)))
 
     @property
     def _known(self) -> tuple[Index, ...]:
         """The indices that the loader was seen to ask for."""
-        return tuple(sample.index for sample in self._lab.epoch.samples)
+        return tuple(sample.index for sample in self._subject.epoch.samples)
 
     def _need(self, key: object, reads: int) -> None:
         """Raise NotApplicable for a stream, and Undecided where so many reads, not made before, take too long."""
-        self._lab.need_map("a stream has no indices that could be read again")
+        self._subject.need_map("a stream has no indices that could be read again")
         if key not in self._begun:
-            self._lab.afford(reads * self._lab.epoch.seconds_per_sample)
+            self._subject.afford(reads * self._subject.epoch.seconds_per_sample)
         self._begun.add(key)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from dataguard.incident import imported_files, is_library
-from dataguard.lab.core.records import Index
+from dataguard.lab.core.index import Index
 from dataguard.lab.reading.epoch_trace import gated_build
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.settings.settings import Settings

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dataguard.incident import Incident
-from dataguard.lab.core.records import plain_index
+from dataguard.incident import Incident, LoaderFailed
+from dataguard.lab.core.index import plain_index
 from dataguard.lab.reading.sample_reader import Answer, Reader
-from dataguard.model import NotApplicable
+from dataguard.lab.subject import Subject
+from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
 _SIZED = (list, tuple, dict, np.ndarray)  # a length of the user's own is code that may do anything
@@ -36,6 +37,29 @@ class Ends:
     twice: Answer
     beyond: tuple[Answer, ...]
     reads: int
+
+
+def find_ends(subject: Subject) -> Ends:
+    """What the dataset answers at and beyond the ends of its index range (map-style only).
+
+    Raises Undecided where it dies or hangs beyond the end, which nobody asks for.
+    """
+    subject.need_map("a stream has no indices")
+    try:
+        return subject.cache.observe("ends", lambda folder: probe_ends(subject.build(), folder))
+    except LoaderFailed as failure:
+        index, length = failure.incident.index or "", subject.facts.length
+        if length is not None and index.isdigit() and int(index) >= length:
+            raise Undecided(f"dataset[{index}], beyond the end: {failure.incident.headline}") from failure
+        raise
+
+
+def first_failing(subject: Subject) -> int | None:
+    """The smallest index of a tail of indices that do not exist, None where there is no such tail."""
+    try:
+        return find_ends(subject).first_failing
+    except (LoaderFailed, NotApplicable, Undecided):
+        return None
 
 
 def probe_ends(loader: Loader, folder: Path) -> Ends:

@@ -16,8 +16,8 @@ import torch
 
 from dataguard.incident import LoaderRaised
 from dataguard.lab.core.file_opens import watched
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of, walk
-from dataguard.lab.core.records import Index
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of, walk
-from dataguard.lab.core.records import Index
 from dataguard.lab.reading.sample_reader import Answer, Reader
-from dataguard.lab.reading.scripted_reads import Vary
+from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader
 
@@ -70,21 +70,18 @@ class Readings:
         return {"samples": len(self.items), "reads": passes * len(self.items)}
 
 
-def observe(build: Callable[..., Loader], vary: Vary, known: Sequence[Index]) -> Readings:
+def read_repeatedly(subject: Subject, known: Sequence[Index]) -> Readings:
     """Read some of the `known` indices."""
     _, last, items = chosen(known)
-    forward = again(build, vary, known, 0)
-    turned: Run = vary(
-        "readings turned", partial(run_passes, build, last, items, DRAWS[:TURNED], turn=True), lambda _, run: run
-    )
+    forward = read_again(subject, known, 0)
+    turned = subject.vary("readings turned", partial(run_passes, subject.build, last, items, DRAWS[:TURNED], turn=True))
     return Readings(items, forward, turned)
 
 
-def again(build: Callable[..., Loader], vary: Vary, known: Sequence[Index], number: int) -> Run:
+def read_again(subject: Subject, known: Sequence[Index], number: int) -> Run:
     """The run in the first order, made once more for each number."""
     first, _, items = chosen(known)
-    run: Run = vary(("readings", number), partial(run_passes, build, first, items, DRAWS), lambda _, run: run)
-    return run
+    return subject.vary(("readings", number), partial(run_passes, subject.build, first, items, DRAWS))
 
 
 def chosen(known: Sequence[Index]) -> tuple[Index, Index, tuple[Index, ...]]:

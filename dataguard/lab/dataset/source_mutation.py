@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.leaves import walk as walk_leaves
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.object_graph import Node, walk
-from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.target.variants import Loader

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
-from dataguard.lab.core.index_schedules import Schedule, existing
-from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, plain_index, read_spools
+from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.core.value_summary import Appraisal
-from dataguard.lab.epoch.interrupted_scan import Checkpoint, Log, Run, stretches
+from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition, Turns
+from dataguard.lab.epoch.interrupted_scan import Log, Run, stretches
 from dataguard.lab.process.flight_recorder import BlackBox
 from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
 from dataguard.lab.spy.content_hashes import Prints, read_prints
@@ -23,87 +21,13 @@ from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.record_sampling import Sieve
 from dataguard.lab.spy.skip_unreadable import Notes
+from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.process.progress import Unreadable
 from dataguard.process.torchrun import Team
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
-    from dataguard.lab.lab import Lab
-
-
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """How a rank takes turns with others: each gets a batch for every one of its workers, and then the next rank does.
-
-    torch hands batch k to worker k modulo their number, so that a batch meets the worker that it would meet in one
-    process.
-    """
-
-    rank: int = 0
-    world: int = 1
-    workers: int = 1
-
-    def takes(self, number: int) -> bool:
-        """Whether batch `number` of the epoch is for this rank."""
-        return number // self.workers % self.world == self.rank
-
-    def fetch(self, number: int) -> int:
-        """The fetch of its worker in which batch `number` of the epoch is made."""
-        return number // (self.workers * self.world)
-
-    def place(self, fetch: int, worker: int) -> int:
-        """The number of the batch that a worker of this rank fetches after so many others."""
-        return (fetch * self.world + self.rank) * self.workers + worker
-
-
-class Everything(Schedule):
-    """The user's own batches, all of them, of which this rank gets those that are its turn.
-
-    `sizes` holds the number of samples of every batch of the epoch so far, those of other ranks as well, None without
-    automatic batching; `digest` that of all indices, and `drawn` how many batches those are; `whole` tells that it came
-    to its end. Integer indices of `limit` and above are left out. It goes on from a checkpoint, so that `done` fetches
-    of each worker are left out as well, if its first batches are those that were drawn then.
-    """
-
-    def __init__(
-        self, inner: Any, limit: int | None, turns: Turns, *, batched: bool, start: Checkpoint | None = None
-    ) -> None:
-        super().__init__(inner)
-        self.limit = limit
-        self.turns = turns
-        self.batched = batched
-        self.start = start
-        self.done = 0 if start is None else start.done
-        self.sizes: array[int] | None = array("L") if batched else None
-        self.digest = hashlib.blake2b(digest_size=16)
-        self.drawn = 0
-        self.whole = False
-
-    def __iter__(self) -> Iterator[Any]:
-        entries = self._entries()
-        for number, batch in chain(self._held(entries), entries):
-            kept = existing(batch, self.limit, batched=self.batched)
-            if self.turns.takes(number) and self.turns.fetch(number) >= self.done and kept != []:
-                yield kept
-        self.whole = True
-
-    def _held(self, entries: Iterator[tuple[int, Any]]) -> list[tuple[int, Any]]:
-        """The batches that were drawn before an interruption and are still to be read."""
-        if self.start is None:
-            return []
-        held = list(islice(entries, self.start.drawn))
-        if self.digest.hexdigest() != self.start.digest:  # another order: everything is read again
-            self.done = 0
-        return [entry for entry in held if self.turns.fetch(entry[0]) >= self.done]
-
-    def _entries(self) -> Iterator[tuple[int, Any]]:
-        for number, batch in enumerate(self.inner):
-            if self.sizes is not None:
-                self.sizes.append(len(batch))
-            self.digest.update(repr(plain_index(batch) if not self.batched else [*map(plain_index, batch)]).encode())
-            self.drawn = number + 1
-            yield number, batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +76,7 @@ class Portion:
 
 
 def run_portion(
-    lab: Lab, folder: Path, limit: int | None, keep: int, team: Team | None, start: Checkpoint | None = None
+    subject: Subject, folder: Path, limit: int | None, keep: int, team: Team | None, start: ScanPosition | None = None
 ) -> Driven:
     """Iterate one epoch, or this rank's part of it, without indices of `limit` and above.
 
@@ -160,10 +84,10 @@ def run_portion(
     are told that they are some of as many as all ranks have together, as a stream shards by that; and as nobody knows
     whether it has an end, the budget has the last word.
     """
-    stream = lab.facts.kind == "stream"
+    stream = subject.facts.kind == "stream"
     rank, world = (team.rank, team.world) if team else (0, 1)
     seated = world > 1 and stream
-    turns = Turns(rank, world, max(lab.facts.num_workers, 1))
+    turns = Turns(rank, world, max(subject.facts.num_workers, 1))
     planned: list[Everything] = []
 
     def schedule(inner: Any, batched: bool) -> Everything:
@@ -171,15 +95,15 @@ def run_portion(
         return planned[-1]
 
     asked: dict[str, Any] = {"num_workers": turns.workers} if seated else {}
-    loader = lab.build(schedule=schedule, **asked)
+    loader = subject.build(schedule=schedule, **asked)
     own = next((one for one in planned if one in (loader.batch_sampler, loader.sampler)), None)
-    passes_over = passes_unreadable_over(lab.facts)
+    passes_over = passes_unreadable_over(subject.facts)
     seats = (rank, world) if seated else None
-    prints = passes_over and bool(lab.facts.role) and len(lab.siblings) > 1
+    prints = passes_over and bool(subject.facts.role) and len(subject.siblings) > 1
     plan = Plan(folder, keep_going=True, keep=keep, appraise=keep, seats=seats, pass_over=passes_over, prints=prints)
     log = Log(folder, own, turns.workers) if own and passes_over and getattr(loader, "in_order", True) else None
     arrived = log.arrived if log else lambda _: None
-    ride = drive(loader, plan, seconds=lab.settings.budget if stream else math.inf, arrived=arrived)[0]
+    ride = drive(loader, plan, seconds=subject.settings.budget if stream else math.inf, arrived=arrived)[0]
     if own is None:
         return Driven(ride, turns, None, None, ride.ended)
     return Driven(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole, own.done)
@@ -209,7 +133,7 @@ def read_portion(
     found = [one for run, until in past for one in run.unreadable(until)]
     kept += [record for run, until in past for record in run.records(until)]
     before = driven.before
-    if not begun and earlier and earlier[-1].checkpoint.done:
+    if not begun and earlier and earlier[-1].position.done:
         afresh = "its sampler draws another order"
     read = before - len(found) + BlackBox(folder / "blackbox").counted()
     stops = tuple(record.incident for record in records if isinstance(record, Stop))

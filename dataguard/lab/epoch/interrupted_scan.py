@@ -1,6 +1,6 @@
 """A scan of all samples that was interrupted: what is left of it, and where it goes on.
 
-Each run keeps a folder with what its processes wrote. A checkpoint tells how many batches of it had arrived; of the
+Each run keeps a folder with what its processes wrote. A file says how many batches of it had arrived; of the
 batches that its workers were just making, whatever they wrote is left out, and they are read again.
 """
 
@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
 from dataguard.lab.core.value_summary import Appraisal
+from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition
 from dataguard.lab.process import isolation
 from dataguard.lab.spy.skip_unreadable import Notes
 from dataguard.model import DataguardError
@@ -25,9 +26,8 @@ from dataguard.process.progress import Unreadable
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
-    from dataguard.lab.epoch.full_epoch import Everything
 
-_FILE = "checkpoint.json"
+_FILE = "position.json"
 _LOADER = "loader.json"
 _DEALT_BY = {
     "length": "length",
@@ -39,24 +39,11 @@ _DEALT_BY = {
 }
 """The facts of a loader by which it is dealt out to workers and ranks, and what they are called."""
 _EVERY = 1.0
-"""Seconds between two checkpoints."""
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """How far a run came: from `begun` fetches of each worker to `done`.
-
-    The sampler had been asked for `drawn` batches by then, and `digest` is that of their indices.
-    """
-
-    begun: int
-    done: int
-    drawn: int
-    digest: str
+"""Seconds between two writes."""
 
 
 class Log:
-    """Writes checkpoints of a run into its folder; `own` is the schedule that hands out its batches."""
+    """Writes the position of a run into its folder; `own` is the schedule that hands out its batches."""
 
     def __init__(self, folder: Path, own: Everything, workers: int) -> None:
         self._folder = folder
@@ -72,7 +59,7 @@ class Log:
         self._written = now
         own = self._own
         done = own.done + batches // self._workers
-        text = json.dumps(asdict(Checkpoint(own.done, done, own.drawn, own.digest.hexdigest())))
+        text = json.dumps(asdict(ScanPosition(own.done, done, own.drawn, own.digest.hexdigest())))
         unfinished = self._folder / f"{_FILE}.part"
         unfinished.write_text(text)
         unfinished.rename(self._folder / _FILE)
@@ -83,20 +70,20 @@ class Run:
     """One run that was interrupted, and how far it came."""
 
     folder: Path
-    checkpoint: Checkpoint
+    position: ScanPosition
 
     def records(self, until: int) -> Iterator[SampleRecord | BatchRecord | Appraisal]:
         """What was kept of the batches before fetch `until`, numbered from the beginning of the epoch."""
         for record in read_spools(self.folder):
             if isinstance(record, SampleRecord | BatchRecord | Appraisal):
-                fetch = record.batch + self.checkpoint.begun
+                fetch = record.batch + self.position.begun
                 if fetch < until:
                     yield replace(record, batch=fetch)
 
     def unreadable(self, until: int) -> Iterator[Unreadable]:
         """What could not be read of those batches."""
         for one in Notes(self.folder).fresh():
-            fetch = one.batch + self.checkpoint.begun
+            fetch = one.batch + self.position.begun
             if fetch < until:
                 yield replace(one, batch=fetch)
 
@@ -150,8 +137,8 @@ def _going_on(folders: list[Path]) -> tuple[Run, ...]:
     found: list[Run] = []
     for folder in folders:
         if (folder / _FILE).exists():
-            run = Run(folder, Checkpoint(**json.loads((folder / _FILE).read_text())))
-            found = [run] if run.checkpoint.begun == 0 else [*found, run]
+            run = Run(folder, ScanPosition(**json.loads((folder / _FILE).read_text())))
+            found = [run] if run.position.begun == 0 else [*found, run]
     return tuple(found)
 
 
@@ -165,5 +152,5 @@ def _finished(folder: Path) -> tuple[Path, Any] | None:
 
 def stretches(runs: tuple[Run, ...], end: int) -> Iterator[tuple[Run, int]]:
     """Each run with the fetch before which the next one, or the present one at `end`, begins."""
-    ends = [*(run.checkpoint.begun for run in runs[1:]), end]
+    ends = [*(run.position.begun for run in runs[1:]), end]
     yield from zip(runs, ends, strict=True) if runs else ()

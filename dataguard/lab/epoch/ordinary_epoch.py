@@ -1,39 +1,37 @@
-"""An ordinary epoch of one loader; see `Lab.epoch`. Where all samples are asked for, it is the whole of it."""
+"""An ordinary epoch of one loader; see `Subject.epoch`. Where all samples are asked for, it is the whole of it."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dataguard.incident import Incident, LoaderFailed, LoaderInterleaved, LoaderRaised, LoaderUnspawnable
-from dataguard.lab.core.observation_cache import Memory
+from dataguard.lab.dataset.index_ends import first_failing
 from dataguard.lab.epoch import full_epoch
 from dataguard.lab.epoch.interrupted_scan import Runs
 from dataguard.lab.epoch.rank_exchange import share_out
-from dataguard.lab.epoch.scan_job import Errand
+from dataguard.lab.epoch.scan_job import ScanJob
+from dataguard.lab.randomness.shared_offsets import find_shared_offsets
 from dataguard.lab.reading import epoch_trace
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.lab.spy.skip_unreadable import in_range
+from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
 from dataguard.process.torchrun import Team
 
-if TYPE_CHECKING:
-    from dataguard.lab.lab import Lab
-
 
 class Epochs:
-    """What came out of ordinary epochs; touching an observation makes it, as with `Lab`."""
+    """What came out of ordinary epochs; touching an observation makes it."""
 
-    def __init__(self, lab: Lab, memory: Memory, errand: Errand) -> None:
-        self._lab = lab
-        self._memory = memory
-        self._errand = errand
+    def __init__(self, subject: Subject, job: ScanJob) -> None:
+        self._subject = subject
+        self._job = job
         self._wholes: dict[int | None, EpochTrace] = {}
 
     @property
     def trace(self) -> EpochTrace:
-        """See `Lab.epoch`."""
+        """See `Subject.epoch`."""
         try:
             return self._readable()
         except LoaderFailed as failure:
@@ -47,18 +45,18 @@ class Epochs:
         try:
             return self._read(None, **overrides)
         except LoaderRaised as failure:
-            limit = self._lab.first_failing if failure.incident.stage == "sample" else None
+            limit = first_failing(self._subject) if failure.incident.stage == "sample" else None
             if limit is None:
                 raise
             return self._read(limit, **overrides)
 
     def _read(self, limit: int | None, **overrides: Any) -> EpochTrace:
-        settings = self._lab.settings
+        settings = self._subject.settings
         if settings.all and not overrides:
             return self._whole(limit)
         samples, seconds = settings.samples, min(0.4 * settings.budget, epoch_trace.MOST_SECONDS)
-        build = functools.partial(self._lab.build, **overrides)
-        return self._memory.observe(
+        build = functools.partial(self._subject.build, **overrides)
+        return self._subject.cache.observe(
             ("epoch", limit, *overrides.items()),
             lambda folder: epoch_trace.run_epoch(build, folder, samples, limit, seconds),
             lambda folder, answer: epoch_trace.read_epoch(folder, answer, limit),
@@ -72,34 +70,36 @@ class Epochs:
 
     def _together(self, limit: int | None) -> EpochTrace:
         """What this process read alone, or shared with the ranks of a team."""
-        team = self._errand.team
+        team = self._job.team
         try:
             own: full_epoch.Portion | Exception = self._portion(limit)
         except (LoaderFailed, NotApplicable, Undecided) as outcome:
             own = outcome
         portions = [own] if team is None else self._met(team, limit, own)
-        return full_epoch.put_together(portions, limit, self._lab.settings.samples)
+        return full_epoch.put_together(portions, limit, self._subject.settings.samples)
 
     def _portion(self, limit: int | None) -> full_epoch.Portion:
-        lab, errand, key = self._lab, self._errand, ("portion", limit)
-        samples, kept = lab.settings.samples, errand.kept
-        runs = Runs(kept.folder, lab.facts) if kept.folder and full_epoch.passes_unreadable_over(lab.facts) else None
+        subject, job, key = self._subject, self._job, ("portion", limit)
+        samples, kept = subject.settings.samples, job.kept
+        passes_over = full_epoch.passes_unreadable_over(subject.facts)
+        runs = Runs(kept.folder, subject.facts) if kept.folder and passes_over else None
         earlier = runs.earlier if runs else ()
         afresh = kept.afresh or (runs.afresh if runs else None)
         if runs and runs.finished:
             folder, driven = runs.finished
             before = tuple(run for run in earlier if run.folder != folder)
-            return self._memory.observe_all(
-                key, lambda _: driven, lambda _, same: full_epoch.known_portion(folder, same, before)
+            return subject.cache.observe(
+                key, lambda _: driven, lambda _, same: full_epoch.known_portion(folder, same, before), unbounded=True
             )
-        start = earlier[-1].checkpoint if earlier else None
-        past = start.done * max(lab.facts.num_workers, 1) * (lab.facts.batch_size or 1) if start else 0
-        return self._memory.observe_all(
+        start = earlier[-1].position if earlier else None
+        past = start.done * max(subject.facts.num_workers, 1) * (subject.facts.batch_size or 1) if start else 0
+        return subject.cache.observe(
             key,
-            lambda folder: full_epoch.run_portion(lab, folder, limit, samples, errand.team, start),
+            lambda folder: full_epoch.run_portion(subject, folder, limit, samples, job.team, start),
             lambda folder, driven: full_epoch.read_portion(folder, driven, earlier, afresh),
-            runs.begin() if runs else None,
-            errand.bulletin(lab.facts, past),
+            unbounded=True,
+            folder=runs.begin() if runs else None,
+            watch=job.bulletin(subject.facts, past),
         )
 
     def _without_end(self, trace: EpochTrace) -> EpochTrace:
@@ -109,7 +109,7 @@ class Epochs:
         """
         if not trace.unreadable:
             return trace
-        limit = self._lab.first_failing
+        limit = first_failing(self._subject)
         unreadable = tuple(one for one in trace.unreadable if in_range(one, limit))
         raised = next((one.incident for one in unreadable if one.incident), None)
         if raised and self._shares_offsets():
@@ -117,27 +117,25 @@ class Epochs:
         return replace(trace, unreadable=unreadable, limit=limit)
 
     def _shares_offsets(self) -> bool:
-        facts = self._lab.facts
+        facts = self._subject.facts
         if facts.num_workers < 2 or facts.spawns:
             return False
         try:
-            return self._lab.handles.at_risk
+            return find_shared_offsets(self._subject).at_risk
         except (LoaderFailed, NotApplicable, Undecided):
             return False
 
     def _met(
         self, team: Team, limit: int | None, own: full_epoch.Portion | Exception
     ) -> list[full_epoch.Portion | Exception]:
-        name = f"{self._lab.target.spelling} {self._lab.facts.name} {limit}"
-        return self._memory.observe_all(
-            ("met", limit),
-            lambda folder: share_out(team, name, own, full_epoch.marker(folder)),
-            lambda _, said: list(said or []),
+        name = f"{self._subject.target.spelling} {self._subject.facts.name} {limit}"
+        return self._subject.cache.observe(
+            ("met", limit), lambda folder: share_out(team, name, own, full_epoch.marker(folder)), unbounded=True
         )
 
     def _works_forked(self, incident: Incident) -> bool:
         """Whether an epoch gets past this incident when the workers of a spawning loader are forked."""
-        if not self._lab.facts.spawns or incident.out_of_shared_memory or incident.stage in ("import", "factory"):
+        if not self._subject.facts.spawns or incident.out_of_shared_memory or incident.stage in ("import", "factory"):
             return False
         return self._gets_past(incident, multiprocessing_context="fork")
 

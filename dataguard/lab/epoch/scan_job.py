@@ -22,7 +22,7 @@ _EVERY = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class ScanJob:
     """`team` shares the work, `kept` is what outlasts an interruption, and `tell` hears how it goes."""
 
     team: Team | None = None

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from dataguard.lab.core.records import Index
+from dataguard.lab.core.index import Index
 from dataguard.lab.files.bit_depth import Depth, deep_files, find_depth
 from dataguard.lab.files.exif_orientation import Turns, try_turns
 from dataguard.lab.files.file_survey import SHARE, WHOLE, Sightings, look
 from dataguard.lab.files.pixel_modes import Modes, special_files, try_modes
 from dataguard.lab.files.swapped_file_reads import Exchange
+from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable
-
-if TYPE_CHECKING:
-    from dataguard.lab.lab import Lab
 
 T = TypeVar("T")
 
@@ -27,18 +25,16 @@ READS = 16
 class Files:
     """The part of a lab for image files; each observation is made once."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
 
     @property
     def sightings(self) -> Sightings:
         """Which files samples are made of. Raises NotApplicable where none is handed to a decoder that is known."""
-        lab, places = self._lab, self._places
-        lab.afford((WHOLE + 1) * lab.epoch.seconds_per_sample)
-        seconds = SHARE * lab.settings.budget
-        found: Sightings = lab.vary(
-            "files", lambda folder: look(lab.build, folder, places, seconds), lambda _, same: same
-        )
+        subject, places = self._subject, self._places
+        subject.afford((WHOLE + 1) * subject.epoch.seconds_per_sample)
+        seconds = SHARE * subject.settings.budget
+        found: Sightings = subject.vary("files", lambda folder: look(subject.build, folder, places, seconds))
         if not found.known:
             raise NotApplicable("no image file is passed to a known decoder while a sample is read")
         return found
@@ -58,20 +54,15 @@ class Files:
     @property
     def modes(self) -> Modes:
         """What becomes of files with a palette, with alpha, of CMYK and of grey. Raises NotApplicable without such."""
-        facts, sightings = self._lab.facts, self.sightings
+        facts, sightings = self._subject.facts, self.sightings
         pairs, together = special_files(sightings), facts.batched and facts.batch_size != 1
         return self._try("modes", lambda exchange: try_modes(exchange, sightings, pairs, together=together))
 
     def _try(self, key: str, run: Callable[[Exchange], T]) -> T:
-        lab, sightings = self._lab, self.sightings
-        reads = READS if lab.facts.kind == "map" else READS * len(sightings.sights)
-        lab.afford(reads * lab.epoch.seconds_per_sample)
-        found: T = lab.vary(
-            ("files", key),
-            lambda folder: run(Exchange(lab.build, folder, sightings.modules)),
-            lambda _, same: same,
-        )
-        return found
+        subject, sightings = self._subject, self.sightings
+        reads = READS if subject.facts.kind == "map" else READS * len(sightings.sights)
+        subject.afford(reads * subject.epoch.seconds_per_sample)
+        return subject.vary(("files", key), lambda folder: run(Exchange(subject.build, folder, sightings.modules)))
 
     @property
     def _places(self) -> Sequence[Index]:
@@ -79,7 +70,7 @@ class Files:
 
         No others: what the user's code keeps on disk of a sample it has kept by then, as the file really is.
         """
-        lab = self._lab
-        if lab.facts.kind != "map":
+        subject = self._subject
+        if subject.facts.kind != "map":
             return ()
-        return lab.epoch.asked(MOST)
+        return subject.epoch.asked(MOST)

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dataguard.lab.core.records import Index
+from dataguard.lab.core.index import Index
 from dataguard.lab.files.file_substitution import OPENERS, Handed, Handing, Seen
 from dataguard.lab.files.image_headers import Header
 from dataguard.lab.reading.sample_reader import Reader

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dataguard.lab.core.records import Index
+from dataguard.lab.core.index import Index
 from dataguard.lab.geometry.charted_reader import Sitting, View
 from dataguard.lab.geometry.mask_values import Inks, inks_of
 from dataguard.lab.geometry.stripe_charts import (

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from dataguard.incident import LoaderFailed
-from dataguard.lab.core.records import Index
+from dataguard.lab.core.index import Index
 from dataguard.lab.geometry.alignment import DRAWS, FEWEST, LOOKS, SECONDS
 from dataguard.lab.geometry.box_sources import MOVED, Place, compared
 from dataguard.lab.geometry.box_tables import Form, Table, fits, forms_of, is_said, tables_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dataguard.lab.core.records import Index
+from dataguard.lab.core.index import Index
 from dataguard.lab.geometry.box_tables import Form, Table, fits, forms_of
 from dataguard.lab.geometry.stripe_charts import Pose
 

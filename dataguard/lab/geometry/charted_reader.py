@@ -16,8 +16,8 @@ import numpy as np
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.incident import is_library
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import walk
-from dataguard.lab.core.records import Index
 from dataguard.lab.core.stand_ins import chain, standing_in
 from dataguard.lab.geometry.cached_images import copy_kept, kept_for
 from dataguard.lab.geometry.chart_painter import Easel, Given

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from dataguard.lab.core.records import Index, Leaf
+from dataguard.lab.core.index import Index
+from dataguard.lab.core.records import Leaf
 from dataguard.lab.geometry.alignment import DRAWS, FEWEST, LOOKS, Study, Target
 from dataguard.lab.geometry.box_alignment import Boxed, run_boxes
 from dataguard.lab.geometry.chart_painter import Given, Value, rule_of
@@ -22,11 +23,9 @@ from dataguard.lab.geometry.charted_reader import Sitting, View
 from dataguard.lab.geometry.stripe_charts import CHARTS
 from dataguard.lab.images.image_containers import SMALLEST, planes_last
 from dataguard.lab.reading.leaf_root import Rooted
+from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
-
-if TYPE_CHECKING:
-    from dataguard.lab.lab import Lab
 
 T = TypeVar("T")
 
@@ -65,30 +64,29 @@ class Charted(Rooted):
 class Geometry:
     """The part of a lab for pictures and their maps; the observation is made once."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
 
     @property
     def maps(self) -> Charted:
         """What became of pictures and maps. Raises NotApplicable where no map comes with a picture."""
-        if not any(sum(map(_is_image, one.leaves)) > 1 for one in self._lab.epoch.samples):
+        if not any(sum(map(_is_image, one.leaves)) > 1 for one in self._subject.epoch.samples):
             raise NotApplicable("no sample holds an image with a mask or another dense target")
         return self._observe("maps", run_maps, READS)
 
     @property
     def boxes(self) -> Boxed:
         """What became of boxes and points. Raises NotApplicable where there are none beside an image that moves."""
-        samples = [one.leaves for one in self._lab.epoch.samples]
+        samples = [one.leaves for one in self._subject.epoch.samples]
         if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
             raise NotApplicable("no sample holds an image with boxes or points")
         return self._observe("boxes", run_boxes, READS)
 
     def _observe(self, key: str, run: Callable[..., T], reads: int) -> T:
-        lab = self._lab
-        lab.afford(reads * lab.epoch.seconds_per_sample)
-        indices, batched = lab.epoch.asked(DRAWS) if lab.facts.kind == "map" else (), lab.facts.batched
-        found: T = lab.vary(key, lambda folder: run(lab.build, folder, indices, batched=batched), lambda _, same: same)
-        return found
+        subject = self._subject
+        subject.afford(reads * subject.epoch.seconds_per_sample)
+        indices, batched = subject.epoch.asked(DRAWS) if subject.facts.kind == "map" else (), subject.facts.batched
+        return subject.vary(key, lambda folder: run(subject.build, folder, indices, batched=batched))
 
 
 def _is_image(leaf: Leaf) -> bool:

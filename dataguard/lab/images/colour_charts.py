@@ -1,4 +1,4 @@
-"""Colour charts: what a loader makes of images whose colour is known, for `lab.colour`.
+"""Colour charts: what a loader makes of images whose colour is known, for `subject.colour`.
 
 The images that decoders hand to the user's code are painted over, while a sample is read or, where samples are kept
 from then on, while the loader is built. Where nothing is decoded, arrays are painted on their way into
@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.incident import LoaderRaised
-from dataguard.lab.core.records import Index
+from dataguard.lab.core.index import Index
 from dataguard.lab.images.chart_fit import BLACK, CHARTS, MIDDLE, WHITE, Fit, Shot, fit, follows, paths_of, shoot
 from dataguard.lab.images.painter import RGB, Painter
 from dataguard.lab.images.weight_statistics import statistics_of
@@ -26,12 +26,10 @@ from dataguard.lab.reading.leaf_root import Rooted, collated_alone
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import PIN, pinned
 from dataguard.lab.spy.usage_readings import memory_taken
+from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided, known
 from dataguard.settings.normalization import KNOWN, Statistics, applied, declared, recovered, shown
 from dataguard.target.variants import Loader
-
-if TYPE_CHECKING:
-    from dataguard.lab.lab import Lab
 
 DRAWS, SOME_DRAWS, MOST_DRAWS = 2, 12, 40
 """How many states the generators are put into; with jitter more of them, and in the end for black and white alone."""
@@ -98,21 +96,20 @@ class Colours(Rooted):
         return {"charts": self.charts, "leaves": len(self.fits)}
 
 
-class Colour:
+class Images:
     """The part of a lab for colours; the observation is made once."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
 
     @property
     def meant(self) -> Statistics | None:
         """The statistics that the contract says are meant, if it does. Raises Undecided for weights nobody knows."""
-        contract = self._lab.settings.contract
+        contract = self._subject.settings.contract
         name = contract.get("normalization")
         if not isinstance(name, str) or name in KNOWN:
             return declared(contract)
-        found: Statistics = self._lab.vary(("weights", name), lambda _: statistics_of(name), lambda _, same: same)
-        return found
+        return self._subject.vary(("weights", name), lambda _: statistics_of(name))
 
     @property
     def meanings(self) -> list[Statistics]:
@@ -126,15 +123,10 @@ class Colour:
         Raises NotApplicable where no image with colours is decoded, or nothing of a sample follows it, and Undecided
         where what follows it does so in no plain manner.
         """
-        lab = self._lab
-        lab.afford(READS * lab.epoch.seconds_per_sample)
-        indices, batched = lab.epoch.asked(ITEMS) if lab.facts.kind == "map" else (), lab.facts.batched
-        found: Colours = lab.vary(
-            "colours",
-            lambda folder: run_charts(lab.build, folder, indices, batched=batched),
-            lambda _, same: same,
-        )
-        return found
+        subject = self._subject
+        subject.afford(READS * subject.epoch.seconds_per_sample)
+        indices, batched = subject.epoch.asked(ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
+        return subject.vary("colours", lambda folder: run_charts(subject.build, folder, indices, batched=batched))
 
 
 def run_charts(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> Colours:

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Trials
-from dataguard.lab.core.records import BatchRecord, Index, read_spools
+from dataguard.lab.core.records import BatchRecord, read_spools
 from dataguard.lab.machine.copied_containers import Heavy, find_heavies
 from dataguard.lab.machine.growing_containers import READS, Hoards, run_hoards
 from dataguard.lab.machine.thread_contention import ROUNDS, SECONDS, START, Crowding, run_crowding
 from dataguard.lab.machine.worker_readings import Look, Strain, read_look, run_look
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
-
-if TYPE_CHECKING:
-    from dataguard.lab.lab import Lab
 
 WORKERS = 2
 """Workers that are watched; what one takes does not hang on how many there are."""
@@ -38,8 +36,8 @@ BATCH = 0.05
 class Resources:
     """The part of a lab for memory and files; each observation is made once."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
 
     @property
     def strain(self) -> Strain:
@@ -51,76 +49,68 @@ class Resources:
     def longer(self) -> Strain:
         """A longer look, in which all samples come a second time."""
         look, fresh = self._look(), self._more()
-        self._lab.afford(2 * fresh * self._lab.epoch.seconds_per_sample)
+        self._subject.afford(2 * fresh * self._subject.epoch.seconds_per_sample)
         return self._seen(replace(look, fresh=fresh, total=2 * fresh))
 
     @property
     def copying(self) -> Strain:
         """A look at new samples in which the pages of each worker are counted, for which it has to stop."""
         look, fresh = self._look(), self._more()
-        self._lab.afford(fresh * self._lab.epoch.seconds_per_sample)
+        self._subject.afford(fresh * self._subject.epoch.seconds_per_sample)
         return self._seen(replace(look, fresh=fresh, total=fresh, pages=True))
 
     @property
     def hoards(self) -> Hoards:
         """Which containers grow with every sample, and whether they let go of something in the end."""
-        lab = self._lab
-        lab.afford(READS * lab.epoch.seconds_per_sample)
-        limit = lab.epoch.limit
-        found: Hoards = lab.vary(
-            "hoards", lambda folder: run_hoards(lab.build, folder, lab.facts, limit), lambda _, same: same
-        )
-        return found
+        subject = self._subject
+        subject.afford(READS * subject.epoch.seconds_per_sample)
+        limit = subject.epoch.limit
+        return subject.vary("hoards", lambda folder: run_hoards(subject.build, folder, subject.facts, limit))
 
     @property
     def heavies(self) -> tuple[Heavy, ...]:
         """The large containers of Python objects that the dataset holds, the largest first."""
-        lab = self._lab
-        found: tuple[Heavy, ...] = lab.vary("heavies", lambda _: find_heavies(lab.build().dataset), _whole)
-        return found
+        subject = self._subject
+        return subject.vary("heavies", lambda _: find_heavies(subject.build().dataset))
 
     def batch_of(self, indices: Sequence[Index]) -> int | None:
         """Bytes of shared memory that a batch of these samples takes, None where there is no such batch."""
-        lab = self._lab
-        lab.afford(len(indices) * lab.epoch.seconds_per_sample + START.get(lab.facts.start_method, 3.0))
-        found: int | None = lab.vary(
+        subject = self._subject
+        subject.afford(len(indices) * subject.epoch.seconds_per_sample + START.get(subject.facts.start_method, 3.0))
+        return subject.vary(
             ("batch of", tuple(indices)),
-            lambda folder: run_trial(lab.build, folder, indices),
+            lambda folder: run_trial(subject.build, folder, indices),
             lambda folder, _: next(
                 (one.shared_bytes for one in read_spools(folder) if isinstance(one, BatchRecord)), None
             ),
         )
-        return found
 
     @property
     def crowding(self) -> Crowding:
         """How fast the loader's workers are as they are, and with one thread each."""
-        lab, facts = self._lab, self._lab.facts
-        workers = min(facts.num_workers, max(2 * lab.machine.usable_cores, 2), MOST_WORKERS)
-        seconds, stream = lab.epoch.seconds_per_sample, facts.kind == "stream"
-        lab.afford((2 * ROUNDS + 1) * (SECONDS + START.get(facts.start_method, 3.0)))
+        subject, facts = self._subject, self._subject.facts
+        workers = min(facts.num_workers, max(2 * subject.machine.usable_cores, 2), MOST_WORKERS)
+        seconds, stream = subject.epoch.seconds_per_sample, facts.kind == "stream"
+        subject.afford((2 * ROUNDS + 1) * (SECONDS + START.get(facts.start_method, 3.0)))
         size = max(1, min(facts.batch_size or 1, round(BATCH / max(seconds, 1e-9))))
-        size, limit = (facts.batch_size or 1) if stream else size, lab.epoch.limit
-        found: Crowding = lab.vary(
-            "crowding",
-            lambda folder: run_crowding(lab.build, folder, workers, size, limit, stream=stream),
-            lambda _, same: same,
+        size, limit = (facts.batch_size or 1) if stream else size, subject.epoch.limit
+        return subject.vary(
+            "crowding", lambda folder: run_crowding(subject.build, folder, workers, size, limit, stream=stream)
         )
-        return found
 
     @property
     def _planned(self) -> float:
         """How many samples one process reads in the time of a first look."""
-        return SHARE * self._lab.settings.budget / max(self._lab.epoch.seconds_per_sample, 1e-9)
+        return SHARE * self._subject.settings.budget / max(self._subject.epoch.seconds_per_sample, 1e-9)
 
     def _more(self) -> int:
         """The new samples of a longer look."""
         return round(min(max(LONGER * self._planned, 2 * FEWEST), LONGER * MOST))
 
     def _look(self) -> Look:
-        lab, facts = self._lab, self._lab.facts
+        subject, facts = self._subject, self._subject.facts
         workers = max(1, min(facts.num_workers, WORKERS))
-        seconds, budget = lab.epoch.seconds_per_sample, lab.settings.budget
+        seconds, budget = subject.epoch.seconds_per_sample, subject.settings.budget
         fresh = round(min(max(self._planned, FEWEST), MOST))
         if fresh * seconds > MOST_SHARE * budget:
             raise Undecided(
@@ -131,20 +121,14 @@ class Resources:
         return Look(workers, fresh, fresh, size, facts.num_workers > workers)
 
     def _seen(self, look: Look) -> Strain:
-        lab = self._lab
-        limit, stream = lab.epoch.limit, lab.facts.kind == "stream"
-        share = MOST_SHARE * lab.settings.budget * (0.5 if look == self._look() else 2)
-        return lab.vary(
+        subject = self._subject
+        limit, stream = subject.epoch.limit, subject.facts.kind == "stream"
+        share = MOST_SHARE * subject.settings.budget * (0.5 if look == self._look() else 2)
+        return subject.vary(
             look,
-            lambda folder: run_look(lab.build, folder, look, limit, share, stream=stream),
+            lambda folder: run_look(subject.build, folder, look, limit, share, stream=stream),
             lambda folder, answer: read_look(folder, answer, look),
         )
-
-
-def _whole(_: Path, found: tuple[Heavy, ...] | None) -> tuple[Heavy, ...]:
-    if found is None:
-        raise Undecided("the budget ran out while the size of the dataset was measured: raise --budget")
-    return found
 
 
 def run_trial(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> None:

@@ -7,16 +7,15 @@ own first read, and none of the later ones, holds what was drawn then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.reading.changed_attributes import find_changed
-from dataguard.lab.reading.scripted_reads import FORKED, Vary, read_trials, run_trials
+from dataguard.lab.dataset.changed_attributes import find_changed
+from dataguard.lab.reading.scripted_reads import FORKED, read_trials, run_trials
 from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.subject import Subject
 from dataguard.model import Location
-from dataguard.target.variants import Loader
 
 ITEMS = range(1, 9)
 """Places of the items; the one at 0 is read before them, under one seed in all processes, and wakes up what is late."""
@@ -30,21 +29,21 @@ Kept = Mapping[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Caches:
+class CachedDraws:
     """`leaves` hold what was drawn at the first read of their index; `changed` are attributes that reading changes."""
 
     leaves: tuple[str, ...] = ()
     changed: tuple[Location, ...] = ()
 
 
-def observe(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary) -> Caches:
+def find_cached_draws(subject: Subject) -> CachedDraws:
     """Read in one process at a time; in the third one only where the first two differ."""
-    build_one = partial(build, **FORKED) if facts.num_workers else build
+    build_one = partial(subject.build, **FORKED) if subject.facts.num_workers else subject.build
 
     def kept(seed: int, items: Sequence[int]) -> dict[str, Kept]:
         script = (0, *items, *ITEMS, *ITEMS)
         seeds = (WAKING, *(seed + (item - 1) // 2 for item in items), *range(LATER, LATER + 2 * len(ITEMS)))
-        readings = vary(
+        readings = subject.vary(
             ("cache", seed, items),
             lambda folder: run_trials(build_one, folder, [[script]], [seeds]),
             partial(read_trials, [[script]]),
@@ -57,7 +56,7 @@ def observe(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary) -> Cac
     if drawn:
         turned = kept(FIRST, ITEMS[::-1])
         drawn = [path for path in drawn if turned.get(path) == one[path]]
-    return Caches(tuple(drawn), find_changed(build, vary) if drawn else ())
+    return CachedDraws(tuple(drawn), find_changed(subject) if drawn else ())
 
 
 def _kept(script: Sequence[int], series: Sequence[bytes]) -> Kept | None:

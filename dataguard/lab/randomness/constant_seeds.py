@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path
 
 from dataguard.lab.core.index_schedules import SameItems
-from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Seeding, Seedings, read_spools
 from dataguard.lab.randomness.same_items import batch_size
-from dataguard.lab.reading.scripted_reads import FORKED, Vary
+from dataguard.lab.reading.scripted_reads import FORKED
 from dataguard.lab.rng.global_rng import PIN
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
@@ -64,17 +64,18 @@ class SeedTrace:
     changed: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
 
 
-def observe(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary, *, always: bool = False) -> SeedTrace:
+def find_constant_seeds(subject: Subject, *, always: bool = False) -> SeedTrace:
     """Read in one process: a worker, where the user has any. Raises Undecided when the budget cuts it short.
 
     With `always`, leaves of a map-style dataset are steered by any seed, not only by a constant one.
     """
     # Workers that are forked anew hear of every epoch and start at once, whatever the user's start.
-    build_one = partial(build, **FORKED) if facts.num_workers else build
+    facts = subject.facts
+    build_one = partial(subject.build, **FORKED) if facts.num_workers else subject.build
     if facts.kind == "stream":
-        return _observe_stream(partial(build_one, batch_size=1) if facts.batched else build_one, vary)
+        return _observe_stream(subject, partial(build_one, batch_size=1) if facts.batched else build_one)
     size = batch_size(facts)
-    return vary(
+    return subject.vary(
         ("seedings", "any" if always else "constant"),
         lambda folder: run_seedings(build_one, folder, size, always=always),
         partial(read_seedings, size=size),
@@ -139,7 +140,7 @@ class _Streamed:
     plain: frozenset[str]
 
 
-def _observe_stream(build: Callable[..., Loader], vary: Vary) -> SeedTrace:
+def _observe_stream(subject: Subject, build: Callable[..., Loader]) -> SeedTrace:
     """Whether a leaf is the same whatever the global generators, and another one when the constant seeds lead on."""
 
     def look(pin: int, burn: int) -> _Streamed:
@@ -147,7 +148,7 @@ def _observe_stream(build: Callable[..., Loader], vary: Vary) -> SeedTrace:
             pins, burns = range(pin, pin + STREAMED), [burn and burn + fetch for fetch in range(STREAMED)]
             return drive(build(), Plan(folder, pins, keep_going=True, burns=burns), batches=(STREAMED,) * EPOCHS)
 
-        return vary(("seedings", pin, burn), run, _read_stream)
+        return subject.vary(("seedings", pin, burn), run, _read_stream)
 
     one = look(PIN, 0)
     samples = max(map(len, one.leaves.values()), default=0)

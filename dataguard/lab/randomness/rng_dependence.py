@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, read_spools
 from dataguard.lab.randomness.same_items import batch_size
@@ -22,10 +22,8 @@ from dataguard.lab.rng.frozen_rng import Free
 from dataguard.lab.rng.global_rng import PIN
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
-
-if TYPE_CHECKING:
-    from dataguard.lab.lab import Lab
 
 WORKERS = 2
 TWO: dict[str, Any] = {**FORKED, "num_workers": WORKERS}
@@ -87,19 +85,19 @@ class StreamHanging:
     ended: bool
 
 
-class Hangings:
-    """What hangs on single generators of one loader; each observation is made once, as with `Lab`."""
+class RngDependence:
+    """What hangs on single generators of one loader; each observation is made once."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
 
     def of_items(self, path: str) -> Hanging:
         """What hangs on the generator at a path, in a map-style dataset."""
-        lab, size = self._lab, batch_size(self._lab.facts)
-        lab.afford(READS * size * lab.epoch.seconds_per_sample)
+        subject, size = self._subject, batch_size(self._subject.facts)
+        subject.afford(READS * size * subject.epoch.seconds_per_sample)
         scripts = [[SCRIPT] * WORKERS] * len(MAPPED)
-        build, free, census = partial(lab.build, **TWO), Free(path, MAPPED), (1, len(SCRIPT))
-        return lab.vary(
+        build, free, census = partial(subject.build, **TWO), Free(path, MAPPED), (1, len(SCRIPT))
+        return subject.vary(
             ("hanging", path),
             lambda folder: run_trials(build, folder, scripts, [SEEDS], size, free=free, census=census),
             lambda folder, complete: _hanging(read_trials(scripts, folder, complete), _states(folder, path)),
@@ -112,7 +110,7 @@ class Hangings:
             plan = Plan(
                 folder, keep_going=True, census=(1, STARTING), announce=False, still=(SEEDS,), free=Free(path, STARTS)
             )
-            loader = self._lab.build(**self._one_by_one, **TWO)
+            loader = self._subject.build(**self._one_by_one, **TWO)
             return drive(loader, plan, batches=(STARTING * WORKERS,) * len(STARTS))
 
         def read(folder: Path, _: object) -> tuple[bool, bool]:
@@ -120,32 +118,32 @@ class Hangings:
             drawn = states.get((0, 0, STARTING)) != states.get((0, 2, STARTING))
             return _runs_on(states, same=(0, 1), other=2), drawn
 
-        return self._lab.vary(("start", path), run, read)
+        return self._subject.vary(("start", path), run, read)
 
     def of_stream(self, path: str, *, varied: bool) -> StreamHanging:
         """What hangs on the generator at a path, in a stream.
 
         Without `varied`, all fetches are held still under one seed, whatever their place.
         """
-        lab = self._lab
+        subject = self._subject
         seeds = tuple(PIN + fetch for fetch in range(STREAMED)) if varied else (PIN,)
-        batches, seconds = (lab.settings.samples,), 0.05 * lab.settings.budget
+        batches, seconds = (subject.settings.samples,), 0.05 * subject.settings.budget
 
         def look(seed: int, number: int) -> Run:
             free = Free(path, (((0, ONE), (1, seed)),))
 
             def run(folder: Path) -> bool:
                 plan = Plan(folder, keep_going=True, announce=False, still=(seeds,), free=free)
-                loader = lab.build(num_workers=0, **self._one_by_one)
+                loader = subject.build(num_workers=0, **self._one_by_one)
                 return drive(loader, plan, batches=batches, seconds=seconds)[0].ended
 
-            return lab.vary(("hanging", path, varied, seed, number), run, _read_stream)
+            return subject.vary(("hanging", path, varied, seed, number), run, _read_stream)
 
         return _stream_hanging(look(ONE, 0), look(ONE, 1), look(OTHER, 0))
 
     @property
     def _one_by_one(self) -> dict[str, Any]:
-        return {"batch_size": 1} if self._lab.facts.batched else {}
+        return {"batch_size": 1} if self._subject.facts.batched else {}
 
 
 def _hanging(readings: Readings, states: States) -> Hanging:

@@ -19,6 +19,7 @@ from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, read_s
 from dataguard.lab.rng.global_rng import PIN
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.stats.coincidence import Groups
 from dataguard.target.variants import Loader
@@ -155,11 +156,12 @@ class SameItems:
         return any(len(set(group)) > 1 for groups in seats for group in groups)
 
 
-def shape_of(facts: LoaderFacts, request: Request, seconds_per_sample: float, left: float) -> Shape:
+def shape_of(subject: Subject, request: Request) -> Shape:
     """Choose how much to draw so that it fits into a third of the seconds that are left.
 
     Raises Undecided when even the least that could settle a verdict does not fit.
     """
+    facts, seconds, left = subject.facts, subject.epoch.seconds_per_sample, subject.cache.left
     number = facts.num_workers if request.num_workers is None else request.num_workers
     # As many under another start method, so that the same batches come to the same workers.
     workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
@@ -179,11 +181,9 @@ def shape_of(facts: LoaderFacts, request: Request, seconds_per_sample: float, le
         request.again,
     )
     for shape in (wanted, replace(wanted, items=4)) if request.effort == 0 else (wanted,):
-        if shape.draws * shape.size * EPOCHS * seconds_per_sample <= max(left, 0) / 3:
+        if shape.draws * shape.size * EPOCHS * seconds <= max(left, 0) / 3:
             return shape
-    raise Undecided(
-        f"a sample takes {seconds_per_sample:.2g} s, and {left:.0f} s of the budget are left: raise --budget"
-    )
+    raise Undecided(f"a sample takes {seconds:.2g} s, and {left:.0f} s of the budget are left: raise --budget")
 
 
 def batch_size(facts: LoaderFacts) -> int:

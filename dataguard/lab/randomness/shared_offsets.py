@@ -17,16 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import Incident, LoaderFailed
+from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.index_schedules import Dealt
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.records import Index, SampleRecord, plain_index, read_spools
+from dataguard.lab.core.records import SampleRecord, read_spools
 from dataguard.lab.process.flight_recorder import BlackBox
 from dataguard.lab.randomness.lock_watch import LockWatch
 from dataguard.lab.randomness.open_files import OpenFile, open_files, with_holders
 from dataguard.lab.rng.global_rng import PIN, pinned
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
@@ -67,7 +68,7 @@ class Wrong:
 
 
 @dataclass(frozen=True, slots=True)
-class Handles:
+class SharedOffsets:
     """What reading by several workers at once told.
 
     `shared` are the files that the items read, as seen in one process. `moved` are those that several workers read
@@ -93,18 +94,19 @@ class Handles:
         return bool(self.moved) and not self.locked
 
 
-def observe(facts: LoaderFacts, build: Callable[..., Loader], look: Callable[..., Any]) -> Handles:
-    """Read in one process, and where descriptions are shared, in the user's own workers; `look` is `Memory.observe`."""
+def find_shared_offsets(subject: Subject) -> SharedOffsets:
+    """Read in one process, and where descriptions are shared, in the user's own workers (map-style only)."""
+    subject.need_map("the samples of a stream cannot be read again one by one")
+    facts, build, observe = subject.facts, subject.build, subject.cache.observe
     workers = min(max(facts.num_workers, 2), MOST_WORKERS)
-    alone: Alone = look("alone", lambda folder: read_alone(build(num_workers=0), folder, workers))
+    alone = observe("alone", lambda folder: read_alone(build(num_workers=0), folder, workers))
     if not alone.shared or facts.num_workers < 2:
-        return Handles(alone.shared)
-    found: Handles = look(
-        "handles",
+        return SharedOffsets(alone.shared)
+    return observe(
+        "shared offsets",
         lambda folder: run_together(build, folder, alone),
         lambda folder, answer: read_together(folder, answer, alone),
     )
-    return found
 
 
 def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
@@ -149,7 +151,7 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
     return Alone(tuple(shared), kept, leaves, reordered=_deal(loader, workers) != dealt)
 
 
-def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Handles:
+def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> SharedOffsets:
     """Read the same items in forked workers, each always the ones that it was dealt; watch the offsets meanwhile.
 
     Where some files are read by one worker only, an epoch follows in which the items are dealt to other workers, as
@@ -189,10 +191,10 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Ha
         file.put(offset)
     at_once = tuple(one for one in moved if one[0].readers > 1)
     later = tuple(one for one in moved if one[0].readers == 1)
-    return Handles(alone.shared, at_once, later, workers, raised=raised, locked=watch.taken)
+    return SharedOffsets(alone.shared, at_once, later, workers, raised=raised, locked=watch.taken)
 
 
-def read_together(folder: Path, seen: Handles | None, alone: Alone) -> Handles:
+def read_together(folder: Path, seen: SharedOffsets | None, alone: Alone) -> SharedOffsets:
     """Compare what the workers read with what one process does. Raises Undecided when that did not come about."""
     records = [record for record in read_spools(folder) if isinstance(record, SampleRecord)]
     if seen is None or not (records or seen.raised):

@@ -6,20 +6,19 @@ generators are held still, so that no difference is a draw of theirs. Then the u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from itertools import groupby
 
-from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.dataset.changed_attributes import find_changed
 from dataguard.lab.randomness.same_items import MOST_WORKERS, batch_size
-from dataguard.lab.reading.changed_attributes import find_changed
-from dataguard.lab.reading.scripted_reads import FORKED, Series, Vary, read_trials, run_trials
+from dataguard.lab.reading.scripted_reads import FORKED, Series, read_trials, run_trials
 from dataguard.lab.rng.global_rng import PIN
-from dataguard.lab.streams.stream_trace import StreamTrace
+from dataguard.lab.streams.observations import Streams
+from dataguard.lab.subject import Subject
 from dataguard.model import Location
-from dataguard.target.variants import Loader
 
 OTHERS = 4
 """Items that one of the two scripts reads before the target. Both begin with one that wakes up what is made late."""
@@ -57,19 +56,19 @@ class Carryover:
     reads: int = READS
 
 
-def observe(
-    facts: LoaderFacts, build: Callable[..., Loader], vary: Vary, stream: Callable[..., StreamTrace]
-) -> Carryover:
-    """Read in one process, and where that shows anything, in the user's own workers; `stream` is `Lab.stream`."""
-    lost, reads = _lost_stream(facts, stream) if facts.kind == "stream" else (_lost_leaves(facts, build, vary), READS)
+def find_carryover(subject: Subject) -> Carryover:
+    """Read in one process, and where that shows anything, in the user's own workers."""
+    subject.afford(READS * batch_size(subject.facts) * subject.epoch.seconds_per_sample)
+    lost, reads = _lost_stream(subject) if subject.facts.kind == "stream" else (_lost_leaves(subject), READS)
     if not lost:
         return Carryover(reads=reads)
-    return Carryover(lost, find_changed(build, vary), reads)
+    return Carryover(lost, find_changed(subject), reads)
 
 
-def _lost_leaves(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary) -> Mapping[str, Effect]:
-    size, build_one = batch_size(facts), partial(build, **FORKED)
-    readings = vary(
+def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
+    facts = subject.facts
+    size, build_one = batch_size(facts), partial(subject.build, **FORKED)
+    readings = subject.vary(
         "carryover",
         lambda folder: run_trials(build_one, folder, TRIALS, SEEDS, size, announce=False),
         partial(read_trials, TRIALS),
@@ -83,8 +82,8 @@ def _lost_leaves(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary) -
     if facts.persistent:  # what they keep is not lost; but does one learn of what the others read meanwhile?
         scripts = [[ALONE, *[AFTER] * (workers - 1)]]
         seats = {(worker, 0): script for worker, script in enumerate(scripts[0])}
-    build_own = partial(build, num_workers=workers)
-    own = vary(
+    build_own = partial(subject.build, num_workers=workers)
+    own = subject.vary(
         "carryover of workers",
         lambda folder: run_trials(build_own, folder, scripts, SEEDS[:1], size),
         partial(read_trials, scripts),
@@ -92,12 +91,13 @@ def _lost_leaves(facts: LoaderFacts, build: Callable[..., Loader], vary: Vary) -
     return {path: effect for path, effect in effects.items() if _forgets(own.get(path, {}), readings[path], seats)}
 
 
-def _lost_stream(facts: LoaderFacts, stream: Callable[..., StreamTrace]) -> tuple[Mapping[str, Effect], int]:
+def _lost_stream(subject: Subject) -> tuple[Mapping[str, Effect], int]:
     """Whether a stream goes on to other samples in a second epoch of one process, and starts over in the user's own."""
+    stream = Streams(subject).stream
     kept = stream(1, pin=True, still=True, persistent=True, method="fork", announce=False)
     if not kept.ended or kept.renewed < RENEWED:
         return {}, kept.total
-    own = stream(facts.num_workers, pin=True, still=True)
+    own = stream(subject.facts.num_workers, pin=True, still=True)
     over = own.ended and min(map(len, own.again), default=0) > 1 and not own.begins_otherwise
     return {"the stream": Effect.EPOCH} if over else {}, own.total
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Spread, evenly
 from dataguard.lab.core.loader_facts import start_method
-from dataguard.lab.core.records import BatchRecord, Index, SampleRecord, Stop, read_spools
+from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.core.value_summary import Appraisal
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.rng.global_rng import seed_global_generators

@@ -12,8 +12,9 @@ import torch
 from torch.utils.data import _utils
 
 from dataguard.incident import Incident, LoaderFailed
+from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Index, Leaf, plain_index
+from dataguard.lab.core.records import Leaf
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import BlackBox
 from dataguard.lab.reading.epoch_trace import gate

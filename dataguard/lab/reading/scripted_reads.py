@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from dataguard.lab.core.index_schedules import Scripted
 from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
@@ -14,8 +14,6 @@ from dataguard.lab.spy.drive import announce_epoch, drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
-
-T = TypeVar("T")
 
 Script = Sequence[int]
 """What one worker reads in an epoch, fetch by fetch: places in the user's own order of indices."""
@@ -26,15 +24,8 @@ Series = tuple[bytes, ...]
 Readings = Mapping[str, Mapping[tuple[int, int], Series]]
 """Leaf path -> (worker, epoch) -> series."""
 
-FORKED = {"num_workers": 1, "persistent_workers": False, "multiprocessing_context": "fork"}
+FORKED: dict[str, Any] = {"num_workers": 1, "persistent_workers": False, "multiprocessing_context": "fork"}
 """One worker that starts anew for each epoch: every epoch is a trial that begins with what the main process has."""
-
-
-class Vary(Protocol):
-    """Makes an observation under settings that are not the loader's own, or recalls it: `run`, then `read`."""
-
-    def __call__(self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], T], /) -> T:
-        """Raises Undecided where the loader does not get through it."""
 
 
 Scripts = Sequence[Sequence[Script]]

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.loader_facts import length_of
-from dataguard.lab.core.records import Index
 from dataguard.lab.splits.near_duplicates import Album
 from dataguard.lab.spy.content_hashes import FEWEST_BYTES, rows_of
 

@@ -17,8 +17,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.file_opens import watched
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of, walk
-from dataguard.lab.core.records import Index
 from dataguard.lab.labels.class_names import wrapped_by
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.spy.content_hashes import array_of, is_rich, largest_of

@@ -12,25 +12,24 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dataguard.incident import LoaderFailed
+from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.index_schedules import evenly, recorder
 from dataguard.lab.core.loader_facts import spelled_role
-from dataguard.lab.core.records import Index, SampleRecord, plain_index
+from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, SUBSET, Held, held_by
 from dataguard.lab.splits.near_duplicates import Likeness, album_of, likeness
 from dataguard.lab.splits.sample_pairs import DRAWS, Pair, run_pairs
 from dataguard.lab.spy.drive import announce_epoch
+from dataguard.lab.subject import Subject
 from dataguard.stats.coincidence import is_shared
 from dataguard.target.variants import Loader
-
-if TYPE_CHECKING:
-    from dataguard.lab.lab import Lab
 
 FEW_FILES = 2000
 """How many files are looked into unless every sample is asked for."""
@@ -80,79 +79,60 @@ REPEATED = f"{CONTENT} whole samples, of which some repeat"
 class Splits:
     """The part of a lab for other splits of its target (map-style only)."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
 
     @property
-    def earlier(self) -> tuple[Lab, ...]:
-        """The labs of the splits that this one must not share samples with, those for training first."""
-        own = self._lab.facts
+    def earlier(self) -> tuple[Subject, ...]:
+        """The splits that this one must not share samples with, those for training first."""
+        own = self._subject.facts
         ranks = {"train": 0, "val": 1, "test": 2}
-        found = [lab for lab in self._lab.siblings.values() if lab.splits._is_beside(self._lab)]
-        before = [lab for lab in found if ranks.get(lab.facts.role or "", 3) < ranks.get(own.role or "", -1)]
-        return tuple(sorted(before, key=lambda lab: ranks[lab.facts.role or ""]))
-
-    def _is_beside(self, other: Lab) -> bool:
-        """Whether the names of this loader and the other tell no different folds or datasets.
-
-        Loaders of factories of their own belong together where the names of these tell what each is for.
-        """
-        targets = {self._lab.target.name, other.target.name}
-        if len(targets) > 1 and not all(map(spelled_role, targets)):
-            return False
-        try:
-            one, two = _rest(self._lab.facts.name), _rest(other.facts.name)
-        except LoaderFailed:
-            return False
-        return one == two or not one or not two
+        found = [one for one in self._subject.siblings.values() if _are_splits(one, self._subject)]
+        before = [one for one in found if ranks.get(one.facts.role or "", 3) < ranks.get(own.role or "", -1)]
+        return tuple(sorted(before, key=lambda one: ranks[one.facts.role or ""]))
 
     @property
     def held(self) -> Held:
         """What the dataset keeps of each index."""
-        lab = self._lab
-        most = 10**9 if lab.settings.all else FEW_FILES
-        index = next((one.index for one in lab.epoch.samples if one.index is not None), None)
-        build, length = lab.build, lab.facts.length
-        seconds = lab.settings.budget * (1 if lab.settings.all else LOOKING)
-        found: Held = lab.vary(
-            "held", lambda folder: run_held(build, folder, length, most, index, seconds), lambda _, same: same
-        )
-        return found
+        subject = self._subject
+        most = 10**9 if subject.settings.all else FEW_FILES
+        index = next((one.index for one in subject.epoch.samples if one.index is not None), None)
+        build, length = subject.build, subject.facts.length
+        seconds = subject.settings.budget * (1 if subject.settings.all else LOOKING)
+        return subject.vary("held", lambda folder: run_held(build, folder, length, most, index, seconds))
 
-    def beside(self, other: Lab) -> Comparison:
+    def beside(self, other: Subject) -> Comparison:
         """This split compared with an earlier one."""
-        lab = self._lab
-        lab.afford(READS * (lab.epoch.seconds_per_sample + other.epoch.seconds_per_sample))
-        earlier, numbers = _prints(other.epoch), _prints(lab.epoch)
+        subject = self._subject
+        subject.afford(READS * (subject.epoch.seconds_per_sample + other.epoch.seconds_per_sample))
+        earlier, numbers = _prints(other.epoch), _prints(subject.epoch)
         ways = [(name, found) for name, found in self._candidates(other, earlier, numbers) if found]
         looked = {name: tuple(evenly(_apart(found), LOOKED)) for name, found in ways}
         wanted = tuple(dict.fromkeys(pair for pairs in looked.values() for pair in pairs))
         pairs: Mapping[tuple[Index, Index], Pair] = {}
         if wanted:
-            builds = (other.build, lab.build)
-            controls = (_another(other, [one for one, _ in wanted]), _another(lab, [two for _, two in wanted]))
-            pairs = lab.vary(
-                ("pairs", other.facts.name),
-                lambda folder: run_pairs(builds, folder, wanted, controls),
-                lambda _, found: found,
+            builds = (other.build, subject.build)
+            controls = (_another(other, [one for one, _ in wanted]), _another(subject, [two for _, two in wanted]))
+            pairs = subject.vary(
+                ("pairs", other.facts.name), lambda folder: run_pairs(builds, folder, wanted, controls)
             )
         read = {name: [pairs[one] for one in chosen if one in pairs] for name, chosen in looked.items()}
-        telling = is_shared(earlier.values(), numbers.values()) or all(map(_is_measured, (other.epoch, lab.epoch)))
+        telling = is_shared(earlier.values(), numbers.values()) or all(map(_is_measured, (other.epoch, subject.epoch)))
         judged = tuple(
             Way(name, len({two for _, two in found}), _agreed(name, read[name], telling)) for name, found in ways
         )
         complete = self._complete(other)
         own, theirs = len(numbers), len(earlier)
         if complete:
-            own, theirs = len(self.held.indices), len(other.splits.held.indices)
-        alike = likeness(other.splits.held.album, self.held.album)
+            own, theirs = len(self.held.indices), len(Splits(other).held.indices)
+        alike = likeness(Splits(other).held.album, self.held.album)
         return Comparison(judged, own, theirs, complete, len(numbers) - len(set(numbers.values())), alike)
 
     def _candidates(
-        self, other: Lab, earlier: Mapping[Index, int], numbers: Mapping[Index, int]
+        self, other: Subject, earlier: Mapping[Index, int], numbers: Mapping[Index, int]
     ) -> Iterator[tuple[str, list[tuple[Index, Index]]]]:
         """The ways to tell samples apart, with the pairs of indices that are alike by each."""
-        one, two = other.splits.held, self.held
+        one, two = Splits(other).held, self.held
         for first in one.columns:
             for second in two.columns:
                 if first == second or not (first.startswith(SUBSET) or second.startswith(SUBSET)):
@@ -160,16 +140,31 @@ class Splits:
         yield READ, _alike(earlier, numbers)
         yield REPEATED, _alike(earlier, numbers, repeated=True)
 
-    def _complete(self, other: Lab) -> str | None:
+    def _complete(self, other: Subject) -> str | None:
         """By what all samples of both splits are told apart, if by anything."""
-        one, two = other.splits.held, self.held
-        epochs = (other.epoch, self._lab.epoch)
+        one, two = Splits(other).held, self.held
+        epochs = (other.epoch, self._subject.epoch)
         if one.steady and two.steady and all(_is_whole(epoch) for epoch in epochs):
             return CONTENT + " all samples"
         if not (one.whole and two.whole):
             return None
         names = sorted((name for name in two.columns if name in one.columns), key=lambda name: _KINDS.index(name[:8]))
         return next(iter(names), None)
+
+
+def _are_splits(one: Subject, two: Subject) -> bool:
+    """Whether the names of two loaders tell no different folds or datasets.
+
+    Loaders of factories of their own belong together where the names of these tell what each is for.
+    """
+    targets = {one.target.name, two.target.name}
+    if len(targets) > 1 and not all(map(spelled_role, targets)):
+        return False
+    try:
+        first, second = _rest(one.facts.name), _rest(two.facts.name)
+    except LoaderFailed:
+        return False
+    return first == second or not first or not second
 
 
 _KINDS = tuple(kind[:8] for kind in (CONTENT, NAMES, SUBSET))
@@ -257,9 +252,9 @@ def _is_measured(epoch: EpochTrace) -> bool:
     return sum(distinct) >= FEWEST_COLUMNS
 
 
-def _another(lab: Lab, wanted: Sequence[Index]) -> Index:
+def _another(subject: Subject, wanted: Sequence[Index]) -> Index:
     """An index that is none of those, if there is one."""
-    known = [one.index for one in lab.epoch.samples if one.index is not None]
+    known = [one.index for one in subject.epoch.samples if one.index is not None]
     return next((index for index in known if index not in wanted), None)
 
 

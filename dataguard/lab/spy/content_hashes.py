@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import walk
-from dataguard.lab.core.records import Index
 
 MOST_WORDS = 1 << 16
 """How many words of 8 bytes, evenly spaced, tell one array from another."""

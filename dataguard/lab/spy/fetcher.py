@@ -7,8 +7,9 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from dataguard.lab.core.index import plain_index
 from dataguard.lab.core.leaves import leaves_of, shared_bytes
-from dataguard.lab.core.records import BatchRecord, Failure, Stop, plain_index, sample_records
+from dataguard.lab.core.records import BatchRecord, Failure, Stop, sample_records
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.rng.drawing_libraries import unheeded
 from dataguard.lab.rng.global_rng import pinned

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import walk
-from dataguard.lab.core.records import Index, Spool
+from dataguard.lab.core.records import Spool
 from dataguard.lab.core.value_summary import Appraisal, Numbers, Row
 
 MOST_LEAVES = 256

@@ -13,10 +13,10 @@ from typing import Any
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord, read_spools
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.reading.scripted_reads import Vary
 from dataguard.lab.rng.global_rng import PIN
 from dataguard.lab.spy.drive import announce_epoch, shut, watch
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
@@ -88,13 +88,15 @@ class Resumes:
     by_json: Mapping[Point, Run]
 
 
-def observe(build: Callable[..., Loader], vary: Vary, workers: int) -> Resumes:
+def find_resumes(subject: Subject, workers: int) -> Resumes:
     """Interrupt and restore a loader with so many workers, each time in a process of its own."""
-    build = partial(build, num_workers=workers, **({"multiprocessing_context": "fork"} if workers else {}))
+    others: dict[str, Any] = {"num_workers": workers} | ({"multiprocessing_context": "fork"} if workers else {})
+    build = partial(subject.build, **others)
 
     def look(key: object, run: Callable[[Loader, Path], Run]) -> Run:
-        found: Run = vary(("resumes", workers, key), lambda folder: run(build(), folder), _with_samples)
-        return found
+        observation = (("resumes", workers, key), lambda folder: run(build(), folder), _with_samples)
+        # Where batches are made by the user's own `__iter__`, they can be compared though nobody saw their samples.
+        return subject.vary_unseen(*observation) if subject.facts.own_iter else subject.vary(*observation)
 
     reference = look("reference", run_epochs)
     asked = look("asked", partial(run_epochs, points=reference.points))

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from typing import Any
 
+from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.index_schedules import Recorded, evenly, recorder
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Index, Seeding, plain_index
+from dataguard.lab.core.records import Seeding
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.rng.global_rng import PIN, pinned
 from dataguard.lab.rng.seed_watch import SeedWatch

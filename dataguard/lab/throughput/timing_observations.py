@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
-from dataguard.lab.core.observation_cache import Memory
 from dataguard.lab.process.flight_recorder import BlackBox
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.spy.drive import shut
+from dataguard.lab.subject import Subject
 from dataguard.lab.throughput import cuda_copies
 from dataguard.lab.throughput.batch_stages import run_profile
 from dataguard.lab.throughput.settings_sweep import Sweep
@@ -24,9 +24,6 @@ from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 from dataguard.timings import LoaderTimes, Setting, Waits, Wanted
-
-if TYPE_CHECKING:
-    from dataguard.lab.lab import Lab
 
 T = TypeVar("T")
 
@@ -50,17 +47,16 @@ class Starts:
     persistent: tuple[float, ...]
 
 
-class Clock:
+class Throughput:
     """Measurements of one loader; touching one makes it, as with `Lab`."""
 
-    def __init__(self, lab: Lab, memory: Memory) -> None:
-        self._lab = lab
-        self._memory = memory
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
 
     @property
     def step(self) -> float:
         """What a training step takes, in seconds. Raises NotApplicable where the user does not say so."""
-        declared = self._lab.settings.contract.get("step_ms")
+        declared = self._subject.settings.contract.get("step_ms")
         if declared is None:
             raise NotApplicable(
                 "no step time is declared ([tool.dataguard.contract] step_ms): `dataguard bench` measures without one"
@@ -71,67 +67,61 @@ class Clock:
     def waits(self) -> Waits:
         """How long a training loop of the declared step waits for batches."""
         step = self.step
-        self._lab.afford(2 * FEED_SECONDS)
-        feed = self._lab.vary("waits", lambda folder: _feed_once(self._lab.build, folder, sleeping(step)), _whole)
+        self._subject.afford(2 * FEED_SECONDS)
+        feed = self._subject.vary("waits", lambda folder: _feed_once(self._subject.build, folder, sleeping(step)))
         return _waits(self._own, [feed])
 
     @property
     def sweep(self) -> LoaderTimes:
         """A race of the loader's own worker count with some that may suit the machine better."""
-        seconds = min(self._memory.left / 3, RACE_SECONDS)
-        made: LoaderTimes = self._lab.vary("sweep", lambda folder: self._raced(folder, seconds), _whole)
-        return made
+        seconds = min(self._subject.cache.left / 3, RACE_SECONDS)
+        return self._subject.vary("sweep", lambda folder: self._raced(folder, seconds))
 
     @property
     def starts(self) -> Starts:
         """What starting an epoch takes, and what it takes when workers persist."""
-        made: Starts = self._lab.vary("starts", lambda folder: _run_starts(self._lab.build, folder), _whole)
-        return made
+        return self._subject.vary("starts", lambda folder: _run_starts(self._subject.build, folder))
 
     @property
     def copies(self) -> cuda_copies.Delivered:
         """What copying a batch, as the loader hands it out, to the device takes. Raises NotApplicable without CUDA."""
-        if not self._lab.facts.cuda:
+        if not self._subject.facts.cuda:
             raise NotApplicable(cuda_copies.why_not() or "no CUDA device")
-        made: cuda_copies.Delivered = self._lab.vary(
-            "copies", lambda folder: _run_copies(self._lab.build(), folder), _whole
-        )
-        return made
+        return self._subject.vary("copies", lambda folder: _run_copies(self._subject.build(), folder))
 
     def bench(self, wanted: Wanted) -> LoaderTimes:
         """All measurements of one loader, within the budget. Raises LoaderFailed when it does not run as it is."""
-        seconds = self._lab.settings.budget
+        seconds = self._subject.settings.budget
         run = functools.partial(self._benched, wanted=wanted, seconds=seconds)
-        made: LoaderTimes = self._memory.observe_all(wanted, run, _whole)
-        return made
+        return self._subject.cache.observe(wanted, run, unbounded=True)
 
     @property
     def _own(self) -> Setting:
-        facts = self._lab.facts
+        facts = self._subject.facts
         return Setting(facts.num_workers, facts.prefetch, facts.persistent, facts.pin_memory)
 
     def _sweep(self, folder: Path, seconds: float) -> Sweep:
-        loader, box = self._lab.build(), BlackBox(folder / "blackbox")
+        loader, box = self._subject.build(), BlackBox(folder / "blackbox")
         # Stretches run in forks of this process.
         if torch.cuda.is_initialized():
             raise Undecided("building the loader initializes CUDA, so that no forked process can use it")
-        return Sweep(loader, folder, box, self._lab.settings.timeout, time.monotonic() + seconds)
+        return Sweep(loader, folder, box, self._subject.settings.timeout, time.monotonic() + seconds)
 
     def _raced(self, folder: Path, seconds: float) -> LoaderTimes:
-        sweep, facts = self._sweep(folder, seconds), self._lab.facts
+        sweep, facts = self._sweep(folder, seconds), self._subject.facts
         sweep.lap(sweep.own)  # brings files into the system's cache
-        settings = _counts(sweep.own, _likely(sweep.own.workers, self._lab.machine.cores), self._lab.machine, 0)
+        settings = _counts(sweep.own, _likely(sweep.own.workers, self._subject.machine.cores), self._subject.machine, 0)
         timed = sweep.run(settings, facts.batches, seconds)
         return LoaderTimes(facts.name, facts.batch_size, facts.batches, sweep.own, timed)
 
     def _benched(self, folder: Path, wanted: Wanted, seconds: float) -> LoaderTimes:
-        sweep, facts = self._sweep(folder, seconds), self._lab.facts
+        sweep, facts = self._sweep(folder, seconds), self._subject.facts
         own = sweep.own
         sweep.lap(own)  # what it raises is the user's; it also brings files into the system's cache
         profile = sweep.measure(own, lambda loader, box: run_profile(loader, box, 1.0))
         if wanted.step is not None:
             sweep.measure(own, lambda _, __: imported(wanted.step or ""))
-        counted = _counts(own, wanted.workers, self._lab.machine, profile.batch_bytes)
+        counted = _counts(own, wanted.workers, self._subject.machine, profile.batch_bytes)
         has_step = wanted.step is not None or wanted.step_ms is not None
         share = 0.5 if has_step else 0.7
         workers = sweep.run(counted, facts.batches, share * seconds)
@@ -167,12 +157,6 @@ class Clock:
             ideals.append(sweep.measure(sweep.own, lambda loader, box: run_ideal(loader, box, step_of(wanted), each)))
         ideal = _waits(sweep.own, ideals)
         return [_waits(setting, made) for setting, made in feeds.items() if made], ideal.each
-
-
-def _whole(_: Path, answer: T | None) -> T:
-    if answer is None:
-        raise Undecided("the budget ran out before anything was measured: raise --budget")
-    return answer
 
 
 def _waits(setting: Setting, feeds: list[Feed]) -> Waits:

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from dataguard.incident import LoaderFailed
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import walk
-from dataguard.lab.core.records import Index
 from dataguard.lab.images.image_containers import array_of, exchange, is_pillow
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.transforms.pipeline_watch import Log, Watch, prints

@@ -16,17 +16,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import walk
-from dataguard.lab.core.records import Index
 from dataguard.lab.images.image_containers import container_of, exchange, forms, is_picture, like, planes_of, size_of
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.subject import Subject
 from dataguard.lab.transforms.discarded_results import READS as TWICE
 from dataguard.lab.transforms.discarded_results import Thrown, find_thrown
 from dataguard.lab.transforms.pipeline_watch import Log, Watch, prints
@@ -35,9 +36,6 @@ from dataguard.lab.transforms.unused_transforms import READS as MOST_UNREAD
 from dataguard.lab.transforms.unused_transforms import Unread, find_unread
 from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader
-
-if TYPE_CHECKING:
-    from dataguard.lab.lab import Lab
 
 READS, FEWEST = 16, 4
 """Samples that are read at most, as long as some step has not acted yet, and at least."""
@@ -103,31 +101,25 @@ class Pipeline:
 class Transforms:
     """The part of a lab for the steps of a pipeline; the observation is made once."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
 
     @property
     def pipeline(self) -> Pipeline:
         """What each step did. Raises NotApplicable where no object is called with a picture."""
-        lab = self._lab
-        lab.afford((READS + TWICE) * lab.epoch.seconds_per_sample)
-        seen = lab.epoch.indices
+        subject = self._subject
+        subject.afford((READS + TWICE) * subject.epoch.seconds_per_sample)
+        seen = subject.epoch.indices
         indices = tuple(evenly(seen, READS))
-        found: Pipeline = lab.vary(
-            "pipeline", lambda folder: run_pipeline(lab.build, folder, indices), lambda _, same: same
-        )
-        return found
+        return subject.vary("pipeline", lambda folder: run_pipeline(subject.build, folder, indices))
 
     @property
     def unread(self) -> Unread | None:
         """The transform that the dataset has and never looks at, if it does."""
-        lab = self._lab
-        lab.afford(FEWEST_UNREAD * lab.epoch.seconds_per_sample)
-        indices = tuple(evenly(lab.epoch.indices, MOST_UNREAD))
-        found: Unread | None = lab.vary(
-            "unread", lambda folder: find_unread(lab.build, folder, indices), lambda _, same: same
-        )
-        return found
+        subject = self._subject
+        subject.afford(FEWEST_UNREAD * subject.epoch.seconds_per_sample)
+        indices = tuple(evenly(subject.epoch.indices, MOST_UNREAD))
+        return subject.vary("unread", lambda folder: find_unread(subject.build, folder, indices))
 
 
 def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> Pipeline:

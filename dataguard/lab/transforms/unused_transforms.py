@@ -20,8 +20,8 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import walk
-from dataguard.lab.core.records import Index
 from dataguard.lab.core.stand_ins import chain
 from dataguard.lab.images.image_containers import is_picture
 from dataguard.lab.reading.sample_reader import Reader

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from torch.utils.data import IterableDataset
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.process.flight_recorder import BlackBox
-from dataguard.lab.reading.scripted_reads import Vary
 from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.subject import Subject
 from dataguard.model import Location, Undecided
 from dataguard.target.variants import Loader
 
@@ -22,15 +21,13 @@ SAMPLES = 4
 _GENERATORS = ("Generator", "RandomState", "Random")
 
 
-def find_changed(build: Callable[..., Loader], vary: Vary) -> tuple[Location, ...]:
+def find_changed(subject: Subject) -> tuple[Location, ...]:
     """Where the attributes are, of the dataset and of what it holds; generators are not among them.
 
     None where that cannot be seen: it only adds to what is known.
     """
     with contextlib.suppress(Undecided):
-        return vary(
-            "changed by reading", lambda folder: _changed(build(num_workers=0), folder), lambda _, found: found or ()
-        )
+        return subject.vary("changed by reading", lambda folder: _changed(subject.build(num_workers=0), folder))
     return ()
 
 

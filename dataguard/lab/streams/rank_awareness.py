@@ -14,7 +14,8 @@ from torch.utils.data import IterableDataset
 from dataguard.incident import is_library
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
-from dataguard.model import Location
+from dataguard.lab.subject import Subject
+from dataguard.model import Location, NotApplicable
 from dataguard.target.variants import Loader
 
 VARIABLES = frozenset(
@@ -24,6 +25,45 @@ _FUNCTIONS = ("get_rank", "get_world_size", "is_initialized")
 _BATCHES = 2
 _DEEP = 40
 """How many frames above a question are looked at: those of the standard library lie between it and the user's."""
+
+
+DEFAULT, MOST = 2, 4
+"""How many ranks are run: of a loader that is made for several, and at most."""
+
+
+def world(subject: Subject) -> int:
+    """How many ranks to look at: as many as the settings ask for, else two where the loader is made for several.
+
+    Raises NotApplicable where one process is all that the loader is made for.
+    """
+    asked = subject.settings.ranks
+    if asked == 1:
+        raise NotApplicable("one rank was asked for")
+    if asked:
+        return min(asked, MOST)
+    if is_given(subject) or asks(subject):
+        return DEFAULT
+    raise NotApplicable("nothing here asks for its rank: one process is all it knows of (--ranks 2 tries two)")
+
+
+def is_given(subject: Subject) -> bool:
+    """Whether the settings ask for several ranks, or the factory takes one."""
+    return (subject.settings.ranks or 0) > 1 or subject.target.takes("rank", "world_size")
+
+
+def asks(subject: Subject) -> Location | None:
+    """Where the user's code asks torch.distributed or the environment for its rank, if it does."""
+    return subject.vary("asking", lambda folder: watch_for_asking(subject.build, folder))
+
+
+def is_declared(subject: Subject) -> bool:
+    """Whether the loader is meant for several ranks as it stands, or is asked about them.
+
+    Code that asks for its rank shows this of a stream only: a trainer may put a sampler for ranks into any other.
+    """
+    if subject.settings.ranks == 1:
+        return False
+    return is_given(subject) or bool(subject.facts.kind == "stream" and asks(subject))
 
 
 def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | None:

@@ -1,0 +1,25 @@
+"""Indices as samplers give them. Standard library only."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+Index = int | str | tuple[Any, ...] | None
+"""An index as a sampler gave it, when it is plain enough to be given again; None for streams."""
+
+
+def plain_index(index: Any) -> Index:
+    """The index itself when it is a plain number, string or tuple of such; None otherwise.
+
+    numpy integers and 0-d integer tensors, which samplers do yield, become int.
+    """
+    if isinstance(index, tuple):
+        items = tuple(plain_index(item) for item in index)
+        return None if None in items else items
+    if isinstance(index, str):
+        return index
+    try:
+        return operator.index(index)
+    except (TypeError, RuntimeError):  # not a number; a tensor of several elements
+        return None

@@ -1,0 +1,100 @@
+"""Every batch of an epoch, dealt out to ranks, from the place where an interrupted scan had come to."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+from dataguard.lab.core.index import plain_index
+from dataguard.lab.core.index_schedules import Schedule, existing
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPosition:
+    """How far a run came: from `begun` fetches of each worker to `done`.
+
+    The sampler had been asked for `drawn` batches by then, and `digest` is that of their indices.
+    """
+
+    begun: int
+    done: int
+    drawn: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How a rank takes turns with others: each gets a batch for every one of its workers, and then the next rank does.
+
+    torch hands batch k to worker k modulo their number, so that a batch meets the worker that it would meet in one
+    process.
+    """
+
+    rank: int = 0
+    world: int = 1
+    workers: int = 1
+
+    def takes(self, number: int) -> bool:
+        """Whether batch `number` of the epoch is for this rank."""
+        return number // self.workers % self.world == self.rank
+
+    def fetch(self, number: int) -> int:
+        """The fetch of its worker in which batch `number` of the epoch is made."""
+        return number // (self.workers * self.world)
+
+    def place(self, fetch: int, worker: int) -> int:
+        """The number of the batch that a worker of this rank fetches after so many others."""
+        return (fetch * self.world + self.rank) * self.workers + worker
+
+
+class Everything(Schedule):
+    """The user's own batches, all of them, of which this rank gets those that are its turn.
+
+    `sizes` holds the number of samples of every batch of the epoch so far, those of other ranks as well, None without
+    automatic batching; `digest` that of all indices, and `drawn` how many batches those are; `whole` tells that it came
+    to its end. Integer indices of `limit` and above are left out. It starts at a position, so that `done` fetches
+    of each worker are left out as well, if its first batches are those that were drawn then.
+    """
+
+    def __init__(
+        self, inner: Any, limit: int | None, turns: Turns, *, batched: bool, start: ScanPosition | None = None
+    ) -> None:
+        super().__init__(inner)
+        self.limit = limit
+        self.turns = turns
+        self.batched = batched
+        self.start = start
+        self.done = 0 if start is None else start.done
+        self.sizes: array[int] | None = array("L") if batched else None
+        self.digest = hashlib.blake2b(digest_size=16)
+        self.drawn = 0
+        self.whole = False
+
+    def __iter__(self) -> Iterator[Any]:
+        entries = self._entries()
+        for number, batch in chain(self._held(entries), entries):
+            kept = existing(batch, self.limit, batched=self.batched)
+            if self.turns.takes(number) and self.turns.fetch(number) >= self.done and kept != []:
+                yield kept
+        self.whole = True
+
+    def _held(self, entries: Iterator[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        """The batches that were drawn before an interruption and are still to be read."""
+        if self.start is None:
+            return []
+        held = list(islice(entries, self.start.drawn))
+        if self.digest.hexdigest() != self.start.digest:  # another order: everything is read again
+            self.done = 0
+        return [entry for entry in held if self.turns.fetch(entry[0]) >= self.done]
+
+    def _entries(self) -> Iterator[tuple[int, Any]]:
+        for number, batch in enumerate(self.inner):
+            if self.sizes is not None:
+                self.sizes.append(len(batch))
+            self.digest.update(repr(plain_index(batch) if not self.batched else [*map(plain_index, batch)]).encode())
+            self.drawn = number + 1
+            yield number, batch

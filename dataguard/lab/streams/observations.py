@@ -1,0 +1,75 @@
+"""Streams, orders and resuming: the part of a lab for which samples come out, where and when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dataguard.lab.spy.sample_ledger import depth_of
+from dataguard.lab.streams import rank_awareness, sampler_order
+from dataguard.lab.streams.resume import Resumes, find_resumes
+from dataguard.lab.streams.sampler_order import Contents, Orders
+from dataguard.lab.streams.stream_trace import Request, StreamTrace, read_stream, run_stream
+from dataguard.lab.subject import Subject
+from dataguard.model import NotApplicable
+
+
+class Streams:
+    """Observations of a stream, or of the order of a map-style loader; each is made once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    def stream(self, num_workers: int, *, pin: bool, **asked: Any) -> StreamTrace:
+        """What a stream yields under so many workers; the other arguments are those of `Request`."""
+        return self._stream(Request(num_workers, pin, **asked))
+
+    def shares(self, num_workers: int, **asked: Any) -> StreamTrace:
+        """Like `stream`, to compare who reads what: the whole of it where all samples are asked for.
+
+        Samples are recognised by the user's own key, where the settings name one.
+        """
+        return self._stream(self.whole_if_asked(Request(num_workers, key=self._subject.settings.key, **asked)))
+
+    def _stream(self, request: Request) -> StreamTrace:
+        subject = self._subject
+        if subject.facts.kind != "stream":
+            raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
+        ranks = rank_awareness.world(subject) if rank_awareness.is_declared(subject) else 1
+        samples = subject.facts.stretch(subject.settings.samples) * ranks
+        return subject.vary(
+            request,
+            lambda folder: run_stream(subject.build, folder, request, samples, self.seconds_of(request)),
+            lambda folder, drive: read_stream(folder, drive, request.depth),
+            unbounded=request.whole,
+        )
+
+    def whole_if_asked(self, request: Request) -> Request:
+        """The request, for the whole stream where the settings ask for all samples."""
+        subject = self._subject
+        if not subject.settings.all:
+            return request
+        return replace(request, whole=True, depth=depth_of(subject.epoch.read or 0))
+
+    def seconds_of(self, request: Request) -> float:
+        """How long one epoch of a stream may be read, in seconds."""
+        return self._subject.settings.budget * (1 if request.whole else 0.1)
+
+    @property
+    def orders(self) -> Orders:
+        """In which order the loader asks for its samples in three epochs (map-style only)."""
+        subject = self._subject
+        subject.need_map("a stream has no sampler")
+        return subject.vary("orders", lambda _: sampler_order.run_orders(subject.build, subject.facts.length))
+
+    @property
+    def contents(self) -> Contents:
+        """What a few indices of the loader's own order mean, in two epochs (map-style only)."""
+        subject = self._subject
+        subject.afford(4 * sampler_order.PROBES * subject.epoch.seconds_per_sample)
+        order = self.orders.epochs[0]
+        return subject.vary("contents", lambda _: sampler_order.run_contents(subject.build(), order))
+
+    def resumes(self, workers: int) -> Resumes:
+        """What the loader yields after it is interrupted and restored, with so many workers."""
+        return find_resumes(self._subject, workers)

@@ -1,0 +1,77 @@
+"""Let one check judge one loader: the observing side of a judgement."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dataguard.incident import LoaderFailed
+from dataguard.model import Check, Finding, Looked, NotApplicable, Result, Severity, Status, Undecided, UsageError
+from dataguard.settings.settings import Settings, expectation
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+
+def judge(check: Check, lab: Lab, loader: str) -> Result:
+    """Let one check judge one loader, and turn every outcome into a `Result`."""
+    started = time.monotonic()
+    findings: list[Finding] = []
+    looked = Looked({})
+    status, reason = Status.PASSED, None
+    judgement = check.judge(lab)
+    try:
+        while True:
+            findings.append(next(judgement))
+    except StopIteration as stop:
+        looked = stop.value
+        reason = looked.note
+        status = Status.FAILED if findings else Status.PASSED
+    except NotApplicable as why:
+        status, reason = Status.SKIPPED, str(why)
+    except (Undecided, UsageError) as why:  # a factory that makes other loaders at each call is no usage error by now
+        status, reason = Status.INCONCLUSIVE, str(why)
+    except LoaderFailed as why:
+        status, reason = Status.SKIPPED, f"see {why.code}: {why.incident.headline}"
+    except Exception:  # noqa: BLE001 - a bug of ours, never the user's: it is reported as such and the rest goes on
+        status, reason = Status.BROKEN, traceback.format_exc()
+    repro = f"dataguard scan {lab.target.spelling} --select {check.code}{_options(lab.settings)}"
+    findings = [replace(finding, repro=finding.repro or repro) for finding in findings]
+    result = Result(
+        check.code,
+        check.name,
+        _severity(check, findings),
+        loader,
+        status,
+        tuple(findings),
+        reason,
+        looked.exercised,
+        time.monotonic() - started,
+    )
+    return expected(result, expectation(lab.settings, check, loader))
+
+
+def _severity(check: Check, findings: list[Finding]) -> Severity:
+    """That of the check; nothing but mild findings is a warning at most."""
+    mild = findings and all(finding.mild for finding in findings)
+    return Severity.WARNING if mild and check.severity is Severity.ERROR else check.severity
+
+
+def _options(settings: Settings) -> str:
+    """What the settings changed about the loader, as options of a scan."""
+    flags = " --all" if settings.all else ""
+    asked = {"workers": settings.workers, "start-method": settings.start_method, "ranks": settings.ranks}
+    return flags + "".join(f" --{name} {value}" for name, value in asked.items() if value is not None)
+
+
+def expected(result: Result, reason: str | None) -> Result:
+    """Apply what the user expects: a known finding is EXPECTED, an expectation that no longer fires is said."""
+    if reason is None:
+        return result
+    if result.status is Status.FAILED:
+        return replace(result, status=Status.EXPECTED, reason=reason)
+    if result.status is Status.PASSED:
+        return replace(result, reason=f"expected to fail ({reason}), but it passes: remove the expectation")
+    return result
