@@ -238,7 +238,7 @@ def applied(gains: Sequence[float], offsets: Sequence[float], statistics: Sequen
     """The scale, mean and standard deviation that were applied, in words."""
     factor = plain_factor(gains, offsets)
     if factor is not None:
-        return f"scale {_scale(factor / 255)}, no statistics"
+        return f"scale {_scale(factor / 255)}, not normalized"
     found = read(gains, offsets, statistics)
     factor = found.factor if found else 1
     mean, std = (shown([factor * one for one in part]) for part in recovered(gains, offsets))
@@ -251,5 +251,5 @@ def _scale(factor: float) -> str:
 
 
 def shown(numbers: Sequence[float]) -> list[float]:
-    """Numbers as they are reported: five digits."""
-    return [float(f"{number:.5g}") for number in numbers]
+    """Numbers as they are reported: five digits, and no negative zero."""
+    return [float(f"{number:.5g}") + 0 for number in numbers]

@@ -28,7 +28,7 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
     """
     colours = lab.images.charts
     if not colours.decoded:
-        raise NotApplicable(f"images come from {colours.source} and not from a decoder: channel order is unknown")
+        raise NotApplicable(f"no image decoder is called, only {colours.source}: the channel order is unknown")
     if colours.grey:
         raise NotApplicable("images are grey and have no channel order")
     images = [fit for fit in colours.fits if len(fit.gains) == 3]
