@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dataguard.checks import CATALOGUE
 from dataguard.model import Report, Result, UsageError
@@ -16,10 +15,7 @@ from dataguard.process.resume_store import forget_all, state_of
 from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
-from dataguard.settings.settings import Settings, chosen
-
-if TYPE_CHECKING:
-    pass
+from dataguard.settings.settings import Settings, chosen, misspelled
 
 Listener = Callable[[str, str, Result | News | None], None]
 """Called with a check's id and a loader's name when a judgement starts, with news of it, and with its result."""
@@ -53,12 +49,14 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     checks = chosen(CATALOGUE, settings) if team is None or team.leads else ()
     started = time.monotonic()
     results: list[Result] = []
+    names: dict[str, None] = {}
     environment: Mapping[str, object] = {}
     with nursery() if len(spellings) > 1 else nullcontext():
         for spelling in spellings:
             with examine(spelling, settings) as session:
                 session.state = state_of(spelling, settings)
                 session.hear = _relayed(listen, "", "")
+                names |= dict.fromkeys(session.loaders())
                 for loader in session.loaders():
                     shown = _shown(loader, session, spellings)
                     for check in checks:
@@ -77,5 +75,5 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
         environment=environment,
         settings=settings.as_mapping(),
         seconds=time.monotonic() - started,
-        notes=tuple(f"{key} is set, but no check of this version reads it" for key in settings.unread),
+        notes=tuple(misspelled(settings, names)),
     )

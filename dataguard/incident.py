@@ -71,10 +71,11 @@ class Incident:
 
     @property
     def where(self) -> str:
-        """The stage, index and worker in words: `reading a sample, index 17, worker 1`."""
-        parts = [_STAGES.get(self.stage, self.stage), f"index {self.index}" if self.index is not None else ""]
-        parts.append(f"worker {self.worker}" if self.worker is not None else "")
-        return ", ".join(part for part in parts if part)
+        """The stage, index and worker in words: `reading a sample (index 17, worker 1)`."""
+        named = {"index": self.index, "worker": self.worker}
+        details = ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
+        stage = _STAGES.get(self.stage, self.stage)
+        return f"{stage} ({details})" if details else stage
 
 
 def imported_files() -> dict[str, str]:
@@ -97,7 +98,7 @@ _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3\.\d+)[
 _STAGES = {
     "import": "importing the module",
     "factory": "calling the factory",
-    "init": "starting the worker",
+    "init": "starting a worker",
     "sampler": "drawing indices",
     "iterate": "iterating the loader",
     "sample": "reading a sample",
@@ -151,7 +152,7 @@ class EmptyEpoch(Undecided):
     """An epoch came to its end without a batch, perhaps because of a StopIteration."""
 
     def __init__(self, stops: tuple[Incident, ...]) -> None:
-        super().__init__("no batch came out, so that there was nothing to judge: see DG404")
+        super().__init__("the epoch has no batches, so there is nothing to judge: see DG404")
         self.stops = stops
 
     def __reduce__(self) -> tuple[type[EmptyEpoch], tuple[tuple[Incident, ...]]]:

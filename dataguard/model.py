@@ -155,6 +155,11 @@ class Check:
         """The spelling shown to users: `DG101-cloned-worker-rng`."""
         return f"{self.code}-{self.name}"
 
+    @property
+    def spellings(self) -> tuple[str, str, str]:
+        """What users may call it: its code, its name, or both."""
+        return self.code, self.name, self.id
+
 
 @dataclass(frozen=True, slots=True)
 class Result:

@@ -66,7 +66,7 @@ def test_a_public_name_is_loaded_when_it_is_asked_for() -> None:
     assert loaded("from dataguard import Report", "dataguard.model", "dataguard.engine") == {"dataguard.model"}
 
 
-LATE, OWN = "wave", "tests.namespace"
+LATE, OWN = "wave", "tests.support.namespace"
 """A module of the standard library that nothing else imports, and one that is none of a library's."""
 
 

@@ -18,6 +18,7 @@ from dataguard.model import UsageError
 from dataguard.process.session import Session
 from dataguard.settings.parsers import EVERY_METHOD
 from dataguard.settings.settings import Settings, resolve
+from dataguard.settings.suggestions import suggest
 from dataguard.timings import HOST, Bench, Change, Wanted, changes, from_file, need_alike
 
 SLOWER = 1
@@ -103,7 +104,7 @@ def measure(spelling: str, settings: Settings, wanted: Wanted, names: Sequence[s
         known = session.loaders()
         for name in names:
             if name not in known:
-                raise UsageError(f"--loader {name}: {spelling} has no such loader; it has {', '.join(known)}")
+                raise UsageError(f"--loader {name}: {spelling} has no such loader{suggest(name, known)}")
         measured = []
         for name in [name for name in known if not names or name in names]:
             if listen:

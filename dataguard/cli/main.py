@@ -6,7 +6,6 @@ Exit codes: 0 clean, 1 findings at or above `--fail-on` or a machine with someth
 
 from __future__ import annotations
 
-import difflib
 import sys
 import traceback
 from collections.abc import Sequence
@@ -21,7 +20,8 @@ from dataguard.model import Severity, UsageError
 from dataguard.process.resume_store import forget_all, holds_something, state_of
 from dataguard.process.torchrun import own_team
 from dataguard.settings.parsers import ROLES, START_METHODS
-from dataguard.settings.settings import Settings, resolve
+from dataguard.settings.settings import LISTED, Settings, resolve
+from dataguard.settings.suggestions import suggest
 
 if TYPE_CHECKING:
     from dataguard.model import Check
@@ -210,12 +210,12 @@ def doctor(form: str) -> int:
 
 
 def _named(word: str, catalogue: Sequence[Check]) -> Check:
-    spellings = {spelling.lower(): check for check in catalogue for spelling in (check.code, check.name, check.id)}
-    if word.lower() in spellings:
-        return spellings[word.lower()]
-    close = difflib.get_close_matches(word.lower(), spellings, n=1, cutoff=0.5)
-    hint = f"did you mean {spellings[close[0]].id}?" if close else "`dataguard list` shows them all"
-    raise UsageError(f"no check is called {word!r}; {hint}")
+    known = {spelling: check for check in catalogue for spelling in check.spellings}
+    for spelling, check in known.items():
+        if spelling.lower() == word.lower():
+            return check
+    hint = suggest(word, known, LISTED)
+    raise UsageError(f"no check is called {word!r}{hint}")
 
 
 dataguard.add_command(bench)

@@ -116,5 +116,5 @@ class Subject(ABC):
                 return self.cache.observe(key, run, unbounded=unbounded)
             return self.cache.observe(key, run, read, unbounded=unbounded)
         except LoaderFailed as failure:
-            reason = f"it fails under the settings of this observation: {failure.incident.headline}"
+            reason = f"the loader fails under the settings of this check: {failure.incident.headline}"
             raise Undecided(reason) from failure

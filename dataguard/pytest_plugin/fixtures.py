@@ -17,6 +17,7 @@ from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, changed, chosen
+from dataguard.settings.suggestions import suggest
 from dataguard.target.spelling import spelling_of
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Laboratory:
         if others:
             raise UsageError(f"{check!r} stands for {1 + len(others)} checks: name one")
         if name not in self.loaders:
-            raise UsageError(f"{self.target} has no loader {name!r}; it has {', '.join(self.loaders)}")
+            raise UsageError(f"{self.target} has no loader {name!r}{suggest(name, self.loaders)}")
         return self.session.judge(found, name)
 
 

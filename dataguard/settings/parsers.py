@@ -5,14 +5,14 @@ Each parser takes a value as it came and where it came from, and raises UsageErr
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from dataguard.model import Severity, UsageError
 from dataguard.settings.normalization import KNOWN
+from dataguard.settings.suggestions import suggest
 
 ROLES = ("train", "val", "test")
 EVERY_METHOD = "all"
@@ -25,20 +25,6 @@ BBOX_FORMATS = (
     *("pascal_voc", "coco", "yolo", "albumentations"),
 )
 """Formats of boxes as torchvision spells them, and the names that albumentations has for some of them."""
-CONTRACT_KEYS = (
-    "channels",
-    "normalization",
-    "value_range",
-    "num_classes",
-    "ignore_index",
-    "target_form",
-    "bbox_format",
-    "repeat",
-    "step_ms",
-    "deterministic",
-    "key",
-    "memory_gb",
-)
 
 
 def _words(value: Any, where: str) -> tuple[str, ...]:
@@ -104,6 +90,14 @@ def _table(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
+def _known_keys(value: Any, known: Collection[str], where: str) -> Mapping[str, Any]:
+    """A table that has no other keys than these."""
+    for key in _table(value, where):
+        if key not in known:
+            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, known)}")
+    return dict(value)
+
+
 def _reasons(value: Any, where: str) -> Mapping[str, str]:
     for code, reason in _table(value, where).items():
         if not isinstance(reason, str) or not reason.strip():
@@ -125,10 +119,7 @@ def _normalization(value: Any, where: str) -> None:
         if not _WEIGHTS.fullmatch(value):
             _one_of(tuple(KNOWN))(value, where)
         return
-    table = _table(value, where)
-    for key in table:
-        if key not in ("mean", "std"):
-            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, ('mean', 'std'))}")
+    table = _known_keys(value, ("mean", "std"), where)
     for key in ("mean", "std"):
         numbers = table.get(key)
         listed = numbers if isinstance(numbers, list | tuple) and all(map(_is_number, numbers)) else ()
@@ -170,7 +161,7 @@ def _milliseconds(value: Any, where: str) -> None:
         raise UsageError(f"{where}: expected a positive number of milliseconds, got {value!r}")
 
 
-_CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
+CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "key": _text,
     "repeat": _whole(1),
     "channels": _one_of(("RGB", "BGR")),
@@ -183,16 +174,12 @@ _CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "memory_gb": _gigabytes,
     "step_ms": _milliseconds,
 }
-"""The parsers of those keys of the contract that are read."""
+"""The keys of the contract, each with its parser: one that no check reads is not among them."""
 
 
 def _contract(value: Any, where: str) -> Mapping[str, Any]:
-    for key in _table(value, where):
-        if key not in CONTRACT_KEYS:
-            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, CONTRACT_KEYS)}")
-    for key, parse in _CONTRACT.items():
-        if key in value:
-            parse(value[key], f"{where}.{key}")
+    for key, given in _known_keys(value, CONTRACT, where).items():
+        CONTRACT[key](given, f"{where}.{key}")
     return dict(value)
 
 
@@ -207,17 +194,7 @@ _DRAWING: Mapping[str, Callable[[Any, str], Any]] = {"seed": _seed, "database": 
 
 
 def _drawing(value: Any, where: str) -> Mapping[str, Any]:
-    for key in _table(value, where):
-        if key not in _DRAWING:
-            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, _DRAWING)}")
-    return {key: _DRAWING[key](given, f"{where}.{key}") for key, given in value.items()}
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """What to say of a word that is none of the known ones: the closest of them, or all."""
-    options = list(known)
-    close = difflib.get_close_matches(word, options, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(options)}"
+    return {key: _DRAWING[key](given, f"{where}.{key}") for key, given in _known_keys(value, _DRAWING, where).items()}
 
 
 PARSERS: Mapping[str, Callable[[Any, str], Any]] = {

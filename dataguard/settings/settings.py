@@ -8,24 +8,19 @@ Standard library only.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from dataguard.model import FIRST_SET, Check, Severity, UsageError
-from dataguard.settings.parsers import PARSERS, suggest
+from dataguard.settings.parsers import PARSERS
+from dataguard.settings.suggestions import suggest
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-READ = (
-    *("key", "repeat", "channels", "normalization", "value_range"),
-    *("num_classes", "ignore_index", "target_form", "bbox_format", "memory_gb", "step_ms"),
-)
-"""The keys of the contract that checks of this version read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +74,6 @@ class Settings:
         return {**values, "fail_on": self.fail_on.value}
 
     @property
-    def unread(self) -> tuple[str, ...]:
-        """The keys the user set that no check of this version reads."""
-        contract = (f"contract.{key}" for key in self.contract if key not in READ)
-        return tuple(contract)
-
-    @property
     def memory(self) -> int | None:
         """How many bytes of memory the machine has on which the loader is meant to run, if the user says so."""
         given = self.contract.get("memory_gb")
@@ -121,6 +110,10 @@ def changed(settings: Settings, **options: Any) -> Settings:
     return replace(settings, **{**given, **tables})
 
 
+LISTED = "; `dataguard list` shows them all"
+"""What to say of a check that does not exist, where no other has a similar name."""
+
+
 def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
     """The checks that `select` and `ignore` leave, in catalogue order.
 
@@ -128,15 +121,15 @@ def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
     """
     known = _of_set(tuple(checks), settings.checks)
     kind = f"check of {settings.checks}" if settings.checks else "check"
+    spellings = [spelling for check in known for spelling in check.spellings]
     for option, words in (("select", settings.select), ("ignore", settings.ignore)):
         for word in words:
             if not any(_names(word, check) for check in known):
-                spellings = [spelling for check in known for spelling in (check.code, check.name)]
-                raise UsageError(f"{option}: no {kind} is called {word!r}{suggest(word, spellings)}")
+                raise UsageError(f"{option}: no {kind} is called {word!r}{suggest(word, spellings, LISTED)}")
     for word in settings.expect:
         code = word.partition("[")[0]
-        if not any(code in (check.code, check.name) for check in known):
-            raise UsageError(f"expect: no {kind} is called {code!r}{suggest(code, [one.code for one in known])}")
+        if code not in spellings:
+            raise UsageError(f"expect: no {kind} is called {code!r}{suggest(code, spellings, LISTED)}")
     return tuple(
         check
         for check in known
@@ -166,15 +159,29 @@ def _numbers(name: str) -> tuple[int, ...]:
 
 def expectation(settings: Settings, check: Check, loader: str) -> str | None:
     """The reason why this check is expected to fail on this loader, if the user gave one."""
-    for word in (f"{check.code}[{loader}]", f"{check.name}[{loader}]", check.code, check.name):
+    for word in (*(f"{spelling}[{loader}]" for spelling in check.spellings), *check.spellings):
         if word in settings.expect:
             return settings.expect[word]
     return None
 
 
+def misspelled(settings: Settings, loaders: Collection[str]) -> Iterator[str]:
+    """A remark on each loader name in the settings that no loader has, where one that they leave out is similar.
+
+    Names that are unlike all of them may belong to other targets.
+    """
+    roles = {name: f"roles.{name}" for name in settings.roles}
+    named = {word.partition("[")[2].removesuffix("]"): f"expect.{word}" for word in settings.expect if "[" in word}
+    for name, setting in (named | roles).items():
+        hint = suggest(name, {*loaders} - {*named, *roles}, "") if name not in loaders else ""
+        if hint:
+            yield f"{setting}: no loader is called {name!r}{hint}"
+
+
 def _names(word: str, check: Check) -> bool:
     word = word.upper()
-    return word in (check.name.upper(), check.id.upper()) or (word.startswith("DG") and check.code.startswith(word))
+    exact = word in (spelling.upper() for spelling in check.spellings)
+    return exact or (word.startswith("DG") and check.code.startswith(word))
 
 
 def _find(start: Path) -> Path | None:

@@ -6,7 +6,6 @@ replaced while it constructs. Subclasses and helper functions stay themselves th
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import inspect
@@ -23,6 +22,7 @@ from torch.utils.data import DataLoader
 
 from dataguard.incident import OWN, Frame
 from dataguard.model import UsageError
+from dataguard.settings.suggestions import suggest
 from dataguard.target.discovery import held_as, is_loader, is_product, parts_of
 from dataguard.target.variants import Loader, overridden
 
@@ -78,7 +78,7 @@ class Target:
         known = [branch for branch in self.branches() if loader is None or branch.may_hold(loader)]
         loaders = (known[0] if known else self).build_all(given, **overrides)
         if loader is not None and loader not in loaders:
-            raise UsageError(f"{self.spelling} has no loader {loader!r}; it has {', '.join(loaders)}")
+            raise UsageError(f"{self.spelling} has no loader {loader!r}{suggest(loader, loaders)}")
         return loaders[next(iter(loaders)) if loader is None else loader]
 
     def may_hold(self, loader: str) -> bool:
@@ -138,7 +138,7 @@ def _imported(name: str, spelling: str) -> Any:
         if missing and f"{name}.".startswith(f"{missing}."):
             raise UsageError(
                 f"{spelling}: no module named {missing!r}; it is looked for in the current directory and the "
-                f"installed packages{_close(missing, _siblings(missing))}"
+                f"installed packages{suggest(missing, _siblings(missing), '')}"
             ) from error
         guard = " (put what a script does below if __name__ == '__main__':)" if isinstance(error, SystemExit) else ""
         raise UsageError(f"{spelling}: importing {name} raised {_blame(error)}{guard}") from error
@@ -156,8 +156,9 @@ def _attribute(owner: Any, step: str, spelling: str) -> Any:
     try:
         return getattr(owner, step)
     except AttributeError:
-        close = _close(step, dir(owner))
-        raise UsageError(f"{spelling}: {name} has no attribute {step!r}{close or _offer(owner)}") from None
+        public = [known for known in dir(owner) if not known.startswith("_")]
+        hint = suggest(step, public, _offer(owner))
+        raise UsageError(f"{spelling}: {name} has no attribute {step!r}{hint}") from None
     # A property or a module's own __getattr__ can raise anything.
     except Exception as error:
         raise UsageError(f"{spelling}: reading {step!r} of {name} raised {_blame(error)}") from error
@@ -194,12 +195,6 @@ def frames_of(error: BaseException) -> tuple[Frame, ...]:
         for entry in traceback.extract_tb(error.__traceback__)
         if not entry.filename.startswith(OWN)
     )
-
-
-def _close(word: str, known: Iterable[str]) -> str:
-    public = [name for name in known if not name.startswith("_")]
-    close = difflib.get_close_matches(word, public, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _also_given(overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from dataguard.model import Status
-from tests.descriptions import drawn, grid
 from tests.loaders.generated import Description, uses_cv2
-from tests.oracle import Case, examined, measured, nature, shrunk
+from tests.support.descriptions import drawn, grid
+from tests.support.oracle import Case, examined, measured, nature, shrunk
 
 BATCH = 25
 """Loaders in one target: each observation of one builds them all."""

@@ -10,8 +10,8 @@ import random
 import sys
 from typing import Any
 
-from tests.headroom import DRAWN, really_fits, verdicts
-from tests.namespace import MIB, own_shared_memory
+from tests.support.headroom import DRAWN, really_fits, verdicts
+from tests.support.namespace import MIB, own_shared_memory
 
 DTYPES = {"uint8": 1, "float16": 2, "int16": 2, "float32": 4, "float64": 8}
 COLLATES = ("default", "custom", "list", "numpy")

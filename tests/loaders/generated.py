@@ -1,7 +1,7 @@
 """Loaders built from descriptions: sources of random numbers in one sample, and how the workers are set up.
 
-What is true of a description is worked out in `tests.oracle`. This module loads no hypothesis, because it is imported
-wherever such a loader is scanned.
+What is true of a description is worked out in `tests.support.oracle`. This module loads no hypothesis, because it is
+imported wherever such a loader is scanned.
 """
 
 from __future__ import annotations

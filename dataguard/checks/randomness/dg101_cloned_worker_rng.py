@@ -1,4 +1,4 @@
-"""DG101: workers share one random stream."""
+"""DG101: workers share one RNG state."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @check("DG101", "cloned-worker-rng", Severity.ERROR)
 def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
-    """Workers draw the same random numbers, so that augmentation diversity falls to one over the number of workers.
+    """Workers draw the same random numbers, which divides augmentation diversity by the number of workers.
 
-    Symptom: no error at all; a model that generalises a little worse than it should.
-    Cause: every worker starts from a copy of one generator. torch seeds the global generators of python, numpy and
-        torch for each worker, but not a generator that a dataset, transform or `collate_fn` holds, nor cv2's, nor a
-        library's own; and a `worker_init_fn` that seeds a constant undoes what torch did.
+    Symptom: no error; the model generalises slightly worse than it should.
+    Cause: every worker starts with a copy of the same generator. torch seeds the global generators of python, numpy and
+        torch in each worker, but not a generator held by a dataset, transform or `collate_fn`, nor cv2's, nor one
+        inside a library; and a `worker_init_fn` that seeds with a constant undoes what torch did.
     Fix: create the generator lazily inside the worker, as `numpy.random.default_rng(torch.initial_seed())`, or use a
-        global generator; in `worker_init_fn`, seed from `torch.initial_seed()`, and cv2 by `cv2.setRNGSeed`.
+        global generator; in `worker_init_fn`, seed from `torch.initial_seed()`, and seed cv2 with `cv2.setRNGSeed`.
     Links: https://docs.pytorch.org/docs/stable/data.html#randomness-in-multi-process-data-loading
     """
     if lab.facts.num_workers < 2:
-        raise NotApplicable(f"num_workers={lab.facts.num_workers}: no two workers can draw alike{_latent(lab)}")
+        raise NotApplicable(f"num_workers={lab.facts.num_workers}: fewer than two workers{_latent(lab)}")
     if lab.facts.kind == "stream":
         stream = find_stream_repeat(lab, (0, 0), (1, 0))
         if stream:
@@ -45,7 +45,7 @@ def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
         shown = ", ".join(draws.shown[:4]) + (", ..." if draws.items > 4 else "")
         yield Finding(
             message=(
-                f"workers {repeat.one[0]} and {repeat.two[0]} drew the same {repeat.count} random values "
+                f"workers {repeat.one[0]} and {repeat.two[0]} draw the same {repeat.count} random values "
                 f"of {repeat.leaves[0]} for items {shown}"
             ),
             evidence={**repeat.evidence, "start method": lab.facts.start_method},
@@ -55,7 +55,7 @@ def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
         yield Finding(
             message=(
                 f"workers {masked.one[0]} and {masked.two[0]} draw the same random numbers from {masked.suspect.path}, "
-                f"hidden in {masked.leaves[0]} under others"
+                f"masked by other randomness in {masked.leaves[0]}"
             ),
             evidence=masked.evidence,
             at=masked.at,
@@ -69,9 +69,9 @@ def _workers(draws: SameItems) -> Pairs:
 
 
 def _latent(lab: Lab) -> str:
-    """What two workers would do, where the user has fewer: said, but not held against the loader."""
+    """What two workers would do, where the user has fewer: mentioned, but no finding."""
     if lab.facts.kind == "stream":
         return ""
     draws = lab.randomness.same_items(num_workers=2, method="fork" if lab.facts.spawns else None)
     certain = suspects(draws.censuses, (0, 0), (1, 0))
-    return f"; two workers would, by {certain[0].path}" if certain else ""
+    return f"; two workers would draw the same random numbers from {certain[0].path}" if certain else ""

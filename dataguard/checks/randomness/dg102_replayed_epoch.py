@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 @check("DG102", "replayed-epoch", Severity.ERROR)
 def dg102_replayed_epoch(lab: Lab) -> Judgement:
-    """Every epoch draws the same random numbers, so that the model sees one fixed set of augmented samples.
+    """Every epoch draws the same random numbers, so the model sees one fixed set of augmented samples.
 
-    Symptom: no error at all; the model overfits as if there were hardly any augmentation.
-    Cause: workers are started anew for each epoch from a parent whose generator never moves, or `worker_init_fn` seeds
-        from the worker id alone.
-    Fix: seed from `torch.initial_seed()`, which differs from epoch to epoch, inside the worker; or keep the workers
+    Symptom: no error; the model overfits as if there were hardly any augmentation.
+    Cause: workers are restarted for each epoch from a main process whose generator never advances, or `worker_init_fn`
+        seeds from the worker id alone.
+    Fix: inside the worker, seed from `torch.initial_seed()`, which differs in every epoch; or keep the workers alive
         with `persistent_workers=True`, if the generators also differ between workers.
     Links: https://docs.pytorch.org/docs/stable/data.html#randomness-in-multi-process-data-loading
     """
     if lab.facts.num_workers == 0:
-        raise NotApplicable("num_workers=0: the main process draws on from epoch to epoch")
+        raise NotApplicable("num_workers=0: the RNG state of the main process carries over between epochs")
     if lab.facts.kind == "stream":
         stream = find_stream_repeat(lab, (0, 0), (0, 1))
         if stream:
             yield Finding(
-                message=f"worker 0 draws the same random numbers from {stream.suspect.path} in epoch 0 and in epoch 1",
+                message=f"worker 0 draws the same random numbers from {stream.suspect.path} in epochs 0 and 1",
                 evidence=stream.evidence,
                 at=stream.at,
             )
@@ -42,8 +42,8 @@ def dg102_replayed_epoch(lab: Lab) -> Judgement:
     if repeat:
         yield Finding(
             message=(
-                f"worker {repeat.one[0]} drew the same {repeat.count} random values of {repeat.leaves[0]} "
-                "in epoch 0 and in epoch 1"
+                f"worker {repeat.one[0]} draws the same {repeat.count} random values of {repeat.leaves[0]} "
+                "in epochs 0 and 1"
             ),
             evidence={**repeat.evidence, "items": list(draws.shown)},
             at=repeat.at,
@@ -51,8 +51,8 @@ def dg102_replayed_epoch(lab: Lab) -> Judgement:
     elif masked := find_masked(lab, draws, _epochs):
         yield Finding(
             message=(
-                f"worker {masked.one[0]} draws the same random numbers from {masked.suspect.path} in epoch 0 and in "
-                f"epoch 1, hidden in {masked.leaves[0]} under others"
+                f"worker {masked.one[0]} draws the same random numbers from {masked.suspect.path} in epochs 0 and 1, "
+                f"masked by other randomness in {masked.leaves[0]}"
             ),
             evidence=masked.evidence,
             at=masked.at,

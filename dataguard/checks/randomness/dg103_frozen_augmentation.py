@@ -1,11 +1,11 @@
-"""DG103: random numbers that are drawn, and come out the same in every epoch."""
+"""DG103: random augmentation that never varies."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.randomness.frozen_draws import by_cache, by_index, need_no_choice
+from dataguard.checks.randomness.frozen_draws import by_cache, by_index, require_no_choice
 from dataguard.model import Finding, Judgement, Location, Looked, Severity
 
 if TYPE_CHECKING:
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
 
 @check("DG103", "frozen-augmentation", Severity.WARNING)
 def dg103_frozen_augmentation(lab: Lab) -> Judgement:
-    """Random numbers are drawn for samples, yet each index always comes out the same.
+    """Samples are augmented at random, but each index gets the same augmentation in every epoch.
 
-    Symptom: no error at all; training gains nothing from an augmentation that is there, and runs, but never varies.
-    Cause: a generator is seeded with a constant in `__getitem__`, a transform or `collate_fn`, so that it starts over
-        for every sample; or with the index alone, before a transform of a library draws. Or a cache keeps samples that
-        are augmented already: a dict or `functools.lru_cache` in a process that lives on, or memory that workers share.
-    Fix: seed once and not for every sample: take the seed out, or make it `torch.initial_seed()` in the worker; for
-        draws that can be repeated, seed from epoch and index, as `numpy.random.default_rng((epoch, index))`. Cache what
-        was decoded, and augment what comes out of the cache.
+    Symptom: no error; the augmentation runs but never varies, so training gains nothing from it.
+    Cause: a generator is seeded with a constant in `__getitem__`, a transform or `collate_fn`, so it restarts for every
+        sample; or it is seeded with the index alone before a library transform draws from it. Or a cache holds samples
+        that are already augmented: a dict or `functools.lru_cache` in a long-lived process, or shared memory.
+    Fix: seed once, not for every sample: remove the seed, or use `torch.initial_seed()` in the worker; for reproducible
+        draws, seed from epoch and index, as `numpy.random.default_rng((epoch, index))`. Cache decoded samples, and
+        augment what you read from the cache.
     Links: https://docs.pytorch.org/docs/stable/notes/randomness.html
     """
-    lab.facts.need_role("train", otherwise="evaluation should not vary")
+    lab.facts.need_role("train", otherwise="evaluation data should not vary")
     trace = lab.randomness.seeds()
     leaves = [path for path in trace.steered if path.startswith("sample")] or list(trace.steered)
-    need_no_choice(lab, trace, leaves)
+    require_no_choice(lab, trace, leaves)
     note = None
     if trace.constant and leaves and not trace.derived:
         seeding = trace.constant[0]
         yield Finding(
-            message=f"{leaves[0]} never varies: {seeding.kind}({seeding.seed}) starts over for every sample",
+            message=f"{leaves[0]} never varies: {seeding.kind}({seeding.seed}) is called for every sample",
             evidence={
                 "leaves": leaves,
                 "seeds": {f"{one.kind}({one.seed})": f"{one.file}:{one.line}" for one in trace.constant},
-                "draws of each index" if lab.facts.kind == "map" else "runs compared": trace.draws,
+                "draws per index" if lab.facts.kind == "map" else "runs compared": trace.draws,
             },
             at=Location(seeding.file, seeding.line, seeding.function),
         )

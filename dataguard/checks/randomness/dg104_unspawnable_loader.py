@@ -1,4 +1,4 @@
-"""DG104: the loader cannot start its workers by spawn."""
+"""DG104: the loader cannot start its workers under spawn."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ if TYPE_CHECKING:
 
 @check("DG104", "unspawnable-loader", Severity.ERROR)
 def dg104_unspawnable_loader(lab: Lab) -> Judgement:
-    """Workers started by spawn or forkserver fail, where forked ones work.
+    """Workers fail under spawn or forkserver, but work under fork.
 
     Symptom: "Can't pickle local object", "cannot pickle '_thread.lock' object" or "DataLoader worker exited
         unexpectedly" on macOS, on Windows, or on Linux from Python 3.14 on, with code that worked before.
-    Cause: such a worker shares no memory with the main process. It is sent the dataset, `collate_fn` and
-        `worker_init_fn` by pickle, which cannot carry lambdas, local functions and classes, open files, locks,
-        generators and `torch.Generator`; and it imports modules anew, without what was set in them at run time.
-    Fix: define functions and classes at the top of a module, bind arguments by `functools.partial`; open files and
-        create locks and generators on first use, inside the worker, and leave them out in `__getstate__`; pass on what
-        was set at run time as an attribute of the dataset. `multiprocessing_context="fork"` keeps the old way on Linux.
+    Cause: such a worker shares no memory with the main process. It receives the dataset, `collate_fn` and
+        `worker_init_fn` through pickle, which cannot handle lambdas, local functions and classes, open files, locks,
+        generators and `torch.Generator`; and it imports modules again, without values set in them at run time.
+    Fix: define functions and classes at module level, and bind arguments with `functools.partial`; open files and
+        create locks and generators on first use inside the worker, and drop them in `__getstate__`; pass values set at
+        run time as attributes of the dataset. `multiprocessing_context="fork"` keeps the old behaviour on Linux.
     Links: https://docs.pytorch.org/docs/stable/data.html#platform-specific-behaviors
         https://docs.python.org/3/library/multiprocessing.html#the-spawn-and-forkserver-start-methods
     """
     if not lab.facts.num_workers:
-        raise NotApplicable("num_workers=0: no worker is started, and nothing is pickled")
+        raise NotApplicable("num_workers=0: no worker starts, and nothing is pickled")
     if not lab.facts.spawns:
-        raise NotApplicable(f"workers start by {lab.facts.start_method}{_latent(lab)}")
+        raise NotApplicable(f"the start method is {lab.facts.start_method}{_latent(lab)}")
     try:
         exercised = lab.epoch.exercised
     except LoaderUnspawnable as failure:
         if isinstance(failure.__cause__, LoaderHung) and failure.incident.worker is None:
-            reason = f"{failure.incident.headline} while workers were started by {lab.facts.start_method}"
-            raise Undecided(f"{reason}, which takes long where much is imported: raise --timeout") from failure
+            reason = f"{failure.incident.headline} while workers started by {lab.facts.start_method}"
+            raise Undecided(f"{reason}, which is slow with many imports: raise --timeout") from failure
         yield _finding(lab, failure.incident)
         return Looked({})
     return Looked({unit: count for unit, count in exercised.items() if unit != "batches"})
 
 
 def _latent(lab: Lab) -> str:
-    """What a spawned start would meet, where the user's workers are forked: said, but not held against the loader."""
+    """What would fail under spawn, where the user's workers are forked: mentioned, but no finding."""
     tried = _pickling(lab)
     culprit = (tried.culprit or next(iter(tried.generators), None)) if tried else None
     if culprit is None:
-        return ": nothing is pickled; --start-method spawn tries whether they could be spawned as well"
-    defaults = "the defaults on macOS, Windows and with Python 3.14"
-    return f"; under spawn or forkserver, {defaults}, they could not be started: {culprit.words}"
+        return ": nothing is pickled (--start-method spawn tests spawned workers)"
+    defaults = "the defaults on macOS, Windows and Python 3.14"
+    return f"; under spawn or forkserver, {defaults}, workers could not start: {culprit.words}"
 
 
 def _pickling(lab: Lab) -> Pickling | None:
@@ -69,15 +69,15 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
         "object": culprit.what if culprit else None,
         "path": culprit.path if culprit else None,
         "start method": method,
-        "under fork": "the same epoch gets through",
+        "under fork": "the same epoch succeeds",
         "index": incident.index,
     }
     if culprit:
         file, line = culprit.at or (None, None)
-        message = f"{culprit.words}: workers cannot be started by {method}"
+        message = f"{culprit.words}: workers cannot start under {method}"
         return Finding(message, known(evidence), Location(file, line, culprit.path))
-    failed = incident.where if started else "workers cannot be started"
-    message = f"{failed}: {exception} under {method}, not under fork"
+    failed = f"{incident.where} fails" if started else "workers fail to start"
+    message = f"{failed} under {method}, but not under fork: {exception}"
     return Finding(message, known(evidence), incident.location if incident.own_frame else None)
 
 

@@ -1,4 +1,4 @@
-"""DG105: spawned workers give other samples than forked ones."""
+"""DG105: spawned and forked workers return different samples."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ if TYPE_CHECKING:
 
 @check("DG105", "spawn-divergence", Severity.ERROR)
 def dg105_spawn_divergence(lab: Lab) -> Judgement:
-    """Workers that are spawned start, but give other samples than workers that are forked.
+    """Spawned workers start, but return different samples than forked workers.
 
-    Symptom: no error at all; the same code trains on other data on macOS, on Windows, or once Python starts processes
-        another way.
-    Cause: a spawned worker imports every module afresh and gets the dataset by pickle. Module globals and class
-        attributes that were set at run time are back at their defaults there, what `__getstate__` leaves out is gone,
-        and a numpy view of a tensor no longer looks at its memory.
-    Fix: pass what was set at run time to the dataset as an attribute of its own, set it again in `worker_init_fn`, or
-        let `__getstate__` take it along; keep a tensor or its numpy view, not both.
+    Symptom: no error; the same code trains on different data on macOS, on Windows, or when the default start method
+        of Python changes.
+    Cause: a spawned worker imports every module again and receives the dataset through pickle. Module globals and class
+        attributes set at run time are back at their defaults, what `__getstate__` drops is missing, and a numpy view of
+        a tensor no longer shares its memory.
+    Fix: pass values set at run time to the dataset as attributes, set them again in `worker_init_fn`, or include them
+        in `__getstate__`; keep a tensor or its numpy view, not both.
     Links: https://docs.pytorch.org/docs/stable/data.html#platform-specific-behaviors
     """
     if lab.facts.num_workers == 0:
         raise NotApplicable("num_workers=0: no worker starts")
     if not lab.facts.spawns:
-        raise NotApplicable("workers start by fork: --start-method spawn compares them with spawned ones")
+        raise NotApplicable("the start method is fork (--start-method spawn compares with spawned workers)")
     if lab.facts.kind == "stream":
         return (yield from _stream(lab))
     spawned, forked = lab.randomness.same_items(), lab.randomness.same_items(method="fork")
     if spawned.shown != forked.shown:
-        raise Undecided("the loader deals out other indices at each run, so that their samples cannot be compared")
+        raise Undecided("the loader draws different indices in each run, so their samples cannot be compared")
     paths = {*spawned.pinned, *forked.pinned}
     for path in sorted(paths, key=lambda path: (not path.startswith("sample"), path)):
         wrong = _wrong(path, spawned, forked)
         if wrong:
             yield Finding(
-                message=f"{path} of index {wrong[0]} is another one under {lab.facts.start_method} than under fork",
+                message=f"{path} of index {wrong[0]} differs between {lab.facts.start_method} and fork",
                 evidence={
                     "leaf": path,
                     "indices that differ": wrong,
                     "indices compared": forked.items,
-                    "generators": "those of python, numpy and torch were held still",
+                    "frozen RNGs": "those of python, numpy and torch",
                 },
             )
             break
@@ -54,10 +54,10 @@ def dg105_spawn_divergence(lab: Lab) -> Judgement:
 
 
 def _wrong(path: str, spawned: SameItems, forked: SameItems) -> list[str]:
-    """The indices whose leaf is one thing in every forked worker, and another one in the first spawned worker."""
-    seats = forked.pinned.get(path, {})
-    groups, found = seats.get((0, 0), ()), spawned.pinned.get(path, {}).get((0, 0), ())
-    if is_random(groups) or any(other != groups for (_, epoch), other in seats.items() if not epoch):
+    """The indices whose leaf is the same in every forked worker, but differs in the first spawned worker."""
+    drawn = forked.pinned.get(path, {})
+    groups, found = drawn.get((0, 0), ()), spawned.pinned.get(path, {}).get((0, 0), ())
+    if is_random(groups) or any(other != groups for (_, epoch), other in drawn.items() if not epoch):
         return []
     items = len(forked.shown)
     if not groups or not found:
@@ -72,17 +72,17 @@ def _stream(lab: Lab) -> Judgement:
     look = partial(lab.streams.stream, workers, pin=True, still=True)
     spawned, forked = look(), look(method="fork")
     paths = spawned.differing(forked)
-    if paths:  # and not because each run is another one
+    if paths:  # and not because every run differs
         unsteady = {*spawned.differing(look(run=1)), *forked.differing(look(method="fork", run=1))}
         paths = [path for path in paths if path not in unsteady]
     if paths:
         yield Finding(
-            message=f"sample{paths[0]} of the stream is another one under {start} than under fork",
+            message=f"sample{paths[0]} of the stream differs between {start} and fork",
             evidence={
                 "leaves": [f"sample{path}" for path in paths],
                 f"samples under {start}": spawned.total,
                 "samples under fork": forked.total,
-                "generators": "all that were found were held still",
+                "frozen RNGs": "all that were found",
             },
         )
     return Looked({"samples": spawned.total, "workers": workers})

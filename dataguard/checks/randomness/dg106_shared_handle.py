@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 @check("DG106", "shared-handle", Severity.ERROR)
 def dg106_shared_handle(lab: Lab) -> Judgement:
-    """A file that was opened before the workers started is read by several of them, through one offset.
+    """Several workers read a file through one shared offset, because it was opened before they started.
 
-    Symptom: some samples hold the bytes of others, in silence, and other ones in every run; or `BadZipFile`,
-        `zlib.error`, `UnpicklingError` or short reads that nobody can repeat and that are gone with one worker.
-    Cause: forked processes share an open file, its offset included. Between one worker's `seek` and its `read`, another
-        worker moves the offset. Zip and tar archives, too, read by `seek` and `read`.
+    Symptom: some samples silently contain the bytes of others, different ones in every run; or `BadZipFile`,
+        `zlib.error`, `UnpicklingError` or short reads that cannot be reproduced and disappear with one worker.
+    Cause: forked processes share an open file, including its offset. Between one worker's `seek` and its `read`,
+        another worker moves the offset. Zip and tar archives use `seek` and `read` as well.
     Fix: open the file inside the worker: on first use in `__getitem__`, or in `worker_init_fn`. Or read without an
         offset: `os.pread`, `mmap`, `numpy.memmap`. A `multiprocessing.Lock` helps only around unbuffered reads,
-        because a buffer remembers an offset that is no longer true.
+        because a buffer remembers a stale offset.
     Links: https://man7.org/linux/man-pages/man2/fork.2.html
         https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
     """
     if lab.facts.num_workers < 2:
-        raise NotApplicable(f"num_workers={lab.facts.num_workers}: no offset is shared{_latent(lab)}")
+        raise NotApplicable(f"num_workers={lab.facts.num_workers}: fewer than two workers{_latent(lab)}")
     if lab.facts.spawns:
-        raise NotApplicable(f"workers start by {lab.facts.start_method}: an open file does not survive the way there")
+        raise NotApplicable(f"the start method is {lab.facts.start_method}: workers do not inherit open files")
     exercised = {}
-    with contextlib.suppress(LoaderInterleaved):  # the defect itself: what the observation below saw of it is told
+    with contextlib.suppress(LoaderInterleaved):  # the defect itself: the observation below reports it
         exercised = {unit: count for unit, count in lab.epoch.exercised.items() if unit != "batches"}
     handles = _look(lab)
     note = None
@@ -44,7 +44,7 @@ def dg106_shared_handle(lab: Lab) -> Judgement:
     if handles.at_risk:
         yield _finding(handles, _incident(lab))
     elif handles.moved:
-        note = f"workers share the offset of {_names(handles)}; they take a lock, and all samples came out right"
+        note = f"workers share the file offset of {_names(handles)}, but take a lock, and all samples are correct"
     return Looked({**exercised, "files": len(handles.moved)}, note)
 
 
@@ -52,12 +52,12 @@ def _look(lab: Lab) -> SharedOffsets:
     try:
         return lab.randomness.shared_offsets
     except LoaderFailed as failure:
-        reason = f"it fails under the settings of this observation: {failure.incident.headline}"
+        reason = f"the loader fails under the settings of this check: {failure.incident.headline}"
         raise Undecided(reason) from failure
 
 
 def _latent(lab: Lab) -> str:
-    """What more workers would meet: said, but not held against a loader that has none."""
+    """What several workers would share, where the loader has fewer: mentioned, but no finding."""
     try:
         shared = [
             file
@@ -66,7 +66,7 @@ def _latent(lab: Lab) -> str:
         ]
     except (LoaderFailed, NotApplicable, Undecided):  # the user's code ended the attempt; it says nothing of a file
         return ""
-    return f"; several forked workers may share that of {_called(shared)}" if shared else ""
+    return f"; several forked workers may share the file offset of {_listed(shared)}" if shared else ""
 
 
 def _finding(handles: SharedOffsets, incident_headline: str | None) -> Finding:
@@ -74,15 +74,15 @@ def _finding(handles: SharedOffsets, incident_headline: str | None) -> Finding:
     file, before, after = moved[0]
     first = handles.wrong[0] if handles.wrong else None
     exception = handles.raised.headline if handles.raised else incident_headline
-    outcome = f": {len(handles.wrong)} of {handles.samples} samples came out wrong" if first else ""
+    outcome = f": {len(handles.wrong)} of {handles.samples} samples are wrong" if first else ""
     outcome = outcome or (f": {exception}" if exception else "")
     evidence = {
         "files": sorted({one.file for one, _, _ in moved}),
         "offset seen by the main process": f"{before}, then {after}" if before != after else None,
-        "samples wrong": f"{len(handles.wrong)} of {handles.samples}" if first else None,
-        "first": f"{first.leaf} of index {first.index} in worker {first.worker}" if first else None,
-        "raised only by several workers": exception,
-        "lock": "taken by workers, without avail" if handles.locked else None,
+        "wrong samples": f"{len(handles.wrong)} of {handles.samples}" if first else None,
+        "first wrong sample": f"{first.leaf} of index {first.index} in worker {first.worker}" if first else None,
+        "exception with several workers": exception,
+        "lock": "taken by workers, but not effective" if handles.locked else None,
     }
     place, line = file.at or (None, None)
     message = f"{handles.workers} workers read {file.name} through one file offset{outcome}"
@@ -98,8 +98,8 @@ def _incident(lab: Lab) -> str | None:
 
 
 def _names(handles: SharedOffsets) -> str:
-    return _called([file for file, _, _ in handles.moved])
+    return _listed([file for file, _, _ in handles.moved])
 
 
-def _called(files: Sequence[OpenFile]) -> str:
+def _listed(files: Sequence[OpenFile]) -> str:
     return ", ".join(dict.fromkeys(file.name for file in files[:3]))

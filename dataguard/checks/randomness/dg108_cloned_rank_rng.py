@@ -1,4 +1,4 @@
-"""DG108: ranks share one random stream."""
+"""DG108: ranks share one RNG state."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @check("DG108", "cloned-rank-rng", Severity.WARNING)
 def dg108_cloned_rank_rng(lab: Lab) -> Judgement:
-    """Ranks draw the same random numbers, so that augmentation diversity falls to one over the number of ranks.
+    """Ranks draw the same random numbers, which divides augmentation diversity by the number of ranks.
 
-    Symptom: no error at all; training on many GPUs generalises a little worse than on one.
-    Cause: every rank seeds alike. The seeds of workers follow from torch's global generator, or from the loader's
-        `generator`, in the main process: where these are equal on two ranks, so are the workers' numbers.
-    Fix: keep one seed for what ranks must agree on, such as the order of `DistributedSampler`, and another for each
+    Symptom: no error; training on many GPUs generalises slightly worse than on one.
+    Cause: every rank uses the same seed. Worker seeds derive from torch's global generator, or from the loader's
+        `generator`, in the main process: if these are equal on two ranks, so are the random numbers of their workers.
+    Fix: share one seed for what ranks must agree on, such as the order of `DistributedSampler`, and another one per
         rank for the rest: `torch.manual_seed(seed + 1000 * rank)`, or `generator=torch.Generator().manual_seed(...)`.
     Links: https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader
         https://docs.pytorch.org/docs/stable/elastic/run.html
@@ -35,15 +35,13 @@ def dg108_cloned_rank_rng(lab: Lab) -> Judgement:
         one, two = (_words(seat, each, lab) for seat in (repeat.one, repeat.two))
         yield Finding(
             message=(
-                f"{one} and {two} drew the same {repeat.count} random values of {repeat.leaves[0]} for items {shown}"
+                f"{one} and {two} draw the same {repeat.count} random values of {repeat.leaves[0]} for items {shown}"
             ),
             evidence=known({**repeat.evidence, "fix here": None}),
             at=repeat.at,
         )
     elif draws.varied and lab.ranks.declared and not lab.ranks.shards().alike:
-        raise Undecided(
-            "ranks hold datasets of their own: no item can be drawn on several, to compare what it is made of"
-        )
+        raise Undecided("each rank has its own dataset: no item can be drawn on several ranks and compared")
     return Looked({"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": world})
 
 

@@ -1,4 +1,4 @@
-"""What to write instead, for a random generator that runs alike where it should not. Standard library only."""
+"""Code to suggest for a generator that repeats its random numbers. Standard library only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STEP = re.compile(r"(<[^<>]*>|\w+)((?:\[[^\]]*\])*)")
 
 
 def place_of(suspect: GeneratorState, seeding: Seeding | None = None) -> Location:
-    """Where a generator is seeded alike, if it is, else where it is held."""
+    """Where a generator is given a repeated seed, if it is, else where it is held."""
     if seeding:
         return seeded_at(seeding)
     file, line = suspect.at or (None, None)
@@ -45,14 +45,14 @@ def fix_of_seeding(seeding: Seeding, replayer: int | None) -> str:
     between, where = ("worker", "") if replayer is None else ("epoch", f" in worker {replayer}")
     line = f"{PurePath(seeding.file).name}:{seeding.line} {seeding.kind}({seeding.seed}){where}"
     if seeding.kind.startswith("cv2."):
-        return f"{line}: seed from torch.initial_seed() % 2**31, which differs from {between} to {between}"
+        return f"{line}: seed from torch.initial_seed() % 2**31, which differs in each {between}"
     is_shared = (seeding.path or "").startswith("global ")
     seed = SHORT_SEED if is_shared or seeding.kind.startswith("numpy.random.RandomState") else SEED
-    return f"{line}: {'leave it out, or ' * is_shared}seed from {seed}, which differs from {between} to {between}"
+    return f"{line}: {'remove it, or ' * is_shared}seed from {seed}, which differs in each {between}"
 
 
 def fix_of(suspect: GeneratorState, seeding: Seeding | None, replayer: int | None) -> str:
-    """What to write in place of the line that seeds a generator alike, if there is one, else for the generator."""
+    """What to write in place of the line that repeats a seed, if there is one, else for the generator."""
     return fix_of_seeding(seeding, replayer) if seeding else fix_of_generator(suspect)
 
 
@@ -66,29 +66,28 @@ def fix_of_generator(suspect: GeneratorState) -> str:
     if suspect.kind in _LIBRARIES:
         return _LIBRARIES[suspect.kind]
     if suspect.path.startswith("global "):
-        return (
-            f"something seeds {suspect.path.removeprefix('global ')} alike: leave that out, or seed from {SHORT_SEED}"
-        )
+        name = suspect.path.removeprefix("global ")
+        return f"something gives {name} a repeated seed: remove that call, or seed from {SHORT_SEED}"
     if suspect.reseed:
         return f"in worker_init_fn: {_in_worker(suspect.reseed)}({SHORT_SEED})"
     made = _MADE.get(suspect.kind, f"{suspect.kind}({SEED})")
     if suspect.part:
-        return f"make {_name(suspect.part)} when the worker first needs it, with {made}"
+        return f"create {_name(suspect.part)} on first use in the worker, with {made}"
     function, default, _ = suspect.path.partition(".<default ")
     if default:
-        return f"take the generator out of the defaults of {_name(function)}, and make it in the worker: {made}"
+        return f"do not use the generator as a default argument of {_name(function)}; create it in the worker: {made}"
     if _WRAPPED.search(suspect.path):
-        return f"make {_name(suspect.path)} when the worker first needs it, from {made}"
-    return f"make {_name(suspect.path)} when the worker first needs it: {made}"
+        return f"create {_name(suspect.path)} on first use in the worker, from {made}"
+    return f"create {_name(suspect.path)} on first use in the worker: {made}"
 
 
 def later_epochs(*, persistent: bool) -> str:
-    """What becomes of a generator that is seeded so when the next epoch begins."""
-    return "persistent workers draw on from it" if persistent else f"each starts its workers with another {SEED}"
+    """What happens to such a generator when the next epoch begins."""
+    return "persistent workers continue from its state" if persistent else f"restarted workers get a new {SEED}"
 
 
 def _in_worker(method: str) -> str:
-    """The path of a method as code that runs in a worker, where the dataset is at hand by `get_worker_info`."""
+    """The path of a method as code that runs in a worker, where `get_worker_info` gives the dataset."""
     holder, _, name = method.rpartition(".")
     if "<" in holder:
         return f"{_name(holder)}.{name}"

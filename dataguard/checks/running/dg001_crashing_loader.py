@@ -15,29 +15,32 @@ if TYPE_CHECKING:
 _KNOWN = (
     (
         r"[Ii]mg should be Tensor|does not support PIL|tensor image",
-        "Normalize stands before ToTensor: put ToTensor first",
+        "Normalize runs before ToTensor: put ToTensor first",
     ),
-    (r"mutually exclusive with shuffle", "shuffle and a sampler exclude each other: the sampler decides the order"),
+    (r"mutually exclusive with shuffle", "shuffle=True excludes a sampler, which sets the order itself"),
     (
         r"[Cc]an't pickle|cannot pickle|[Pp]ickling|local object",
-        "the start method sends this object by pickle (see DG104)",
+        "this start method pickles the object to send it to workers (see DG104)",
     ),
-    (r"batch must contain tensors", "default_collate knows tensors, arrays, numbers, strings and containers of them"),
-    (r"cannot identify image|truncated|broken data stream", "a file is damaged or is no image"),
-    (r"No such file|FileNotFoundError", "a file that the dataset lists is not there"),
-    (r"mode I;16|mode F|unrecognized data stream contents", "an image mode that this transform cannot read"),
-    (r"worker\(s\) exited unexpectedly", "a worker ended early; an unguarded main module does this under spawn"),
+    (r"batch must contain tensors", "default_collate accepts tensors, arrays, numbers, strings and containers of them"),
+    (r"cannot identify image|truncated|broken data stream", "the file is corrupt or not an image"),
+    (r"No such file|FileNotFoundError", "the dataset refers to a file that does not exist"),
+    (r"mode I;16|mode F|unrecognized data stream contents", "this transform does not support the mode of the image"),
+    (
+        r"worker\(s\) exited unexpectedly",
+        "a worker exited early; under spawn, a script without `if __name__ == '__main__'` causes this",
+    ),
 )
 
 
 @check("DG001", "crashing-loader", Severity.ERROR)
 def dg001_crashing_loader(lab: Lab) -> Judgement:
-    """The factory, the dataset, collate_fn or the iteration raises.
+    """The factory, the dataset, `collate_fn` or the iteration raises an exception.
 
-    Symptom: training stops with an exception, at once or at the one sample that triggers it hours later.
-    Cause: an exception in the user's own code or in a library it calls; the evidence names the frame, the index and
-        the worker.
-    Fix: mend the line that the location names, or leave the sample out; run the repro line to see the exception alone.
+    Symptom: training stops with an exception, at once or hours later at the sample that triggers it.
+    Cause: an exception in your code or in a library that it calls; the evidence names the line, the index and the
+        worker.
+    Fix: fix the reported line, or drop the sample; run the repro line to see the exception alone.
     Links: https://docs.pytorch.org/docs/stable/data.html
     """
     for failure in lab.failures():

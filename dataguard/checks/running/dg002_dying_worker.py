@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
@@ -11,23 +12,23 @@ from dataguard.model import Finding, Judgement, Looked, Severity, known
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-_LIKELY = {
-    "SIGSEGV": "native code read memory that is not its own: a C extension, or a library that does not survive a fork",
-    "SIGBUS": "shared memory is full, or a memory-mapped file was cut short",
+_LIKELY_CAUSES = {
+    "SIGSEGV": "native code accessed invalid memory: a C extension, or a library that is not fork-safe",
+    "SIGBUS": "shared memory is full, or a memory-mapped file was truncated",
     "SIGKILL": "the kernel's out-of-memory killer, or a container's memory limit",
-    "SIGABRT": "native code gave up: an assertion, or memory that was freed twice",
-    "SIGFPE": "native code divided by zero",
+    "SIGABRT": "native code aborted: a failed assertion, or memory that was freed twice",
+    "SIGFPE": "an integer division by zero in native code",
 }
 
 
 @check("DG002", "dying-worker", Severity.ERROR)
 def dg002_dying_worker(lab: Lab) -> Judgement:
-    """A process of the loader ends by a signal or by an exit call.
+    """A process of the loader is killed by a signal or calls exit.
 
     Symptom: "DataLoader worker (pid ...) is killed by signal" or "exited unexpectedly", often hours into training.
-    Cause: native code that crashes on one sample, memory or shared memory that runs out, or a call of `os._exit` or
+    Cause: native code that crashes on one sample, memory or shared memory that runs out, or a call to `os._exit` or
         `sys.exit`.
-    Fix: run the repro line, which reads the last index alone; for SIGKILL and SIGBUS lower the number of workers, the
+    Fix: run the repro line, which reads only the last index; for SIGKILL and SIGBUS, lower the number of workers, the
         prefetch factor or the batch size.
     Links: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
     """
@@ -44,14 +45,16 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
     evidence = {
         "signal": incident.signal,
         "exit code": incident.exit_code,
-        "likely": _LIKELY.get(incident.signal or "", "os._exit or sys.exit was called" if incident.exit_code else None),
+        "likely cause": _LIKELY_CAUSES.get(
+            incident.signal or "", "os._exit or sys.exit was called" if incident.exit_code else None
+        ),
         "last index": incident.index,
         "worker": incident.worker,
         "stacks": incident.stacks or None,
         "output": incident.output or None,
     }
     return Finding(
-        message=f"{incident.message} while {incident.where}",
+        message=f"{incident.message} while {replace(incident, worker=None).where}",  # it names the worker
         evidence=known(evidence),
         at=incident.location,
         repro=lab.repro.incident(incident),

@@ -1,4 +1,4 @@
-"""DG003: the loader stops without an error."""
+"""DG003: the loader hangs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @check("DG003", "hanging-loader", Severity.ERROR)
 def dg003_hanging_loader(lab: Lab) -> Judgement:
-    """The loader makes no progress, and no error comes.
+    """The loader hangs: it makes no progress and raises no error.
 
-    Symptom: training stands still; workers are alive and idle, and nothing is printed.
-    Cause: a lock or a queue that nobody serves, a read that never returns, or a batch that cannot be pickled: torch's
-        feeder thread then dies in silence, and the main process waits for ever.
-    Fix: look at the stacks for the line that waits. For a batch that cannot be pickled, return tensors, arrays and
-        plain containers from `collate_fn`, and `detach()` what requires a gradient.
+    Symptom: training stops making progress; the workers are alive but idle, and nothing is printed.
+    Cause: a lock that is never released, a read that never returns, or a batch that cannot be pickled: torch's feeder
+        thread then dies silently, and the main process waits forever.
+    Fix: find the waiting line in the stacks. If a batch cannot be pickled, return tensors, arrays and plain containers
+        from `collate_fn`, and `detach()` tensors that require grad.
     Links: https://github.com/pytorch/pytorch/issues/142884
     """
     for failure in lab.failures():
@@ -54,7 +54,7 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
 
 def _unpicklable(incident: Incident, count: int, total: int) -> Finding:
     return Finding(
-        message=f"the batch cannot be sent to the main process, which would wait for ever: {incident.headline}",
+        message=f"the batch cannot be sent to the main process, which would wait forever: {incident.headline}",
         evidence={
             "batches": f"{count} of {total}",
             "worker": incident.worker,

@@ -13,29 +13,30 @@ if TYPE_CHECKING:
 
 @check("DG203", "uneven-ranks", Severity.ERROR)
 def dg203_uneven_ranks(lab: Lab) -> Judgement:
-    """Ranks yield different numbers of batches, and those that go on wait for the others for ever.
+    """Ranks yield different numbers of batches, so those with more batches wait forever for the others.
 
     Symptom: training on several GPUs hangs at the end of the first epoch, until a collective times out.
-    Cause: the samples do not divide evenly by the number of ranks, or by ranks and workers, and nothing pads or drops.
-    Fix: let `DistributedSampler` pad, or drop with `drop_last=True`; end a stream at the step that all ranks reach, by
-        `islice` or `with_epoch`; or train inside `torch.distributed.algorithms.join.Join`.
+    Cause: the number of samples is not divisible by the number of ranks, or by ranks times workers, and nothing pads
+        or drops samples.
+    Fix: let `DistributedSampler` pad, or drop with `drop_last=True`; end a stream at the last step that all ranks
+        reach, with `islice` or `with_epoch`; or train inside `torch.distributed.algorithms.join.Join`.
     Links: https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html
     """
     shards = lab.ranks.shards()
     batches = [share.batches for share in shards.ranks]
     if not all(share.finished for share in shards.ranks):
-        raise Undecided(f"the ranks go on after {max(batches)} batches: read them to their end by --all")
+        raise Undecided(f"the ranks yield more than {max(batches)} batches: use --all to read them to the end")
     least, most = min(batches), max(batches)
     if least < most:
         first, last = batches.index(least), batches.index(most)
         yield Finding(
             message=(
-                f"rank {first} runs out after {least:,} batches, rank {last} goes on to {most:,}: "
-                f"DDP would block at step {least + 1:,}"
+                f"rank {first} runs out after {least:,} batches, rank {last} yields {most:,}: "
+                f"DDP would hang at step {least + 1:,}"
             ),
             evidence={
                 "batches": {f"rank {number}": count for number, count in enumerate(batches)},
-                "samples by worker": shards.table,
+                "samples per worker": shards.table,
             },
         )
     return Looked({"batches": sum(batches), "ranks": len(batches)})

@@ -1,4 +1,4 @@
-"""DG204: some samples come out of no worker and no rank."""
+"""DG204: no worker or no rank yields some samples."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss, need_loss
+from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss, require_loss
 from dataguard.incident import Incident
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-_NO_RANK = "come out of no rank"
+_NO_RANK = "are read by no rank"
 
 
 @check("DG204", "lost-samples", Severity.ERROR)
 def dg204_lost_samples(lab: Lab) -> Judgement:
-    """Samples that one process reads come out of no worker or rank, or an epoch ends before its time.
+    """Some samples are yielded by no worker or no rank, or an epoch ends early.
 
-    Symptom: part of the data is never trained on, or never evaluated; nothing is reported.
-    Cause: samples are shared out twice; a share is rounded down; each worker of a stream drops its own last batch;
-        `WeightedRandomSampler` gets a weight for each class and not for each sample; or a StopIteration from
-        `__getitem__`, such as of a bare `next()`, which torch takes for the end of the epoch.
-    Fix: share samples out in one place, by `islice(source, rank * workers + worker, None, ranks * workers)`; give the
-        sampler `class_weights[labels]`; raise another error than StopIteration.
+    Symptom: part of the data is never trained on, or never evaluated, without any error.
+    Cause: samples are sharded twice; a share is rounded down; each worker of a stream drops its own last batch;
+        `WeightedRandomSampler` gets one weight per class instead of one per sample; or `__getitem__` raises
+        StopIteration, as a bare `next()` does, which torch takes for the end of the epoch.
+    Fix: shard in one place, with `islice(source, rank * workers + worker, None, ranks * workers)`; give the sampler
+        `class_weights[labels]`; raise an error other than StopIteration.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset
     """
     stops = lab.stops
@@ -46,22 +46,22 @@ def _streamed(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
     """What the workers of one process lose, and then what ranks do."""
     workers, ranks = lab.facts.num_workers, lab.ranks.declared
     if not workers and not ranks:
-        raise NotApplicable("one process reads everything")
+        raise NotApplicable("a single process reads everything")
     if workers:
         loss = find_loss(partial(lab.streams.shares, workers), partial(lab.streams.shares, 0))
         looked |= {"samples": loss.of, "workers": workers}
-        yield loss, "come out of no worker"
+        yield loss, "are yielded by no worker"
     if ranks:
         looked |= {"ranks": lab.ranks.world}
         loss = find_loss(lab.ranks.stream, partial(lab.streams.shares, 0))
         looked |= {"samples": loss.of}
         if loss.samples:
-            need_loss(find_loss(partial(lab.ranks.stream, alike=True), partial(lab.streams.shares, 0)))
+            require_loss(find_loss(partial(lab.ranks.stream, alike=True), partial(lab.streams.shares, 0)))
         yield loss, _NO_RANK
 
 
 def _dealt(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
-    """What torch's weighted sampler can never draw, and what those of all ranks leave out, in both of two epochs."""
+    """What torch's weighted sampler can never draw, and what the samplers of all ranks omit in both of two epochs."""
     looked |= lab.epoch.exercised
     total, spare = lab.facts.length or 0, lab.facts.unweighted
     yield Loss(spare, total, same=True, first=f"index {total - spare}"), f"have no weight in {lab.facts.sampler}"
@@ -69,7 +69,7 @@ def _dealt(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
         loss = dealt_loss(lab.ranks.shards())
         looked |= {"indices": loss.of, "ranks": lab.ranks.world}
         if loss.samples:
-            need_loss(dealt_loss(lab.ranks.shards(alike=True)))
+            require_loss(dealt_loss(lab.ranks.shards(alike=True)))
         yield loss, _NO_RANK
 
 
@@ -79,11 +79,11 @@ def _finding(lab: Lab, loss: Loss, fate: str) -> Finding:
         message=f"{loss.samples:,} of {loss.of:,} samples {fate}",
         evidence=known(
             {
-                "first of them": loss.first,
-                "the same in each epoch": "yes" if loss.same else None,
-                "by worker": lab.ranks.shards().table if fate == _NO_RANK else None,
+                "first lost sample": loss.first,
+                "same in every epoch": "yes" if loss.same else None,
+                "samples per worker": lab.ranks.shards().table if fate == _NO_RANK else None,
                 "workers": facts.num_workers,
-                "drop_last": f"yes, of batches of {facts.batch_size}" if facts.drop_last else None,
+                "drop_last": f"yes, with batch_size={facts.batch_size}" if facts.drop_last else None,
             }
         ),
     )
@@ -92,7 +92,7 @@ def _finding(lab: Lab, loss: Loss, fate: str) -> Finding:
 def _cut_short(lab: Lab, stop: Incident) -> Finding:
     index = f"dataset[{stop.index}]" if stop.index else "the dataset"
     return Finding(
-        message=f"{index} raises StopIteration, which ends the epoch in silence",
+        message=f"{index} raises StopIteration, which silently ends the epoch",
         evidence=known({"index": stop.index, "worker": stop.worker, "batch": list(stop.batch) or None}),
         at=stop.location,
         repro=lab.repro.incident(stop),

@@ -1,4 +1,4 @@
-"""DG205: len(loader) is not the number of batches that come out."""
+"""DG205: len(loader) is not the number of batches that the loader yields."""
 
 from __future__ import annotations
 
@@ -16,28 +16,30 @@ if TYPE_CHECKING:
 
 @check("DG205", "wrong-stream-length", Severity.WARNING)
 def dg205_wrong_stream_length(lab: Lab) -> Judgement:
-    """len(loader) disagrees with the number of batches that come out.
+    """len(loader) differs from the number of batches that the loader yields.
 
     Symptom: learning rate schedules end too early or too late; progress bars stop short of the end or run past it; an
-        epoch that counts `len(loader)` steps leaves samples out.
-    Cause: `__len__` of a stream or sampler counts something else than `__iter__` yields: the samples of all ranks or of
-        every worker, or those before a filter. torch compares neither with the other.
-    Fix: make `__len__` return what `__iter__` yields on this rank, or leave it out.
+        epoch of `len(loader)` steps misses samples.
+    Cause: `__len__` of a stream or sampler does not count what `__iter__` yields, but the samples of all ranks or of
+        every worker, or those before a filter. torch does not compare the two.
+    Fix: make `__len__` return the number of samples that `__iter__` yields on this rank, or remove it.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
     """
     facts = lab.facts
     if facts.batches is None:
-        raise NotApplicable("len(loader) is not defined: there is nothing to disagree with")
+        raise NotApplicable("len(loader) is not defined")
     epochs = []
     for where, planned, came, ended, samples in _counts(lab):
         epochs.append(came)
         if planned is None or planned == came or _worker_tails(facts, planned, came, samples, ended):
             continue
         if not ended and came <= planned:
-            raise Undecided(f"the stream goes on after {came} of {planned} batches: see its end by --all")
-        more = "" if ended else " and more"
+            raise Undecided(
+                f"only {came} of {planned} batches of the stream were read: use --all to read it to the end"
+            )
+        at_least = "" if ended else "at least "
         yield Finding(
-            message=f"len(loader) is {planned:,}{where}, but {came:,}{more} batches come out",
+            message=f"len(loader) is {planned:,}{where}, but it yields {at_least}{came:,} batches",
             evidence=known(
                 {
                     "len(dataset)": facts.length,
@@ -66,9 +68,9 @@ def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]
     else:
         orders = lab.streams.orders
         if facts.own_iter:
-            raise NotApplicable("the loader's own __iter__ decides how many batches come")
+            raise NotApplicable("the loader's own __iter__ determines the number of batches")
         if not orders.whole:
-            raise NotApplicable("the sampler never ends: the loader itself ends its epochs")
+            raise NotApplicable("the sampler is infinite: the loader ends each epoch itself")
         yield "", facts.batches, orders.batches[0], True, len(orders.epochs[0])
     if lab.ranks.declared:
         for number, share in enumerate(lab.ranks.shards().ranks):
@@ -77,7 +79,7 @@ def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]
 
 
 def _worker_tails(facts: LoaderFacts, planned: int, came: int, samples: int | None, ended: bool) -> bool:
-    """Whether each worker of a stream has a last batch of its own, which torch's `len` takes no account of."""
+    """Whether each worker of a stream has a last batch of its own, which torch's `len` ignores."""
     tails = max(facts.num_workers - 1, 0)
     if facts.kind == "map" or not ended or abs(planned - came) > tails:
         return False

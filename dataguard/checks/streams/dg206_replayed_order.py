@@ -16,11 +16,11 @@ FEWEST = 13
 
 @check("DG206", "replayed-order", Severity.ERROR)
 def dg206_replayed_order(lab: Lab) -> Judgement:
-    """The sampler shuffles, but into the same order in every epoch.
+    """The sampler shuffles, but draws the same order in every epoch.
 
-    Symptom: no error at all; batches hold the same samples together for ever, and the last ones are always the last.
-    Cause: the generator behind the order is seeded anew in every epoch, or `set_epoch` is missing or has no effect.
-    Fix: seed the generator once, where the loader is made, and let it run on; or seed it from the epoch, as
+    Symptom: no error; the same samples share a batch forever, and the last ones are always last.
+    Cause: the generator of the order is re-seeded in every epoch, or `set_epoch` is missing or has no effect.
+    Fix: seed the generator once, where the loader is created, and let it advance; or seed it from the epoch, as
         `torch.Generator().manual_seed(self.seed + self.epoch)`, and let `set_epoch` set `self.epoch`.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
@@ -28,20 +28,20 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
     if facts.kind == "stream":
         raise NotApplicable("a stream has no sampler")
     if facts.role in ("val", "test"):
-        raise NotApplicable(f"role is {facts.role}: one order for all epochs is as good as any")
+        raise NotApplicable(f"the role is {facts.role}: a fixed order does no harm")
     orders = lab.streams.orders
     first = orders.epochs[0]
     if not all(orders.epochs):
-        raise NotApplicable("the loader draws the indices of later epochs where they cannot be seen")
+        raise NotApplicable("the indices of later epochs cannot be observed")
     if not orders.whole:
-        raise NotApplicable(f"{facts.sampler} never ends: there is one epoch only")
+        raise NotApplicable(f"{facts.sampler} is infinite: there is only one epoch")
     shuffles = facts.shuffled or not orders.replayed or orders.moved != orders.epochs[-1]
     if not shuffles or (orders.ascending and orders.replayed):
         raise NotApplicable(f"{facts.sampler} does not shuffle")
     if orders.replayed and None in first:
-        raise Undecided("the sampler's indices are objects of its own, which cannot be compared between epochs")
+        raise Undecided("the sampler yields custom index objects, which cannot be compared between epochs")
     if orders.replayed and len(set(first)) < FEWEST:
-        raise Undecided(f"the order of {len(set(first))} indices may be the same by chance")
+        raise Undecided(f"two orders of {len(set(first))} indices may be the same by chance")
     if orders.replayed:
         seeding = orders.seeds[0] if orders.seeds and orders.moved != orders.epochs[-1] else None
         yield Finding(

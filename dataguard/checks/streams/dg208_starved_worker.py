@@ -1,4 +1,4 @@
-"""DG208: some workers of a stream have nothing to read."""
+"""DG208: some workers of a stream get no samples."""
 
 from __future__ import annotations
 
@@ -11,42 +11,43 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 FEWEST = 4
-"""Samples for each worker, on average, from which on a worker without any is not just one too many for so few."""
+"""Average number of samples per worker from which on an idle worker is not just due to a short stream."""
 
 
 @check("DG208", "starved-worker", Severity.WARNING)
 def dg208_starved_worker(lab: Lab) -> Judgement:
-    """Some workers of a stream get nothing, because it has fewer shards than there are workers.
+    """Some workers of a stream get no samples, because it has fewer shards than workers.
 
-    Symptom: raising num_workers makes nothing faster; on many ranks some of them wait for others.
-    Cause: the stream deals whole shards (files, tars, partitions) out, and there are fewer of them than workers times
+    Symptom: raising `num_workers` does not speed up loading; on many ranks, some wait for others.
+    Cause: the stream distributes whole shards (files, tars, partitions), and there are fewer of them than workers times
         ranks.
-    Fix: write more shards, at least as many as workers times ranks, or lower num_workers; or deal samples out.
+    Fix: write more shards, at least as many as workers times ranks, or lower `num_workers`; or distribute samples
+        instead of shards.
     Links: https://huggingface.co/docs/datasets/about_mapstyle_vs_iterable
         https://github.com/webdataset/webdataset
     """
     facts = lab.facts
     if facts.kind != "stream":
-        raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
+        raise NotApplicable("the dataset is map-style: its sampler distributes the indices")
     if facts.bare:
-        raise NotApplicable("a dataset alone was given: how many workers load it is not known")
+        raise NotApplicable("the target is a dataset, not a loader: its number of workers is unknown")
     if facts.num_workers < 2:
-        raise NotApplicable(f"num_workers={facts.num_workers}: there is nobody to share with")
+        raise NotApplicable(f"num_workers={facts.num_workers}: fewer than two workers")
     trace = lab.streams.stream(facts.num_workers, pin=False)
     idle = [f"worker {number}" for number in trace.idle]
-    counts, seats, looked = {}, facts.num_workers, {"samples": trace.total, "workers": facts.num_workers}
+    counts, workers, looked = {}, facts.num_workers, {"samples": trace.total, "workers": facts.num_workers}
     if lab.ranks.declared and not idle:
         shards = lab.ranks.shards()
-        counts, seats = shards.table, len(shards.ranks) * lab.ranks.seats
-        looked = {"samples": sum(share.total for share in shards.ranks), "workers": seats, "ranks": len(shards.ranks)}
+        counts, workers = shards.table, len(shards.ranks) * lab.ranks.seats
+        looked = {"samples": sum(share.total for share in shards.ranks), "workers": workers, "ranks": len(shards.ranks)}
         places = [(worker, rank) for rank, share in enumerate(shards.ranks) for worker in share.empty_workers]
         idle = [f"worker {worker} of rank {rank}" for worker, rank in places]
-    if idle and looked["samples"] >= FEWEST * seats:
+    if idle and looked["samples"] >= FEWEST * workers:
         yield Finding(
-            message=f"{', '.join(idle)} {'gets' if len(idle) == 1 else 'get'} nothing to read",
+            message=f"{', '.join(idle)} {'gets' if len(idle) == 1 else 'get'} no samples",
             evidence={
-                "busy workers": f"{seats - len(idle)} of {seats}",
-                "samples by worker": counts or trace.table,
+                "busy workers": f"{workers - len(idle)} of {workers}",
+                "samples per worker": counts or trace.table,
             },
         )
     return Looked(looked)

@@ -1,4 +1,4 @@
-"""DG209: a restored loader does not go on where it was interrupted."""
+"""DG209: a restored loader does not continue where it was interrupted."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 OTHER_WORKERS = 2
-"""Workers to try where the loader has none."""
+"""The number of workers to try where the loader has none."""
 
 
 @check("DG209", "broken-resume", Severity.ERROR)
 def dg209_broken_resume(lab: Lab) -> Judgement:
-    """A loader that is restored from its `state_dict` goes on with other batches than it would have.
+    """A loader restored from its `state_dict` yields other batches than without an interruption.
 
-    Symptom: after each restart some samples are seen again and others never, or a whole epoch starts over.
-    Cause: the state lacks what decides about the rest: the place in the epoch, the order of a shuffling sampler, the
-        epoch itself, what the workers have fetched ahead; or it does not survive being saved.
-    Fix: save the number of batches that were handed out, and the state from which the order of this epoch was drawn;
+    Symptom: after each restart some samples are seen again and others never, or the epoch restarts.
+    Cause: the state lacks something that determines the remaining batches: the position in the epoch, the order of a
+        shuffling sampler, the epoch number, or what the workers have prefetched; or it cannot be saved.
+    Fix: save the number of batches already yielded, and the RNG state from which this epoch's order was drawn;
         torchdata's StatefulDataLoader does both for samplers and datasets that have a `state_dict`.
     Links: https://docs.pytorch.org/data/main/stateful_dataloader_tutorial.html
     """
     facts = lab.facts
     if facts.holder:
-        raise NotApplicable(f"a {facts.holder} is iterated in its place, and keeps a state of its own")
+        raise NotApplicable(f"training iterates a {facts.holder} instead, which keeps its own state")
     resumes = lab.streams.resumes(facts.num_workers)
     found = faults(resumes)
     if found:
-        point, words = next(iter(found.items()))
-        outcomes = {str(where): found.get(str(where), "goes on as before") for where in resumes.restored}
+        point, fault = next(iter(found.items()))
+        outcomes = {str(where): found.get(str(where), "continues correctly") for where in resumes.restored}
         yield Finding(
-            message=f"restored {point}, {words}",
+            message=f"restored {point}, the loader {fault}",
             evidence=known(
                 {
-                    "restored": outcomes,
-                    "batches of an epoch": len(resumes.reference.epochs[0]),
+                    "after restoring": outcomes,
+                    "batches per epoch": len(resumes.reference.epochs[0]),
                     "workers": facts.num_workers,
                 }
             ),
@@ -55,4 +55,4 @@ def _latent(lab: Lab) -> str | None:
         found = faults(lab.streams.resumes(other))
     except (NotApplicable, Undecided):
         return None
-    return next((f"with num_workers={other}, restored {point}, {words}" for point, words in found.items()), None)
+    return next((f"with num_workers={other}, restored {point}, it {fault}" for point, fault in found.items()), None)

@@ -13,31 +13,31 @@ if TYPE_CHECKING:
 
 @check("DG210", "padded-evaluation", Severity.WARNING)
 def dg210_padded_evaluation(lab: Lab) -> Judgement:
-    """Ranks are padded with repeated samples, so that metrics count some samples twice.
+    """Ranks are padded with repeated samples, so metrics count some samples twice.
 
     Symptom: a metric on several GPUs differs a little from the same metric on one.
-    Cause: `DistributedSampler` repeats samples until they divide by the number of ranks.
-    Fix: give each rank `range(rank, len(dataset), world_size)`, and gather what ranks counted; or drop the doubles when
-        predictions are gathered, as `Accelerator.gather_for_metrics` does.
+    Cause: `DistributedSampler` repeats samples until their number is divisible by the number of ranks.
+    Fix: give each rank `range(rank, len(dataset), world_size)`, and gather the counts; or drop the duplicates when
+        gathering predictions, as `Accelerator.gather_for_metrics` does.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
-    lab.facts.need_role("val", "test", otherwise="a sample more or less changes nothing")
+    lab.facts.need_role("val", "test", otherwise="a few repeated samples do no harm")
     if lab.facts.kind == "stream":
-        raise NotApplicable("a stream has no sampler that pads")
+        raise NotApplicable("a stream has no sampler to pad it")
     shards = lab.ranks.shards()
     if not shards.alike:
-        raise NotApplicable("ranks hold datasets of their own: an index is another sample on each")
+        raise NotApplicable("each rank has its own dataset: an index means a different sample on each")
     everything = shards.alone.counts
-    doubles = shards.together - everything
+    duplicates = shards.together - everything
     counts = [share.total for share in shards.ranks]
     shared_out = any(share.counts != everything for share in shards.ranks)
-    if doubles and shared_out and not everything - shards.together:
-        shown = sorted(doubles, key=str)[:8]
+    if duplicates and shared_out and not everything - shards.together:
+        shown = sorted(duplicates, key=str)[:8]
         yield Finding(
-            message=f"{doubles.total()} of {shards.alone.total:,} samples are read by two of {len(counts)} ranks",
+            message=f"{duplicates.total()} of {shards.alone.total:,} samples are read by two of {len(counts)} ranks",
             evidence={
                 "indices": shown,
-                "samples by rank": {f"rank {number}": count for number, count in enumerate(counts)},
+                "samples per rank": {f"rank {number}": count for number, count in enumerate(counts)},
             },
         )
     return Looked({"indices": sum(counts), "ranks": len(counts)})

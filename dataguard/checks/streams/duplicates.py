@@ -1,4 +1,4 @@
-"""Whether workers of a stream yield the same samples: how samples are recognised, and which repeats are doubles.
+"""Whether workers of a stream yield the same samples: how samples are recognised, and which are duplicates.
 
 Standard library only.
 """
@@ -20,12 +20,12 @@ _LONG = 16
 """Samples in a row that two workers do not yield alike by chance, if they are of some variety."""
 
 
-def find_doubles(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> tuple[StreamTrace, int]:
-    """What several processes yielded, and how much of it twice, compared with what one does.
+def find_duplicates(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> tuple[StreamTrace, int]:
+    """What several processes yield, and how much of it is duplicated, compared with one process.
 
     Both are called with `pin`. Samples are recognised by the first means that works: their whole content; else that
-    under pinned generators, which stills augmentation; else a single leaf that tells samples apart. Raises Undecided
-    when nothing does.
+    under pinned generators, which freezes augmentation; else a single leaf that identifies samples. Raises Undecided
+    when none works.
     """
     shared, alone = several(pin=False), one(pin=False)
     known = _known(shared, alone)
@@ -38,20 +38,20 @@ def find_doubles(several: Callable[..., StreamTrace], one: Callable[..., StreamT
     leaves = [(shared.by_leaf(path), alone.by_leaf(path)) for path in alone.paths]
     verdicts = [_doubled(two, other) for two, other in leaves if _known(two, other) and other.distinct > 0.9]
     if not known and not verdicts:
-        raise Undecided("nothing tells which samples are the same: they are random, or all alike")
+        raise Undecided("samples cannot be recognised: they are random, or all identical")
     return shared, 0 if known or 0 in verdicts else max(verdicts)
 
 
-def first_double(shared: StreamTrace, alone: StreamTrace) -> str | None:
-    """The first sample of one process that comes out of several, by its place and a leaf that a reader knows it by."""
+def first_duplicate(shared: StreamTrace, alone: StreamTrace) -> str | None:
+    """The first sample of one process that several yield, by its position and a leaf that readers recognise."""
     owners = Counter(identity for ids in shared.by_worker for identity in set(ids))
     return alone.first_of({identity for identity, count in owners.items() if count > 1})
 
 
-def made_up(lab: Lab, shared: StreamTrace, alone: StreamTrace) -> bool:
+def are_generated(lab: Lab, shared: StreamTrace, alone: StreamTrace) -> bool:
     """Whether workers yield the same because a cloned generator makes their samples: nothing is read twice then.
 
-    A leaf that the generator does not touch, and that comes out doubled as well, says that it is.
+    A leaf that the generator does not touch, and that is duplicated as well, shows that it is.
     """
     try:
         repeat = find_stream_repeat(lab, (0, 0), (1, 0))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dataguard.lab.streams.stream_trace import Identity, StreamTrace
 
 FEWEST = 16
-"""Samples of a stream without end that have to be passed by every worker, before one of them counts as missing."""
+"""Samples of an endless stream that every worker has to pass, before one of them counts as missing."""
 
 MOST_KNOWN = 0.6
 """The part of the samples of several processes that has to be recognised, where the others are new ones by chance."""
@@ -26,7 +26,7 @@ MOST_KNOWN = 0.6
 class Loss:
     """Samples of one process that several do not yield together, in the fewer of two epochs.
 
-    `same` tells that it is always the same ones, and `first` names the first of them. Where samples could not be
+    `same` means that it is always the same ones, and `first` names the first of them. Where samples could not be
     recognised, they are `counted`.
     """
 
@@ -41,7 +41,7 @@ def excused(loss: Loss, facts: LoaderFacts, ranks: int) -> bool:
     """Whether no more are lost than it takes to end with whole batches, or with as many on each of `ranks` ranks.
 
     Samples that can only be counted may be made of others, such as packed sequences, of which each worker drops a last
-    one. Where nothing at all comes out, DG404 has more to say.
+    one. An epoch without any samples is reported by DG404.
     """
     if loss.samples == loss.of:
         return True
@@ -63,17 +63,19 @@ def dealt_loss(shards: Shards) -> Loss:
     return Loss(max(0, alone.total() - together.total()), alone.total())
 
 
-def need_loss(seeded: Loss) -> None:
+def require_loss(seeded: Loss) -> None:
     """Raise Undecided when ranks lose nothing under one seed for all of them: a training script may well set it."""
     if not seeded.samples:
-        raise Undecided("ranks share all samples out only if their global generators are seeded alike: pass a seed")
+        raise Undecided(
+            "ranks cover all samples only if their global RNGs have the same seed: seed the shuffle explicitly"
+        )
 
 
 def find_loss(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Loss:
     """What several processes lose of what one yields; both are called with `pin` and `twice`.
 
-    A loss has to show in two epochs. Raises Undecided when the streams go on after what was read, and nothing tells
-    which of their samples are the same.
+    A loss has to show in two epochs. Raises Undecided when the streams were not read to their end, and their
+    samples cannot be recognised.
     """
     shared, alone = several(pin=False), one(pin=False)
     if not (shared.ended and alone.ended):
@@ -82,10 +84,10 @@ def find_loss(several: Callable[..., StreamTrace], one: Callable[..., StreamTrac
         return Loss(0, alone.total)
     epochs = list(_epochs(several, one))
     if not all(first.ended and second.ended for first, second in epochs):
-        raise Undecided("two epochs differ in whether they come to an end")
+        raise Undecided("one of two epochs ends, the other does not")
     loss = _loss_of(epochs)
     if loss.samples and (_varies(one(pin=False, twice=True)) or any(starmap(_drawn, epochs))):
-        raise Undecided("which samples an epoch has is drawn, and with them how many: no two runs need to agree")
+        raise Undecided("the samples of an epoch and their number are random, so two runs may differ")
     return loss
 
 
@@ -151,14 +153,14 @@ def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[...,
         shared, alone = several(pin=pin), one(pin=pin)
         order = list(chain.from_iterable(alone.by_worker))
         places = {identity: place for place, identity in reversed(list(enumerate(order)))}
-        seats = shared.seats or shared.by_worker
-        passed = [[places[identity] for identity in ids if identity in places] for ids in seats]
+        read = shared.seats or shared.by_worker
+        passed = [[places[identity] for identity in ids if identity in places] for ids in read]
         found = {place for worker in passed for place in worker}
-        whole = all(map(_known_throughout, seats, repeat(places)))
+        whole = all(map(_known_throughout, read, repeat(places)))
         ordered = all(worker == sorted(worker) for worker in passed)
         horizon = min((worker[-1] for worker in passed if worker), default=0)
         if len(places) == len(order) and whole and ordered and horizon >= FEWEST:
             lost = [place for place in range(horizon) if place not in found]
             first = alone.shown(lost[0], order[lost[0]]) if lost else None
             return Loss(len(lost), horizon, bool(lost), first)
-    raise Undecided(f"the stream goes on after {shared.total} samples: raise --samples, or try --all")
+    raise Undecided(f"the stream has more than {shared.total} samples: raise --samples or use --all")

@@ -81,9 +81,9 @@ class LoaderFacts:
     def need_role(self, *roles: str, otherwise: str) -> None:
         """Raise NotApplicable unless the loader has one of the roles; `otherwise` says why that matters."""
         if self.role is None:
-            raise NotApplicable(f'role unknown, name it: [tool.dataguard.roles] {self.name} = "{roles[0]}"')
+            raise NotApplicable(f'the role is unknown: set [tool.dataguard.roles] {self.name} = "{roles[0]}"')
         if self.role not in roles:
-            raise NotApplicable(f"role is {self.role}: {otherwise}")
+            raise NotApplicable(f"the role is {self.role}: {otherwise}")
 
     def stretch(self, samples: int) -> int:
         """How many samples of a stream are looked at: so many for each of its own workers, whoever reads them."""

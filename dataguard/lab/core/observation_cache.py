@@ -30,7 +30,7 @@ class ObservationCache:
         """Raise Undecided when reading samples for so long takes more than a third of the time that is left."""
         if seconds > max(self.left, 0) / 3:
             left = f"{max(self.left, 0):.0f} s of the budget are left"
-            raise Undecided(f"reading samples again and again takes {seconds:.2g} s, and {left}: raise --budget")
+            raise Undecided(f"{left}, too little for {seconds:.2g} s of repeated reads: raise --budget")
 
     @overload
     def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ...) -> T: ...

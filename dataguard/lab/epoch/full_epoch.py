@@ -134,7 +134,7 @@ def read_portion(
     kept += [record for run, until in past for record in run.records(until)]
     before = driven.before
     if not begun and earlier and earlier[-1].position.done:
-        afresh = "its sampler draws another order"
+        afresh = "its sampler draws a different order"
     read = before - len(found) + BlackBox(folder / "blackbox").counted()
     stops = tuple(record.incident for record in records if isinstance(record, Stop))
     if not read and amiss and amiss[0].incident:
@@ -165,7 +165,9 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
         assert isinstance(outcome, Exception)
         raise outcome
     if len({portion.driven.plan for portion in read}) > 1:
-        raise Undecided("the sampler draws another order on each rank: seed it by the factory's `seed`, or torch's own")
+        raise Undecided(
+            "the sampler draws a different order on each rank: seed it from the factory's `seed` or torch's global RNG"
+        )
     sieve = Sieve(keep)
     samples = tuple(record for record in _in_order(read, lambda one: one.samples) if sieve.keeps(record))
     batches = tuple(record for record in _in_order(read, lambda one: one.batches) if sieve.keeps(record))

@@ -122,13 +122,13 @@ class Runs:
             then = json.loads((self._folder / _LOADER).read_text())
             for name, words in _DEALT_BY.items():
                 if then[name] != dealt[name]:
-                    return f"its {words} was {then[name]}, and is {dealt[name]}"
+                    return f"its {words} changed from {then[name]} to {dealt[name]}"
             runs = self._runs()
             self.earlier = _going_on(runs)
             self.finished = _finished(runs[-1]) if runs else None
         except Exception:  # noqa: BLE001 - whatever is wrong with these files, what they tell can be read again
             self.earlier, self.finished = (), None
-            return "what was kept is damaged"
+            return "the saved state is damaged"
         return None
 
 

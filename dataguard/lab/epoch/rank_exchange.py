@@ -33,7 +33,7 @@ def share_out(team: Team, name: str, own: Any, moving: Callable[[], None]) -> li
     """
     store = store_of(team, name)
     if store.add(f"rank {team.rank}", 1) > 1:
-        raise Undecided("the process that looks was started again, and the other ranks have gone on without it")
+        raise Undecided("the observing process was restarted, and the other ranks continued without it")
     for _ in waiting_for(store, [f"rank {rank}" for rank in range(team.world)]):
         moving()
     if team.local:

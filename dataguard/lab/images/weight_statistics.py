@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from dataguard.model import Undecided
 from dataguard.settings.normalization import Statistics
+from dataguard.settings.suggestions import suggest
 
 Preset = tuple[tuple[float, ...], tuple[float, ...]]
 """Mean and standard deviation."""
@@ -45,8 +45,7 @@ def _of_torchvision(weights: str) -> Preset:
 def _of_timm(model: str) -> Preset:
     models: Any = importlib.import_module("timm.models")
     if not models.is_model(model):
-        close = get_close_matches(model, models.list_models(), n=1)
-        raise LookupError(f"no such model{f'; did you mean {close[0]}?' if close else ''}")
+        raise LookupError(f"no such model{suggest(model, models.list_models(), '')}")
     preset = models.get_pretrained_cfg(model)
     if preset is None:
         raise LookupError("the model has no weights with this name")

@@ -22,7 +22,9 @@ class Randomness:
     def same_items(self, effort: int = 0, num_workers: int | None = None, **asked: Any) -> same_items.SameItems:
         """The same items drawn repeatedly in every worker over two epochs; the arguments are those of `Request`."""
         subject = self._subject
-        subject.need_map("workers of a stream get other samples, so that their draws cannot be compared item by item")
+        subject.need_map(
+            "the workers of a stream read different samples, so their draws cannot be compared item by item"
+        )
         request = same_items.Request(effort, num_workers, **asked)
         if request.apart:  # it only confirms a generator, and must leave time for other verdicts
             subject.afford(2 * self.same_items(effort, num_workers).seconds)
@@ -50,7 +52,7 @@ class Randomness:
     @property
     def cached(self) -> cached_draws.CachedDraws:
         """Which leaves hold what was drawn at the first read of their index (map-style only)."""
-        self._subject.need_map("the samples of a stream cannot be read again one by one")
+        self._subject.need_map("the samples of a stream cannot be read again individually")
         self._subject.afford(cached_draws.READS * self._subject.epoch.seconds_per_sample)
         return cached_draws.find_cached_draws(self._subject)
 

@@ -86,7 +86,7 @@ def open_files(own: Path) -> list[OpenFile]:
     Raises NotApplicable where the system does not list descriptors.
     """
     if not _DESCRIPTORS.is_dir():
-        raise NotApplicable("open files can be listed on Linux only")
+        raise NotApplicable("open files can only be listed on Linux")
     found = (_opened(int(entry.name), own) for entry in list(_DESCRIPTORS.iterdir()))
     return sorted((one for one in found if one), key=lambda one: one.descriptor)
 

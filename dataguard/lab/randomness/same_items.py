@@ -183,7 +183,10 @@ def shape_of(subject: Subject, request: Request) -> Shape:
     for shape in (wanted, replace(wanted, items=4)) if request.effort == 0 else (wanted,):
         if shape.draws * shape.size * EPOCHS * seconds <= max(left, 0) / 3:
             return shape
-    raise Undecided(f"a sample takes {seconds:.2g} s, and {left:.0f} s of the budget are left: raise --budget")
+    raise Undecided(
+        f"{max(left, 0):.0f} s of the budget are left, too little for repeated draws at {seconds:.2g} s per sample: "
+        "raise --budget"
+    )
 
 
 def batch_size(facts: LoaderFacts) -> int:
@@ -238,7 +241,7 @@ def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> Sam
             shown.setdefault(record.batch, record.shown)
     seats = [(worker, epoch) for worker in range(shape.workers) for epoch in range(shape.epochs)]
     if any(len(complete[seat]) < shape.draws for seat in seats):
-        raise Undecided("the loader did not give every worker the same items: it has an order of its own")
+        raise Undecided("the loader did not give every worker the same items: it uses its own order")
     return SameItems(
         pinned={path: {who: shape.pinned_groups(one) for who, one in by.items()} for path, by in digests.items()},
         as_is={path: {who: shape.free_groups(one) for who, one in by.items()} for path, by in digests.items()},

@@ -96,7 +96,7 @@ class SharedOffsets:
 
 def find_shared_offsets(subject: Subject) -> SharedOffsets:
     """Read in one process, and where descriptions are shared, in the user's own workers (map-style only)."""
-    subject.need_map("the samples of a stream cannot be read again one by one")
+    subject.need_map("the samples of a stream cannot be read again individually")
     facts, build, observe = subject.facts, subject.build, subject.cache.observe
     workers = min(max(facts.num_workers, 2), MOST_WORKERS)
     alone = observe("alone", lambda folder: read_alone(build(num_workers=0), folder, workers))
@@ -198,7 +198,7 @@ def read_together(folder: Path, seen: SharedOffsets | None, alone: Alone) -> Sha
     """Compare what the workers read with what one process does. Raises Undecided when that did not come about."""
     records = [record for record in read_spools(folder) if isinstance(record, SampleRecord)]
     if seen is None or not (records or seen.raised):
-        raise Undecided("several workers could not be made to read the same items at once: raise --budget")
+        raise Undecided("several workers could not read the same items at once: raise --budget")
     return replace(seen, samples=len(records), wrong=tuple(_wrong(records, alone.leaves)))
 
 
@@ -250,7 +250,7 @@ def _deal(loader: Loader, workers: int) -> list[list[Any]]:
         items = [batch] if loader.batch_sampler is None else list(batch)[:MOST_OF_A_BATCH]
         dealt[number % workers].extend(plain_index(item) for item in items)
     if any(None in items for items in dealt):
-        raise Undecided("the indices are objects of the user's own, which cannot be given again")
+        raise Undecided("the sampler yields custom index objects, which cannot be requested again")
     return [list(dict.fromkeys(items)) for items in dealt]
 
 

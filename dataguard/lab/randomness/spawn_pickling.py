@@ -256,18 +256,18 @@ def _what(value: Any) -> str:
         return f"the module {value.__name__}"
     kind = type(value)
     if _is_local(kind):
-        return f"an object of the local class {kind.__name__}"
+        return f"an instance of the local class {kind.__name__}"
     for kinds, words in _WORDS:
         if isinstance(value, kinds):
             return words
     return f"{_SOME_OBJECT} {kind.__module__}.{kind.__qualname__}".replace(" builtins.", " ")
 
 
-_SOME_OBJECT = "an object of the class"
+_SOME_OBJECT = "an instance of the class"
 _WORDS: tuple[tuple[Any, str], ...] = (
     (types.GeneratorType, "a generator"),
     (io.IOBase, "an open file"),
     ((type(threading.Lock()), type(threading.RLock())), "a lock"),
-    (SemLock, "a lock of multiprocessing"),
-    (torch.Tensor, "a tensor that requires a gradient and is no leaf"),
+    (SemLock, "a multiprocessing lock"),
+    (torch.Tensor, "a non-leaf tensor that requires grad"),
 )

@@ -41,7 +41,7 @@ class Effect(Enum):
     COUNT = "how many samples were read before"
     CONTENT = "which samples were read before"
     ITSELF = "how often it was read before"
-    EPOCH = "how often it was begun before"
+    EPOCH = "how often it was iterated before"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Ranks:
     def same_items(self, effort: int = 0, **asked: Any) -> same_items.SameItems:
         """Like `Randomness.same_items`, in all ranks; the workers of rank 1 are numbered after those of rank 0."""
         subject, world = self._subject, self.world
-        subject.need_map("ranks of a stream may have to draw alike, to agree on who reads what")
+        subject.need_map("the ranks of a stream may have to draw the same numbers, to shard consistently")
         seats = min(subject.facts.num_workers, 1 if subject.facts.spawns else same_items_ranks.WORKERS)
         request = same_items.Request(effort, seats, **asked)
         shape = replace(same_items.shape_of(subject, request), epochs=1)
@@ -57,13 +57,15 @@ class Ranks:
         except Undecided as why:
             if rank_awareness.is_given(self._subject) or not isinstance(why.__cause__, LoaderFailed):
                 raise
-            raise NotApplicable(f"made for one process: on ranks it raises {why.__cause__.incident.headline}") from why
+            raise NotApplicable(
+                f"made for one process: with several ranks it raises {why.__cause__.incident.headline}"
+            ) from why
 
     def shards(self, *, alike: bool = False) -> Shards:
         """What each rank reads in one epoch. With `alike`, the global generators of all ranks begin with one seed."""
         world = self.world
         if not self.declared:
-            raise NotApplicable("the factory takes no rank: a trainer may deal its samples out (--ranks 2 tries it)")
+            raise NotApplicable("the factory takes no rank, but a trainer may shard it (--ranks 2 tests it)")
         return self._dealt(world, alike) if self._subject.facts.kind == "map" else self._streamed(world)
 
     def stream(self, *, alike: bool = False, **asked: Any) -> StreamTrace:

@@ -147,7 +147,7 @@ def _join_and_work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], A
     try:
         dist.init_process_group("gloo", meeting, PATIENCE, world_size=rank.world, rank=rank.number)
     except RuntimeError as error:
-        raise Unmet(f"the ranks could not form a group: {str(error).splitlines()[0]}") from error
+        raise Unmet(f"the ranks could not form a process group: {str(error).splitlines()[0]}") from error
     _let_pass(dist.init_process_group)
     return work(rank)
 

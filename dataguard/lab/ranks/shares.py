@@ -85,7 +85,7 @@ class Shards:
         elsewhere = {identity for other in self.ranks if other is not share for identity in other.counts}
         twice = sum(count for identity, count in share.counts.items() if identity in elsewhere)
         workers = " + ".join(map(str, share.samples))
-        return f"{workers} ({twice} of them also elsewhere)" if twice else workers
+        return f"{workers} ({twice} also read by other ranks)" if twice else workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> Dealt:
         pass
     batches = tuple(tuple(map(plain_index, batch)) for order in recorded for batch in order.batches)
     if any(index is None for batch in batches for index in batch):
-        raise Undecided("the sampler's indices are objects of its own, which cannot be compared between ranks")
+        raise Undecided("the sampler yields custom index objects, which cannot be compared between ranks")
     length, planned = length_of(loader.dataset), sum(length_of(order.inner) or 0 for order in recorded)
     chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
     whole = all(order.whole for order in recorded)
@@ -164,7 +164,7 @@ def run_streams_on_ranks(
 def read_streams_on_ranks(folder: Path, drives: Sequence[Drive] | None, depth: Depth) -> tuple[StreamTrace, ...]:
     """What every rank yielded. Raises Undecided when the budget cut the pass short."""
     if drives is None:
-        raise Undecided("the budget ran out while the ranks streamed: raise --budget")
+        raise Undecided("the budget ran out while ranks read the stream: raise --budget")
     return tuple(read_stream(rank_folder(folder, number), drive, depth) for number, drive in enumerate(drives))
 
 

@@ -86,7 +86,7 @@ class EpochTrace:
     def asked(self, most: int) -> tuple[Index, ...]:
         """At most so many of these indices, evenly spaced. Raises NotApplicable where there are none."""
         if not self.indices:
-            raise NotApplicable("no sample can be asked for by an index")
+            raise NotApplicable("no sample can be requested by index")
         return tuple(evenly(self.indices, most))
 
     def members(self) -> dict[tuple[int | None, int], list[SampleRecord]]:
@@ -128,8 +128,8 @@ def run_epoch(
 def why_nothing(ride: Ride | None) -> str:
     """Why no sample of an epoch was seen."""
     if ride is None:
-        return "the budget ran out before the first batch was complete: raise --budget, or lower the batch size"
-    return f"{ride.batches} batches came out unobserved: the loader does not fetch them as torch does"
+        return "the budget ran out before the first batch was complete: raise --budget or lower the batch size"
+    return f"{ride.batches} batches could not be observed: the loader bypasses torch's fetcher"
 
 
 def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] | None, limit: int | None) -> EpochTrace:

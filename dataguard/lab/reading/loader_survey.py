@@ -51,7 +51,7 @@ def describe(
         before = set(sys.modules)
         with seldom_collected(), _announced(imports):
             if settings.key and not callable(load(settings.key).source):
-                raise UsageError(f"contract.key: {settings.key} is no function that could be called with a sample")
+                raise UsageError(f"contract.key: {settings.key} is not callable; it must be a function of one sample")
             loaders = epoch_trace.gated_build_all(target, settings.seed, requested(settings))
         known = {
             name: loader_facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()

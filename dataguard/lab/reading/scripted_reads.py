@@ -67,7 +67,7 @@ def read_trials(scripts: Scripts, folder: Path, complete: bool | None) -> Readin
     Raises Undecided when the budget cut them short, or when the loader did not follow the scripts.
     """
     if not complete:
-        raise Undecided("the budget ran out while some samples were read again and again: raise --budget")
+        raise Undecided("the budget ran out while samples were read repeatedly: raise --budget")
     length = len(scripts[0][0])
     found: dict[str, dict[tuple[int, int], list[bytes]]] = defaultdict(lambda: defaultdict(lambda: [b""] * length))
     indices: dict[int, set[str | None]] = defaultdict(set)
@@ -85,5 +85,5 @@ def read_trials(scripts: Scripts, folder: Path, complete: bool | None) -> Readin
         for leaf in record.leaves:
             found[root + leaf.path][worker, record.epoch][record.batch] = leaf.digest
     if fetches < length * sum(map(len, scripts)) or any(len(shown) > 1 for shown in indices.values()):
-        raise Undecided("the loader did not read the samples that it was asked for: it has an order of its own")
+        raise Undecided("the loader did not read the requested samples: it uses its own order")
     return {path: {seat: tuple(series) for seat, series in seats.items()} for path, seats in found.items()}

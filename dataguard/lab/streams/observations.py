@@ -34,7 +34,7 @@ class Streams:
     def _stream(self, request: Request) -> StreamTrace:
         subject = self._subject
         if subject.facts.kind != "stream":
-            raise NotApplicable("the dataset is map-style: its sampler deals the indices out")
+            raise NotApplicable("the dataset is map-style: its sampler distributes the indices")
         ranks = rank_awareness.world(subject) if rank_awareness.is_declared(subject) else 1
         samples = subject.facts.stretch(subject.settings.samples) * ranks
         return subject.vary(

@@ -38,12 +38,12 @@ def world(subject: Subject) -> int:
     """
     asked = subject.settings.ranks
     if asked == 1:
-        raise NotApplicable("one rank was asked for")
+        raise NotApplicable("ranks is set to 1")
     if asked:
         return min(asked, MOST)
     if is_given(subject) or asks(subject):
         return DEFAULT
-    raise NotApplicable("nothing here asks for its rank: one process is all it knows of (--ranks 2 tries two)")
+    raise NotApplicable("the loader does not use ranks (--ranks 2 tests it with two)")
 
 
 def is_given(subject: Subject) -> bool:

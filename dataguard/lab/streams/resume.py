@@ -120,7 +120,7 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = ()) -> Run
     Raises NotApplicable for a loader that has no state to restore.
     """
     if not all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict")):
-        raise NotApplicable("the loader has no state_dict: there is nothing to restore")
+        raise NotApplicable("the loader has no state_dict and load_state_dict")
     states: dict[Point, bytes] = {}
     by_json: dict[Point, bytes] = {}
     refused: list[str] = []

@@ -159,7 +159,7 @@ class StreamTrace:
     def shown(self, place: int, identity: Identity) -> str:
         """How a report names the sample at this place of one process."""
         name = self.names.get(identity)
-        return f"sample {place} of one process{f' ({name})' if name else ''}"
+        return f"sample {place} in a single process{f' ({name})' if name else ''}"
 
     def first_of(self, wanted: Container[Identity]) -> str | None:
         """The first sample of one process that is among the wanted ones, as a report names it."""
@@ -220,7 +220,7 @@ class StreamTrace:
             return [path for path, (one, two) in pairs.items() if not one.same_samples(two)]
         alike = [path for path, (one, two) in pairs.items() if one._begins_like(two)]
         if len(alike) < len(pairs) and not any(pairs[path][0].distinct > RECOGNISED for path in alike):
-            raise Undecided("the stream is longer than what was read, which may be in another order: raise --samples")
+            raise Undecided("the stream is longer than what was read, and its order may differ: raise --samples")
         return [path for path in pairs if path not in alike]
 
     def _begins_like(self, other: StreamTrace) -> bool:

@@ -1,0 +1,121 @@
+"""Checks of batches on plain records, and the lines that they give to run again."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dataguard.checks.batches.dg406_double_precision_batch import dg406_double_precision_batch
+from dataguard.checks.batches.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
+from dataguard.engine import scan
+from dataguard.lab.batches.collate_inputs import choose
+from dataguard.lab.core.index import Index
+from dataguard.lab.core.records import BatchRecord, Leaf, SampleRecord
+from dataguard.lab.reading.epoch_trace import EpochTrace
+from dataguard.model import Check, Finding, Looked, NotApplicable
+from dataguard.settings.settings import Settings
+
+ROOT = Path(__file__).parents[3]
+
+
+def leaf(path: str, dtype: str | None = "float32", shape: tuple[int, ...] = (8, 20), **more: Any) -> Leaf:
+    return Leaf(path, "Tensor", dtype, shape, b"", **more)
+
+
+def sample(index: Index, batch: int, *contents: bytes, worker: int | None = 0) -> SampleRecord:
+    leaves = tuple(Leaf(f"[{n}]", "int", None, None, content) for n, content in enumerate(contents))
+    return SampleRecord(worker, 0, batch, 0, index, str(index), 0.0, leaves)
+
+
+def batch(number: int, *leaves: Leaf, worker: int | None = 0) -> BatchRecord:
+    return BatchRecord(worker, 0, number, 2, (0, 1), 0.0, 0.0, leaves, 0)
+
+
+def judged(check: Check, epoch: EpochTrace, **facts: Any) -> tuple[list[Finding], Looked]:
+    lab: Any = SimpleNamespace(facts=SimpleNamespace(**facts), epoch=epoch)
+    judgement = check.judge(lab)
+    findings = []
+    while True:
+        try:
+            findings.append(next(judgement))
+        except StopIteration as stop:
+            return findings, stop.value
+
+
+def trace(*batches: BatchRecord, samples: tuple[SampleRecord, ...] = ()) -> EpochTrace:
+    return EpochTrace(samples, batches, None, True, None)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "found"),
+    [
+        ([leaf("[0]", "float64")], True),
+        ([leaf("[0]"), leaf("[1]", "float64", (8,))], True),
+        ([leaf("['x']"), leaf("['target']", "float64", (8,))], True),
+        ([leaf("['x']"), leaf("['target']['boxes']", "float64", (5, 4))], True),
+        ([leaf("['x']"), leaf("['bbox_targets']", "float64", (8,))], True),
+        ([leaf("['x']"), leaf("['depth']", "float64", (8, 20))], True),
+        ([leaf("['x']"), leaf("['time']", "float64", (8,))], False),
+        ([leaf("['x']", shape=(8, 3, 64, 64)), leaf("['camera']", "float64", (8, 3, 3))], False),
+        ([leaf("[0]"), leaf("[1]"), leaf("[2]", "float64", (8,))], False),
+        ([leaf("[0]", "float16"), leaf("[1]", "int64", (8,))], False),
+        ([leaf("['x']"), leaf("['label']", None, ())], False),
+    ],
+    ids=lambda value: " ".join(one.path for one in value) if isinstance(value, list) else str(value),
+)
+def test_which_double_precision_matters(leaves: list[Leaf], found: bool) -> None:
+    findings, looked = judged(dg406_double_precision_batch, trace(batch(0, *leaves)), double=False)
+    assert bool(findings) is found
+    doubles = any(one.dtype == "float64" for one in leaves)
+    assert bool(looked.note) is (doubles and not found)
+
+
+def test_double_precision_by_default_is_meant() -> None:
+    with pytest.raises(NotApplicable, match="default type"):
+        judged(dg406_double_precision_batch, trace(batch(0, leaf("[0]", "float64"))), double=True)
+
+
+def test_a_device_is_named_with_its_worker() -> None:
+    epoch = trace(batch(0, leaf("['image']", device="cuda:0"), worker=3))
+    (finding,), _ = judged(dg408_device_tensor_in_worker, epoch, num_workers=4, start_method="spawn", cuda=True)
+    assert finding.message == "batch['image'] is on cuda:0 in worker 3"
+
+
+def test_without_a_device_there_is_nothing_to_look_for() -> None:
+    with pytest.raises(NotApplicable, match="no CUDA device"):
+        judged(dg408_device_tensor_in_worker, trace(batch(0, leaf("[0]"))), num_workers=2, cuda=False)
+    findings, looked = judged(dg408_device_tensor_in_worker, trace(batch(0, leaf("[0]"))), num_workers=2, cuda=True)
+    assert (findings, looked.exercised) == ([], {"batches": 1})
+
+
+def test_the_batch_whose_samples_differ_most_is_chosen() -> None:
+    alike = (sample(0, 0, b"a"), sample(1, 0, b"a"))
+    varied = (sample(2, 1, b"a"), sample(3, 1, b"b"))
+    assert choose(trace(batch(0), batch(1), samples=(*alike, *varied))) == (2, 3)
+
+
+def test_a_sample_that_is_there_twice_is_taken_once() -> None:
+    assert choose(trace(batch(0), samples=(sample(4, 0, b"a"), sample(4, 0, b"a"), sample(5, 0, b"b")))) == (4, 5)
+
+
+def test_indices_that_cannot_be_asked_for_again_are_said() -> None:
+    odd = SampleRecord(0, 0, 0, 0, None, "<slice>", 0.0, ())
+    with pytest.raises(NotApplicable, match="indices are not"):
+        choose(trace(batch(0), samples=(odd,)))
+
+
+def test_a_line_to_run_again_fails_as_the_loader_does() -> None:
+    report = scan("sample_datasets.dg401_ragged_collate:unlike_dtype", Settings(select=("DG401",)))
+    (finding,) = report.results[0].findings
+    assert finding.repro is not None
+    program, *arguments = shlex.split(finding.repro)
+    assert program == "python"
+    outcome = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert outcome.returncode != 0
+    assert "TypeError" in outcome.stderr  # int64 before float32: an error in a worker only

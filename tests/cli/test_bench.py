@@ -1,0 +1,175 @@
+"""`dataguard bench` on real loaders, and the checks that need to know how long a step takes."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dataguard.cli import main
+from dataguard.cli.bench import bench
+from dataguard.engine import scan
+from dataguard.model import Status, UsageError
+from dataguard.settings.settings import Settings, resolve
+from dataguard.timings import from_file
+
+ROOT = Path(__file__).parents[2]
+TARGET = "tests.loaders.timed:slow_storage"
+TWINS = ("bad", "good")
+EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
+"""Judges every face of a check, and not only the twins."""
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main.main(["bench", *arguments])
+    return code, *capsys.readouterr()
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The JSON of one bench, and its text beside it."""
+    path = tmp_path_factory.mktemp("bench") / "bench.json"
+    files = (
+        "--format",
+        "json",
+        "--output",
+        str(path),
+        "--format",
+        "text",
+        "--output",
+        str(path.with_suffix(".txt")),
+    )
+    options = ("--workers", "0,4", "--budget", "10", "--step", "tests.loaders.timed:step")
+    assert main.main(["bench", TARGET, *options, *files]) == 0
+    return path
+
+
+def test_what_a_run_tells(measured: Path) -> None:
+    (loader,) = from_file(measured).loaders
+    assert loader.ranking(loader.workers).best in ("4 workers", None)
+    assert {timed.setting.workers for timed in loader.workers} == {0, 1, 4}
+    stages = {stage.name: stage for stage in loader.stages}  # where the time goes
+    assert (stages["fetch"].seconds or 0) >= 0.02
+    assert (stages["collate"].seconds or 1) < 0.02
+    assert stages["transfer"].seconds is not None
+    assert stages["pinning"].skipped or loader.device
+    own = loader.waits[0]  # a step waits for a slow storage, and not for memory
+    assert own.setting == loader.own
+    assert own.share > 0.2
+    assert loader.ideal is not None
+    assert loader.ideal < own.each
+    text = measured.with_suffix(".txt").read_text(encoding="utf-8")
+    assert "1 worker (yours)" in text
+    assert "with a step (tests.loaders.timed:step)" in text
+    assert "loads the fastest" in text or "cannot tell" in text
+
+
+def test_runs_of_one_machine_are_compared(measured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other, faster = tmp_path / "other.json", tmp_path / "faster.json"
+    document = json.loads(measured.read_text(encoding="utf-8"))
+    other.write_text(json.dumps({**document, "machine": {**document["machine"], "cores": 96}}), encoding="utf-8")
+    code, out, err = run(capsys, TARGET, "--workers", "1", "--budget", "1", "--compare", str(other))
+    assert (code, out) == (2, "")
+    assert "another machine: cores 96 there" in err
+    for timed in document["loaders"][0]["workers"]:
+        timed["per_batch"] = timed["starts"] = [1e-6] * 6  # so much that rounds on a busy machine tell, too
+    faster.write_text(json.dumps(document), encoding="utf-8")
+    code, out, _ = run(capsys, TARGET, "--workers", "1", "--budget", "12", "--compare", str(faster))
+    assert code == 1
+    assert "since the earlier run" in out
+    assert "slower:" in out
+
+
+class TestTrouble:
+    def test_a_hanging_loader_ends_it_with_a_reason(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, out, err = run(capsys, "tests.loaders.timed:two", "--loader", "val", "--timeout", "3", "--budget", "5")
+        assert (code, out) == (2, "")
+        assert "tests.loaders.timed:two [val] cannot be measured: no progress for" in err
+
+    def test_a_loader_that_raises(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, _, err = run(capsys, "tests.loaders.timed:raising", "--budget", "5")
+        assert code == 2
+        assert "cannot be measured: ValueError: picture 3 is broken; `dataguard scan" in err
+
+    def test_a_loader_without_batches(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, _, err = run(capsys, "tests.loaders.timed:nothing", "--budget", "5")
+        assert code == 2
+        assert "no batch came out" in err
+
+    def test_a_loader_of_another_name(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, _, err = run(capsys, "tests.loaders.timed:two", "--loader", "trian")
+        assert code == 2
+        assert "has no such loader; did you mean 'train'?" in err
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ((), "bench measures one target"),
+            ((TARGET, "--workers", "two"), "--workers two: expected whole numbers"),
+            ((TARGET, "--workers", "1,,2"), "expected whole numbers"),
+            ((TARGET, "--workers", "-1"), "expected whole numbers"),
+            ((TARGET, "--workers", "2,4000"), "at most 256 workers"),
+            ((TARGET, "--step-ms", "fast"), "--step-ms fast: expected a positive number of milliseconds"),
+            ((TARGET, "--step-ms", "0"), "expected a positive number"),
+            ((TARGET, "--step-ms", "nan"), "expected a positive number"),
+            ((TARGET, "--step", "step"), "--step step: expected pkg.mod:function"),
+            ((TARGET, "--step", "a:b", "--step-ms", "3"), "give one of them"),
+            ((TARGET, "--budget", "-3"), "budget: expected a positive number"),
+            ((TARGET, "--compare", "nowhere.json"), "nowhere.json: cannot be read"),
+            ((TARGET, "--output", "nowhere/a.txt"), "there is no folder nowhere"),
+            ((TARGET, "--format", "html"), "html"),
+        ],
+    )
+    def test_what_is_wrong_is_said_before_anything_runs(
+        self, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        code, out, err = run(capsys, *arguments)
+        assert (code, out) == (2, "")
+        assert message in err
+
+    @pytest.mark.parametrize(
+        "text", ["", "[]", "{}", '{"schema": "urn:dataguard:report:1"}', '{"schema": "urn:dataguard:bench:1"}']
+    )
+    def test_a_file_that_holds_something_else(self, text: str, tmp_path: Path) -> None:
+        path = tmp_path / "other.json"
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(UsageError, match=r"other\.json: "):
+            from_file(path)
+
+
+@pytest.mark.parametrize("stem", ["dg801_starved_step", "dg803_slow_worker_count"])
+def test_a_sample_trips_what_its_name_says_once_the_step_is_known(stem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = ast.parse((ROOT / "sample_datasets" / f"{stem}.py").read_text(encoding="utf-8"))
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name[:3] in ("bad", "goo")]
+    others = [name for name in names if name not in TWINS]
+    faces = [*TWINS, *(others if EVERY_FACE else ())]
+    step = importlib.import_module(f"sample_datasets.{stem}").STEP_MS
+    monkeypatch.setenv("FACES", " ".join(faces))
+    code = stem[:5].upper()
+    settings = Settings(samples=16, budget=30, select=(code,), contract={"step_ms": step})
+    report = scan(f"tests.loaders.faces:{stem}", settings)
+    failed = {result.loader for result in report.results if result.status is Status.FAILED}
+    assert failed == {face for face in faces if face.startswith("bad")}, report
+
+
+def test_without_a_step_time_nothing_is_measured() -> None:
+    report = scan("tests.loaders.timed:slow_storage", Settings(samples=8, select=("DG801", "DG802", "DG803")))
+    assert {result.status for result in report.results} == {Status.SKIPPED}
+    assert all("step_ms" in (result.reason or "") for result in report.results)
+
+
+def test_every_option_of_bench_stands_in_its_page() -> None:
+    page = (ROOT / "docs" / "throughput.md").read_text(encoding="utf-8")
+    flags = [flag for option in bench.params for flag in option.opts if flag.startswith("--")]
+    assert [flag for flag in flags if flag not in page] == []
+
+
+@pytest.mark.parametrize("value", ["20", 0, -3, True, None])
+def test_a_step_time_is_a_number_of_milliseconds(value: Any) -> None:
+    with pytest.raises(UsageError, match="step_ms: expected a positive number of milliseconds"):
+        resolve(contract={"step_ms": value})

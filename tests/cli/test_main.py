@@ -1,0 +1,386 @@
+"""The command line over an engine that is told what to answer: options, outputs, messages and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from click.testing import CliRunner
+
+import dataguard
+from dataguard.cli import main
+from dataguard.model import Finding, Report, Status, UsageError
+from dataguard.process.resume_store import state_of
+from dataguard.settings.settings import Settings
+from tests.support.sample_reports import CATALOGUE, clean, empty, full, result, stub_engine
+
+ROOT = Path(__file__).parents[2]
+TARGET = "mypkg.data:make"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _empty_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs one command line against an engine that returns, or raises, `answer`."""
+
+    def run(*arguments: str, answer: Report | BaseException | None = None) -> tuple[int, str, str]:
+        def scan(targets: Sequence[str], settings: Settings, listen: object) -> Report:
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer or clean()
+
+        stub_engine(monkeypatch, scan)
+        code = main.main(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def failing(code: str) -> Report:
+    return replace(empty(), results=(result(code, "train", Status.FAILED, Finding("x")),))
+
+
+class TestExitCodes:
+    def test_clean_is_0(self, run: Run) -> None:
+        code, out, err = run("scan", TARGET)
+        assert code == 0
+        assert "✓ nothing found" in out
+        assert err == ""
+
+    @pytest.mark.parametrize(
+        ("failed", "options", "expected"),
+        [
+            ("DG101", (), 1),
+            ("DG406", (), 1),
+            ("DG803", (), 0),
+            ("DG803", ("--fail-on", "note"), 1),
+            ("DG406", ("--fail-on", "error"), 0),
+            ("DG101", ("--fail-on", "error"), 1),
+        ],
+    )
+    def test_findings_are_1_from_a_severity_on(
+        self, failed: str, options: tuple[str, ...], expected: int, run: Run
+    ) -> None:
+        assert run("scan", TARGET, *options, answer=failing(failed))[0] == expected
+
+    def test_an_error_of_usage_is_2_and_one_message(self, run: Run) -> None:
+        code, out, err = run("scan", TARGET, answer=UsageError("mypkg has no attribute 'make'"))
+        assert (code, out, err) == (2, "", "dataguard: error: mypkg has no attribute 'make'\n")
+
+    def test_a_broken_check_is_3_and_reported(self, run: Run) -> None:
+        code, out, _ = run("scan", TARGET, answer=full())
+        assert code == 3
+        assert "a bug of dataguard, not of your code" in out
+
+    def test_a_bug_of_ours_is_3_with_a_traceback_and_a_plea(self, run: Run) -> None:
+        code, out, err = run("scan", TARGET, answer=RuntimeError("impossible"))
+        assert (code, out) == (3, "")
+        assert err.startswith("dataguard: bug: Traceback")
+        assert "RuntimeError: impossible" in err
+        assert "Please report it" in err
+
+    def test_ctrl_c_tells_of_what_was_kept(self, run: Run) -> None:
+        state = state_of(TARGET, Settings(all=True))
+        assert state is not None
+        state.mkdir(parents=True)
+        (state / "position.json").touch()
+        code, _, err = run("scan", TARGET, "--all", answer=KeyboardInterrupt())
+        assert (code, err.strip().endswith("the same command with --resume goes on")) == (130, True)
+
+    def test_ctrl_c_is_130_and_one_line(self, run: Run) -> None:
+        code, out, err = run("scan", TARGET, answer=KeyboardInterrupt())
+        assert (code, out, err.strip()) == (130, "", "dataguard: interrupted, nothing is reported")
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("scan",), "no target: name one, such as `dataguard scan mypkg.data:make_loader`"),
+            (("scan", TARGET, "--sampels", "3"), "--sampels"),
+            (("scan", TARGET, "--resume"), "resume: only a scan of all samples can be gone on with; add --all"),
+            (("scan", TARGET, "--samples", "few"), "samples: expected a whole number of at least 1, got 'few'"),
+            (("scan", TARGET, "--budget", "-1"), "budget: expected a positive number of seconds"),
+            (("scan", TARGET, "--start-method", "forc"), "did you mean 'fork'?"),
+            (("scan", TARGET, "--fail-on", "warn"), "did you mean 'warning'?"),
+            (("scan", TARGET, "--expect", "DG101"), "a reason is mandatory"),
+            (("scan", TARGET, "--role", "train"), "--role train: expected LOADER=ROLE"),
+            (("scan", TARGET, "--role", "=train"), "expected LOADER=ROLE"),
+            (("scan", TARGET, "--role", "a=training"), "did you mean 'train'?"),
+            (("scan", TARGET, "--config", "none.toml"), "none.toml: no such file"),
+            (("scan", TARGET, "--format", "xml"), "xml"),
+            (("scan", TARGET, "--format", "text", "--format", "json"), "give each format its own output"),
+            (("scan", TARGET, "--format", "json", "--output", "a", "--output", "b"), "give each format its own output"),
+            (("scan", TARGET, "--output", "a", "--format", "text", "--output", "a", "--format", "json"), "the same"),
+            (("scan", TARGET, "--output", "none/a.txt"), "--output none/a.txt: there is no folder none"),
+            (("scan", TARGET, "--output", "."), "--output .: is a folder"),
+            (("explain",), "Missing argument"),
+            (("explain", "DG999"), "no check is called 'DG999'"),
+            (("explain", "clone-worker-rng"), "did you mean 'cloned-worker-rng'?"),
+            (("explain", "qqqqqqqqq"), "`dataguard list` shows them all"),
+            (("scna",), "scna"),
+        ],
+    )
+    def test_what_is_wrong_is_said_before_anything_runs(
+        self, arguments: tuple[str, ...], message: str, run: Run
+    ) -> None:
+        code, out, err = run(*arguments, answer=AssertionError("it ran"))
+        assert (code, out) == (2, "")
+        assert err.startswith("dataguard: error: ")
+        assert message in err
+        assert "Traceback" not in err
+
+    def test_an_output_that_cannot_be_written_is_told_before_the_scan(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # A superuser may write anywhere, so the question is answered for the test.
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+        code, _, err = run("scan", TARGET, "--output", "a.txt", answer=AssertionError("it ran"))
+        assert (code, err) == (2, "dataguard: error: --output a.txt: is not writable\n")
+
+    def test_an_output_that_fails_at_the_end_is_an_error_too(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full_disk(*arguments: Any, **options: Any) -> NoReturn:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(Path, "write_text", full_disk)
+        code, _, err = run("scan", TARGET, "--output", "a.txt")
+        assert (code, err) == (2, "dataguard: error: --output a.txt: No space left on device\n")
+
+    def test_nothing_at_all_shows_the_help(self, run: Run) -> None:
+        code, out, _ = run()
+        assert code == 2
+        assert out.startswith("Usage: dataguard")
+
+    @pytest.mark.parametrize(
+        "arguments", [("--help",), ("-h",), ("scan", "-h"), ("list", "-h"), ("explain", "-h"), ("bench", "-h")]
+    )
+    def test_help_is_help(self, arguments: tuple[str, ...], run: Run) -> None:
+        code, out, err = run(*arguments)
+        assert (code, err) == (0, "")
+        assert out.startswith("Usage: dataguard")
+
+    def test_help_states_the_real_defaults(self) -> None:
+        text = " ".join(CliRunner().invoke(main.dataguard, ["scan", "--help"]).output.split())
+        defaults = Settings()
+        for default in (defaults.samples, f"{defaults.budget:g}", f"{defaults.timeout:g}", defaults.fail_on.value):
+            assert f"[default: {default}]" in text
+
+    def test_version(self, run: Run) -> None:
+        assert run("--version") == (0, f"dataguard {dataguard.__version__}\n", "")
+        pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+        assert re.findall(r'^version = "(.*)"$', pyproject, re.MULTILINE) in ([], [dataguard.__version__])
+
+
+class TestTargets:
+    def test_the_command_line_goes_before_the_file(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        Path("dataguard.toml").write_text('targets = ["from:file"]\n')
+        seen: list[tuple[str, ...]] = []
+
+        def scan(targets: Sequence[str], settings: Settings, listen: object) -> Report:
+            seen.append(tuple(targets))
+            return clean()
+
+        stub_engine(monkeypatch, scan)
+        main.main(["scan"])
+        main.main(["scan", "a:x", "b=c:y"])
+        assert seen == [("from:file",), ("a:x", "b=c:y")]
+
+    def test_config_names_the_file(self, run: Run) -> None:
+        Path("other.toml").write_text('targets = ["from:file"]\nfail-on = "note"\n')
+        assert run("scan", "--config", "other.toml", answer=failing("DG803"))[0] == 1
+
+
+class TestOutputs:
+    def test_json_on_stdout_is_one_object(self, run: Run) -> None:
+        code, out, err = run("scan", TARGET, "--format", "json", answer=full())
+        assert (code, err) == (3, "")
+        assert json.loads(out)["target"] == "mypkg.data:make_loaders"
+
+    def test_each_format_goes_to_its_output(self, run: Run) -> None:
+        files = ("--format", "json", "--output", "r.json", "--format", "text", "--output", "-")
+        code, out, err = run("scan", TARGET, *files)
+        assert (code, err) == (0, "")
+        assert "✓ nothing found" in out
+        assert json.loads(Path("r.json").read_text(encoding="utf-8"))["results"]
+
+    def test_when_nothing_is_shown_a_line_tells_what_came_of_it(self, run: Run) -> None:
+        code, out, err = run("scan", TARGET, "--output", "r.txt")
+        assert (code, out, err) == (0, "", "dataguard: 2 passed; written to r.txt\n")
+        assert "nothing found" in Path("r.txt").read_text(encoding="utf-8")
+        assert run("scan", TARGET, "--output", "r.txt", "-q")[2] == ""
+
+    def test_quiet_and_verbose(self, run: Run) -> None:
+        assert "expected (1)" not in run("scan", TARGET, "-q", answer=full())[1]
+        assert "passed (3)" in run("scan", TARGET, "-v", answer=full())[1]
+
+    def test_a_pipe_gets_no_colour_and_columns_counts(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        out = run("scan", TARGET, answer=full())[1]
+        assert "\x1b" not in out
+        assert "━" * 100 in out
+        monkeypatch.setenv("COLUMNS", "60")
+        assert "━" * 61 not in run("scan", TARGET, answer=full())[1]
+
+    def test_force_color_and_no_color_are_heard(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        assert "\x1b[" in run("scan", TARGET, answer=full())[1]
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert "\x1b" not in run("scan", TARGET, answer=full())[1]
+
+    @pytest.mark.parametrize("form", ["text", "json"])
+    @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+    def test_any_encoding_of_stdout_will_do(self, form: str, encoding: str, run: Run) -> None:
+        program = (
+            "import sys, pytest; from tests.support.sample_reports import *; from dataguard.cli.main import main\n"
+            "stub_engine(pytest.MonkeyPatch(), lambda *_: full())\n"
+            f"sys.exit(main(['scan', 'a:b', '--format', '{form}']))"
+        )
+        outcome = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding},
+            capture_output=True,
+            check=False,
+        )
+        assert (outcome.returncode, outcome.stderr) == (3, b"")
+        text = outcome.stdout.decode(encoding)
+        assert text.isascii() == (encoding != "utf-8")
+        if form == "json":
+            assert json.loads(text)["results"][0]["findings"][0]["evidence"]["output"] == "loading …\nloading …"
+
+
+class TestListAndExplain:
+    def test_list_names_every_check(self, run: Run) -> None:
+        code, out, _ = run("list")
+        assert code == 0
+        assert [line.split()[:3] for line in out.splitlines()] == [
+            [check.code, check.name, check.severity.value] for check in CATALOGUE
+        ]
+
+    @pytest.mark.parametrize(
+        "word", ["DG101", "dg101", "cloned-worker-rng", "Cloned-Worker-RNG", "DG101-cloned-worker-rng"]
+    )
+    def test_explain_takes_codes_and_names(self, word: str, run: Run) -> None:
+        code, out, _ = run("explain", word)
+        assert code == 0
+        assert out.startswith("# DG101 · cloned-worker-rng\n")
+        for section in ("## Symptom", "## Cause", "## Fix", "## Links"):
+            assert section in out
+
+    def test_explain_takes_several(self, run: Run) -> None:
+        out = run("explain", "DG101", "ragged-collate")[1]
+        assert [line for line in out.splitlines() if line.startswith("# ")] == [
+            "# DG101 · cloned-worker-rng",
+            "# DG401 · ragged-collate",
+        ]
+
+
+PROGRAM = """
+import sys, time, pytest
+from tests.support.sample_reports import *
+from dataguard.cli.main import main
+from dataguard.process.progress import News, Unreadable
+
+def scan(targets, settings, listen):
+    if listen:
+        listen("DG101-cloned-worker-rng", "train", None)
+        amiss = Unreadable(0, 3, 7, "7", "OSError: truncated", "OSError", "images/7.jpg", None)
+        listen("DG101-cloned-worker-rng", "train", News("train", 30, 100, (amiss,)))
+        listen("DG101-cloned-worker-rng", "train", full().results[1])
+    if "slow" in targets[0]:
+        sys.stdout.write("ready" + chr(10)); sys.stdout.flush()
+        time.sleep(60)
+    return clean()
+
+stub_engine(pytest.MonkeyPatch(), scan)
+sys.exit(main())
+"""
+
+
+class TestProcesses:
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", PROGRAM, *arguments]
+        return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}, **options)
+
+    def test_ctrl_c_ends_with_one_line_and_130(self) -> None:
+        process = self.start("scan", "slow:x", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert (process.returncode, err.strip()) == (130, b"dataguard: interrupted, nothing is reported")
+
+    def test_progress_is_for_terminals_only(self) -> None:
+        ours, theirs = pty.openpty()
+        process = self.start("scan", "a:x", "--format", "json", stdout=subprocess.PIPE, stderr=theirs)
+        os.close(theirs)
+        out, _ = process.communicate(timeout=30)
+        shown = os.read(ours, 65536)
+        os.close(ours)
+        assert b"DG101-cloned-worker-rng on train" in shown
+        assert b"1 failed" in shown
+        assert b"30/100" in shown
+        assert b"unreadable: train: index 7: images/7.jpg: OSError: truncated" in shown
+        assert json.loads(out)["results"]
+
+        process = self.start("scan", "a:x", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.communicate(timeout=30)[1] == b""
+
+    @pytest.mark.parametrize("arguments", [("--version",), ("scan", "--help")])
+    def test_python_m_dataguard_is_the_command(self, arguments: tuple[str, ...]) -> None:
+        outcome = subprocess.run(
+            [sys.executable, "-m", "dataguard", *arguments],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert outcome.stdout.startswith(("dataguard ", "Usage: dataguard "))
+
+
+class TestPython:
+    def test_scan_resolves_like_the_command_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        Path("dataguard.toml").write_text('targets = ["from:file"]\nsamples = 5\n')
+        seen: list[tuple[tuple[str, ...], int, int | None]] = []
+
+        def scan(targets: Sequence[str], settings: Settings) -> Report:
+            seen.append((tuple(targets), settings.samples, settings.workers))
+            return clean()
+
+        stub_engine(monkeypatch, scan)
+        assert dataguard.scan().count(Status.PASSED) == 2
+        dataguard.scan("a:x", "b:y", workers=2)
+        assert seen == [(("from:file",), 5, None), (("a:x", "b:y"), 5, 2)]
+
+    def test_what_cannot_be_scanned_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        stub_engine(monkeypatch, lambda *_: clean())
+        with pytest.raises(UsageError, match="name a target"):
+            dataguard.scan()
+        with pytest.raises(UsageError, match="a target is spelled"):
+            dataguard.scan(["a:x"])  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="did you mean 'samples'"):
+            dataguard.scan("a:x", sample=3)
+
+    def test_public_names_are_the_real_ones(self) -> None:
+        assert dataguard.Report is Report
+        assert dataguard.Settings is Settings
+        assert {name for name in dataguard.__all__ if not hasattr(dataguard, name)} == set()
+        assert set(dataguard.__all__) <= set(dir(dataguard))
+        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+            _ = dataguard.nothing

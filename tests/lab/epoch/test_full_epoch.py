@@ -1,0 +1,340 @@
+"""Scans of all samples: what they find beyond the first ones, what they keep, and how ranks share them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+from dataguard.engine import scan
+from dataguard.lab.core.loader_facts import facts_of
+from dataguard.lab.core.records import Leaf, SampleRecord
+from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition, Turns
+from dataguard.lab.epoch.interrupted_scan import Runs
+from dataguard.lab.spy import sample_ledger
+from dataguard.lab.spy.record_sampling import MOST_STRUCTURES, Sieve
+from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
+from dataguard.model import Report, Status, UsageError
+from dataguard.process.progress import News
+from dataguard.process.resume_store import Kept, _lock, forget, opened, state_of
+from dataguard.process.torchrun import Team, leave_no_trace, team_of
+from dataguard.settings.settings import Settings
+from tests.loaders import whole
+
+LAUNCHED = {
+    "RANK": "1",
+    "WORLD_SIZE": "2",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "localhost",
+    "MASTER_PORT": "29500",
+    "TORCHELASTIC_USE_AGENT_STORE": "True",
+    "TORCHELASTIC_RUN_ID": "run",
+}
+
+
+def record(number: int, *, shape: int = 1, nan: int = 0) -> SampleRecord:
+    leaf = Leaf("[0]", "Tensor", "float32", (shape,), number.to_bytes(8, "little"), nan)
+    return SampleRecord(0, 0, number, 0, number, str(number), 0.0, (leaf,))
+
+
+def judged(name: str, **settings: Any) -> Report:
+    return scan(f"tests.loaders.whole:{name}", Settings(timeout=10, **settings))
+
+
+def failing(report: Report) -> list[tuple[str, str, str]]:
+    return [(result.loader, result.code, finding.message) for result in report.results for finding in result.findings]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("shuffled", "DG501"), ("labelled", "DG502"), ("raising", "DG513"), ("losing", "DG204")]
+)
+def test_what_comes_late_is_found_among_all_samples_only(name: str, code: str) -> None:
+    assert not failing(judged(name, select=(code,), seed=1))
+    assert [found for _, found, _ in failing(judged(name, select=(code,), seed=1, all=True))] == [code]
+
+
+def test_a_healthy_stream_is_read_to_its_end() -> None:
+    report = judged("healthy", select=("DG0", "DG2"), all=True)
+    assert not failing(report)
+    assert {result.code: result for result in report.results}["DG002"].exercised["samples"] == whole.MANY
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=60), st.integers(1, 4), st.integers(0, 9))
+def test_what_portions_keep_is_what_the_whole_would(kinds: list[tuple[int, bool]], world: int, keep: int) -> None:
+    records = [record(number, shape=shape, nan=nan) for number, (shape, nan) in enumerate(kinds)]
+    portions = [list(filter(Sieve(keep).keeps, records[rank::world])) for rank in range(world)]
+    merged = sorted((one for portion in portions for one in portion), key=lambda one: one.batch)
+    kept, expected = (list(filter(Sieve(keep).keeps, several)) for several in (merged, records))
+    assert kept == expected
+
+
+def test_samples_of_ever_new_shapes_are_not_all_kept() -> None:
+    sieve = Sieve(10)
+    assert sum(sieve.keeps(record(number, shape=number)) for number in range(2000)) == MOST_STRUCTURES
+
+
+BATCHES = st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=4), max_size=30)
+
+
+@given(BATCHES, st.integers(1, 5), st.integers(1, 3))
+def test_ranks_take_turns_with_the_batches(batches: list[list[int]], world: int, workers: int) -> None:
+    ranks = [Everything(batches, None, Turns(rank, world, workers), batched=True) for rank in range(world)]
+    dealt = [(rank.turns.place(*divmod(number, workers)), batch) for rank in ranks for number, batch in enumerate(rank)]
+    assert [batch for _, batch in sorted(dealt)] == batches
+    assert [place for place, _ in sorted(dealt)] == list(range(len(batches)))
+    assert len({rank.digest.digest() for rank in ranks}) == 1
+    assert all(list(rank.sizes or []) == [len(batch) for batch in batches] for rank in ranks)
+
+
+def test_indices_that_do_not_exist_are_left_out() -> None:
+    assert list(Everything([[1, 5], [6, 7]], 6, Turns(), batched=True)) == [[1, 5]]
+    assert list(Everything([1, 5, 6], 6, Turns(), batched=False)) == [1, 5]
+
+
+@pytest.mark.parametrize(("samples", "level"), [(0, 0), (10**6, 0), (10**6 + 1, 1), (3 * 10**6, 2), (10**8, 7)])
+def test_a_stream_of_more_than_a_million_samples_is_sampled(samples: int, level: int) -> None:
+    assert depth_of(samples).level == level
+    assert samples >> level <= sample_ledger.MOST
+
+
+def test_a_ledger_takes_some_bytes_of_each_sample_and_keeps_the_same_ones_everywhere(tmp_path: Path) -> None:
+    many = 20_000
+    accounts = []
+    for level, worker in ((0, 0), (2, 1), (2, 2)):
+        ledger = Ledger(tmp_path, worker, sample_ledger.Depth(level, 8))
+        order = range(many) if worker < 2 else range(many - 1, -1, -1)
+        ledger.enter(0, (record(hash((number, "mixed")) & (2**64 - 1)) for number in order))
+        accounts.append(read_ledgers(tmp_path, 0)[worker])
+    every, some, others = accounts
+    assert [account.samples for account in accounts] == [many] * 3
+    assert sum(map(len, every.columns.values())) * 8 <= 100 * many
+    assert len(some.identities) == pytest.approx(many / 4, rel=0.1)
+    assert Counter(some.identities) == Counter(others.identities)
+    assert set(some.identities) <= set(every.identities)
+    assert Counter(some.columns["[0]"]) == Counter(others.columns["[0]"])
+
+
+def test_a_ledger_counts_each_epoch_by_itself(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, None, sample_ledger.CLOSE)
+    for epoch, samples in enumerate((5, 3)):
+        ledger.enter(epoch, map(record, range(samples)))
+    assert [read_ledgers(tmp_path, epoch)[-1].samples for epoch in (0, 1)] == [5, 3]
+
+
+def test_an_interrupted_scan_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three loaders one was read to its end, one was interrupted, and one was not begun."""
+    monkeypatch.chdir(tmp_path)
+
+    def listen(check: str, loader: str, told: object) -> None:
+        if isinstance(told, News) and told.loader == "unbatched" and list(tmp_path.rglob("unbatched/0/position.json")):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scan("tests.loaders.whole:slow", Settings(all=True, select=("DG513",)), listen)
+    report = scan("tests.loaders.whole:slow", Settings(all=True, resume=True, select=("DG501", "DG513")))
+    results = {(result.loader, result.code): result for result in report.results}
+    for loader in ("plain", "unbatched", "last"):
+        (finding,) = results[loader, "DG513"].findings
+        assert {one["index"] for one in finding.evidence["samples"]} == {"30", "200"}
+        assert finding.evidence["unreadable"] == "2 of 240 samples"
+        assert results[loader, "DG501"].exercised["samples"] == 238
+    notes = {loader: results[loader, "DG513"].reason or "" for loader in ("plain", "unbatched", "last")}
+    assert notes["plain"] == "all samples were read before the interruption"
+    assert notes["unbatched"].endswith(" of 240 samples were read before the interruption")
+    assert notes["last"] == ""
+    assert not list(tmp_path.iterdir()), "what was kept is removed once the scan is finished"
+
+
+def test_what_was_kept_is_used_on_request_only_and_by_the_same_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dataguard.process.resume_store._lock", lambda path: 0)  # which this process would keep
+    state = state_of("a:x", Settings(all=True))
+    assert state is not None
+    assert state_of("a:x", Settings()) is None
+    assert state_of("a:x", Settings(all=True, seed=1)) != state != state_of("a:y", Settings(all=True))
+
+    def kept(team: Team | None = None, *, resume: bool = True) -> str | None:
+        found = opened(state, team, resume=resume)
+        assert found.folder is not None
+        again = (found.folder / "kept").exists()
+        (found.folder / "kept").touch()
+        return "gone on with" if again else found.afresh
+
+    assert kept() == "nothing was kept of a scan with these settings"
+    assert kept() == "gone on with"
+    assert kept(resume=False) is None
+    assert kept() == "gone on with"
+    assert kept(team_of(LAUNCHED)) == "what was kept is that of one process"
+    monkeypatch.setattr("dataguard.process.resume_store._own_sources", lambda: {"mypkg/data.py": 1})
+    assert str(kept()).endswith(".py is not what it was")
+    (state / "alone" / "sources.json").write_text("{")
+    assert kept() == "what was kept is damaged"
+    forget(state)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_another_process_is_at_work_on_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    state = state_of("a:x", Settings(all=True))
+    assert state is not None
+    state.mkdir(parents=True)
+    theirs = _lock(state / "alone.lock")
+    assert theirs is not None
+    monkeypatch.setattr("dataguard.process.resume_store._PATIENCE", 0.1)
+    assert opened(state, None, resume=False) == Kept(None)
+    assert opened(state, None, resume=True) == Kept(None, "another scan of it is under way")
+    forget(state)
+    assert state.exists()
+    os.close(theirs)
+    forget(state)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_was_kept_of_another_loader_or_is_damaged_is_left_out(tmp_path: Path) -> None:
+    def runs(samples: int = 240, workers: int = 2) -> Runs:
+        loader: DataLoader[int] = DataLoader(range(samples), batch_size=4, num_workers=workers)  # type: ignore[arg-type]
+        return Runs(tmp_path, facts_of("a/b", loader, {}, "make"))
+
+    def interrupted(samples: int = 240, workers: int = 2) -> None:
+        folder = runs(samples, workers).begin()
+        (folder / "position.json").write_text(json.dumps(asdict(ScanPosition(0, 3, 9, "x"))))
+
+    assert runs().afresh is None
+    interrupted()
+    assert [run.position.done for run in runs().earlier] == [3]
+    assert runs(samples=241).afresh == "its length was 240, and is 241"
+    interrupted(samples=241)
+    assert runs(samples=241, workers=1).afresh == "its number of workers was 2, and is 1"
+    for damaged in ("position.json", "answer", "../loader.json"):
+        interrupted()
+        (tmp_path / "a%2Fb" / "0" / damaged).write_text("{")
+        seen = runs()
+        assert (seen.afresh, seen.earlier, seen.finished) == ("what was kept is damaged", (), None)
+    assert runs().afresh is None
+
+
+@given(BATCHES, st.integers(1, 3), st.integers(1, 3), st.integers(0, 9), st.integers(0, 9))
+def test_a_schedule_goes_on_behind_what_was_read(
+    batches: list[list[int]], world: int, workers: int, done: int, ahead: int
+) -> None:
+    turns = Turns(0, world, workers)
+    first = Everything(batches, None, turns, batched=True)
+    list(islice(first, done * workers + ahead))
+    start = ScanPosition(0, done, first.drawn, first.digest.hexdigest())
+    rest = list(Everything(batches, None, turns, batched=True, start=start))
+    assert rest == list(Everything(batches, None, turns, batched=True))[done * workers :]
+    if first.drawn:
+        other = Everything([[21], *batches], None, turns, batched=True, start=start)
+        assert list(other) == list(Everything([[21], *batches], None, turns, batched=True)), "another order starts over"
+
+
+def test_a_process_of_its_own_is_no_team() -> None:
+    assert team_of({}) is None
+    assert team_of({"WORLD_SIZE": "1", "RANK": "0"}) is None
+
+
+def test_torchrun_makes_a_team() -> None:
+    team = team_of(LAUNCHED)
+    assert team is not None
+    assert (team.rank, team.world, team.port, team.local, team.leads) == (1, 2, 29500, True, False)
+    environ = {**LAUNCHED, "PATH": "/bin"}
+    leave_no_trace(environ)
+    assert environ == {"PATH": "/bin"}
+
+
+def test_ranks_of_another_launcher_are_told_how_to_start() -> None:
+    with pytest.raises(UsageError, match="torchrun --nproc-per-node=N -m dataguard scan TARGET --all"):
+        team_of({"WORLD_SIZE": "4", "RANK": "0"})
+
+
+def launch(ranks: int, target: str, *options: str, cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Let torchrun start a scan of all samples."""
+    command = ["-m", "torch.distributed.run", f"--nproc-per-node={ranks}", "-m", "dataguard", "scan", target, "--all"]
+    return subprocess.Popen(
+        [sys.executable, *command, "--format", "json", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(HERE), **environ},
+    )
+
+
+HERE = Path(__file__).parents[3]
+
+
+def launched(
+    ranks: int, target: str, *options: str, cwd: Path = HERE, environ: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
+    """A scan that torchrun starts: the one report that comes of it, and how it ended."""
+    process = launch(ranks, target, *options, cwd=cwd, environ=environ or {})
+    output, errors = process.communicate(timeout=120)
+    return json.loads(output), subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+
+RANKS = (1, 2, 4) if "DATAGUARD_EVERY_FACE" in os.environ else (1, 2)
+
+
+@pytest.mark.xdist_group("ranks")
+def test_any_number_of_ranks_finds_the_same() -> None:
+    found = {}
+    for ranks in RANKS:
+        report, done = launched(ranks, "tests.loaders.whole:several", "--select", "DG0,DG501,DG204,DG513")
+        found[ranks] = [
+            (result["loader"], result["code"], result["status"], [one["message"] for one in result["findings"]])
+            for result in report["results"]
+        ]
+        assert done.stderr.count("exitcode  : 1") == ranks
+    assert all(found[ranks] == found[1] for ranks in RANKS)
+    assert {(loader, code) for loader, code, status, _ in found[1] if status == "failed"} == {
+        ("shuffled", "DG501"),
+        ("raising", "DG513"),
+        ("losing", "DG204"),
+    }
+
+
+@pytest.mark.xdist_group("ranks")
+def test_ranks_leave_in_peace_when_nothing_is_found() -> None:
+    report, done = launched(2, "tests.loaders.whole:alone", "--select", "DG0,DG501")
+    assert done.returncode == 0
+    assert {result["status"] for result in report["results"]} == {Status.PASSED.value}
+
+
+@pytest.mark.xdist_group("ranks")
+def test_ranks_that_are_interrupted_go_on_each_where_it_was(tmp_path: Path) -> None:
+    reads = tmp_path / "reads"
+    environ = {"READ": str(reads)}
+    target = ("tests.loaders.whole:noted", "--select", "DG513")
+    stopped = launch(2, *target, cwd=tmp_path, environ=environ)
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.rglob("position.json"))) < 2 and stopped.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    stopped.send_signal(signal.SIGINT)
+    output, errors = stopped.communicate(timeout=60)
+    assert (output, errors.count("the same command with --resume goes on")) == ("", 2)
+    ranks = {path.relative_to(tmp_path).parts[2] for path in tmp_path.rglob("position.json")}
+    assert ranks == {"0 of 2", "1 of 2"}
+    reads.unlink()
+    report, _ = launched(2, *target, "--resume", cwd=tmp_path, environ=environ)
+    first, last = report["results"]
+    assert (first["status"], first["exercised"]["samples"]) == ("passed", 240)
+    before = int(first["reason"].removesuffix(" of 240 samples were read before the interruption"))
+    assert len(reads.read_text().split()) == 240 - before < 240, "what had arrived is not read again"
+    assert (last["status"], last["reason"], last["exercised"]["samples"]) == ("passed", None, whole.MANY)
+    assert [path.name for path in tmp_path.iterdir()] == ["reads"], "every rank removes what it kept"

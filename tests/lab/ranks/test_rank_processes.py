@@ -1,0 +1,118 @@
+"""Real ranks: a group that works, in the environment of a launcher, and that ends when one of its processes does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from dataguard.engine import scan
+from dataguard.incident import LoaderDied, LoaderHung
+from dataguard.lab.process.isolation import isolated
+from dataguard.lab.ranks.rank_processes import Rank, run_ranks
+from dataguard.model import Status, Undecided
+from dataguard.process.process_tree import adopt_orphans, descendants
+from dataguard.settings.settings import Settings
+from tests.support.offspring import left_over
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+
+LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_escapes() -> None:
+    torch.set_num_threads(1)  # as in the host: a fork hangs otherwise
+    adopt_orphans()
+
+
+def together(folder: Path, work: Callable[[Rank], Any], world: int = 2, timeout: float = 30) -> list[Any]:
+    """Run the ranks as observations do: in a fork with a deadline, which leaves no process behind."""
+    before = descendants()
+    try:
+        answers: list[Any] = isolated(lambda: run_ranks(world, folder, work), folder, timeout=timeout, allowed=60)
+        return answers
+    finally:
+        assert left_over(before) == []
+
+
+def test_they_form_a_group_in_the_environment_of_a_launcher(tmp_path: Path) -> None:
+    def work(rank: Rank) -> tuple[Any, ...]:
+        total = torch.tensor(dist.get_rank() + 1)
+        dist.all_reduce(total)
+        return rank.given, int(total), [os.environ[name] for name in LAUNCHER]
+
+    assert together(tmp_path, work, world=3) == [
+        ({"rank": rank, "world_size": 3}, 6, [str(rank), str(rank), "3", "3", "127.0.0.1"]) for rank in range(3)
+    ]
+
+
+def test_code_that_starts_the_group_itself_finds_it_started(tmp_path: Path) -> None:
+    def work(rank: Rank) -> tuple[str, int]:
+        dist.init_process_group("nccl", init_method="env://")
+        return dist.get_backend(), dist.get_rank()
+
+    assert together(tmp_path, work) == [("gloo", 0), ("gloo", 1)]
+
+
+def test_what_one_raises_ends_them_all(tmp_path: Path) -> None:
+    def work(rank: Rank) -> None:
+        if rank.number:
+            raise Undecided("rank 1 cannot")
+        time.sleep(600)
+
+    with pytest.raises(Undecided, match="rank 1 cannot"):
+        together(tmp_path, work)
+
+
+def test_one_that_dies_ends_them_all(tmp_path: Path) -> None:
+    def work(rank: Rank) -> None:
+        if rank.number:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        time.sleep(600)
+
+    with pytest.raises(LoaderDied) as caught:
+        together(tmp_path, work)
+    assert caught.value.incident.signal == "SIGSEGV"
+
+
+def test_a_group_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    join = dist.init_process_group
+
+    def fail_at_first(*args: Any, rank: int, **kwargs: Any) -> None:
+        tried = tmp_path / "tried"
+        if rank == 1 and not tried.exists():
+            tried.touch()
+            raise RuntimeError("Gloo connectFullMesh failed")
+        join(*args, **{**kwargs, "rank": rank})
+
+    monkeypatch.setattr(dist, "init_process_group", fail_at_first)
+    assert together(tmp_path, lambda rank: rank.number) == [0, 1]
+
+
+def test_ranks_that_wait_for_each_other_are_ended(tmp_path: Path) -> None:
+    def work(rank: Rank) -> None:
+        if rank.number == 0:
+            dist.barrier()
+        time.sleep(600)
+
+    started = time.monotonic()
+    with pytest.raises(LoaderHung):
+        together(tmp_path, work, timeout=2)
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize("fault", ["raises", "dies", "hangs"])
+def test_a_scan_goes_on_when_another_rank_fails(fault: str) -> None:
+    report = scan(f"tests.loaders.ranked:{fault}", Settings(select=("DG108", "DG501"), timeout=3))
+    found = {result.code: result for result in report.results}
+    assert found["DG501"].status is Status.PASSED
+    assert found["DG108"].status is Status.INCONCLUSIVE
+    assert "fails under the settings of this observation" in (found["DG108"].reason or "")

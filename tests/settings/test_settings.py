@@ -1,0 +1,430 @@
+"""Settings: every key, every layer, every way to get one wrong, and the same reach from every front door."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dataguard.checks import CATALOGUE as EVERY
+from dataguard.cli import main
+from dataguard.engine import scan
+from dataguard.model import Report, Severity, Status, UsageError
+from dataguard.pytest_plugin.plugin import OPTIONS
+from dataguard.settings.parsers import CONTRACT
+from dataguard.settings.settings import Settings, chosen, expectation, misspelled, resolve
+from tests.support.sample_reports import CATALOGUE, empty, stub_engine
+
+ROOT = Path(__file__).parents[2]
+GOOD: dict[str, tuple[Any, Any]] = {
+    "targets": (["mypkg.data:make", "val=mypkg.data:val"], ("mypkg.data:make", "val=mypkg.data:val")),
+    "select": (["DG101", "DG4, ragged-collate"], ("DG101", "DG4", "ragged-collate")),
+    "ignore": ("DG406", ("DG406",)),
+    "samples": (12, 12),
+    "budget": (1.5, 1.5),
+    "all": (True, True),
+    "resume": (False, False),
+    "timeout": (3, 3.0),
+    "seed": (0, 0),
+    "workers": (0, 0),
+    "start_method": ("spawn", "spawn"),
+    "ranks": (2, 2),
+    "checks": ("2026.1", "2026.1"),
+    "fail_on": ("error", Severity.ERROR),
+    "expect": ({"DG401": "depth maps are not RGB"}, {"DG401": "depth maps are not RGB"}),
+    "roles": ({"a": "train"}, {"a": "train"}),
+    "contract": ({"num_classes": 10}, {"num_classes": 10}),
+    "hypothesis": ({"seed": 3, "database": ".examples"}, {"seed": 3, "database": ".examples"}),
+}
+BAD: list[tuple[str, Any, str]] = [
+    ("targets", 3, "expected a list of strings, got 3"),
+    ("select", ["DG101", 4], "expected a list of strings"),
+    ("ignore", {"DG101": True}, "expected a list of strings"),
+    ("samples", 0, "expected a whole number of at least 1, got 0"),
+    ("samples", True, "expected a whole number"),
+    ("samples", 1.5, "expected a whole number"),
+    ("samples", "many", "expected a whole number"),
+    ("all", "yes", "expected true or false, got 'yes'"),
+    ("resume", True, "only a scan of all samples can be gone on with; add --all"),
+    ("budget", 0, "expected a positive number of seconds, got 0"),
+    ("budget", float("inf"), "expected a positive number of seconds"),
+    ("budget", True, "expected a positive number of seconds"),
+    ("timeout", "nan", "expected a positive number of seconds"),
+    ("timeout", [], "expected a positive number of seconds"),
+    ("seed", -1, "expected a whole number of at least 0, got -1"),
+    ("workers", "-1", "expected a whole number of at least 0"),
+    ("start_method", "forks", "did you mean 'fork'?"),
+    ("ranks", 0, "expected a whole number of at least 1"),
+    ("checks", "", "expected text"),
+    ("fail_on", "warn", "did you mean 'warning'?"),
+    ("expect", ["DG401"], "expected a table"),
+    ("expect", {"DG401": ""}, "a reason is mandatory"),
+    ("expect", {"DG401": "  "}, "a reason is mandatory"),
+    ("expect", {"DG401": True}, "a reason is mandatory"),
+    ("roles", {"a": "training"}, "did you mean 'train'?"),
+    ("roles", "train", "expected a table"),
+    ("contract", {"chanels": "RGB"}, "did you mean 'channels'?"),
+    ("hypothesis", {"sed": 3}, "did you mean 'seed'?"),
+    ("hypothesis", {"seed": 0.5}, "expected a whole number, got 0.5"),
+    ("hypothesis", {"database": ""}, "expected text"),
+]
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_key_has_an_example_here() -> None:
+    assert set(GOOD) == {field.name for field in fields(Settings)}
+
+
+@pytest.mark.parametrize("key", GOOD)
+def test_a_good_value_is_kept(key: str, tmp_path: Path) -> None:
+    given, parsed = GOOD[key]
+    assert getattr(resolve(start=tmp_path, **{key: given}), key) == parsed
+
+
+@pytest.mark.parametrize(("key", "value", "message"), BAD, ids=[f"{key}={value!r}" for key, value, _ in BAD])
+def test_a_bad_value_is_refused_by_name(key: str, value: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        resolve(start=tmp_path, **{key: value})
+    assert key in str(refused.value)
+    assert message in str(refused.value)
+
+
+def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
+    assert resolve(start=tmp_path) == Settings()
+
+
+def test_text_from_a_command_line_counts_as_a_number(tmp_path: Path) -> None:
+    settings = resolve(start=tmp_path, samples="8", budget="2.5", workers="0")
+    assert (settings.samples, settings.budget, settings.workers) == (8, 2.5, 0)
+
+
+def test_an_option_that_is_none_leaves_the_file_alone(tmp_path: Path) -> None:
+    write(tmp_path / "dataguard.toml", "samples = 7\nseed = 3\n")
+    settings = resolve(start=tmp_path, samples=None, seed=4)
+    assert (settings.samples, settings.seed) == (7, 4)
+
+
+def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
+    text = """
+        targets = ["mypkg.data:make", "val=mypkg.data:val"]
+        select = ["DG101", "DG4, ragged-collate"]
+        ignore = "DG406"
+        samples = 12
+        all = true
+        resume = false
+        budget = 1.5
+        timeout = 3
+        seed = 0
+        workers = 0
+        start-method = "spawn"
+        ranks = 2
+        checks = "2026.1"
+        fail_on = "error"
+        [expect]
+        DG401 = "depth maps are not RGB"
+        [roles]
+        a = "train"
+        [contract]
+        num_classes = 10
+        [hypothesis]
+        seed = 3
+        database = ".examples"
+    """
+    assert resolve(write(tmp_path / "any.toml", text)) == Settings(**{key: parsed for key, (_, parsed) in GOOD.items()})
+
+
+VALUES: dict[str, Any] = {
+    "key": "pkg.mod:name",
+    "repeat": 2,
+    "channels": "RGB",
+    "normalization": "imagenet",
+    "value_range": [0, 1],
+    "num_classes": 10,
+    "ignore_index": [255, -1],
+    "target_form": "soft",
+    "bbox_format": "yolo",
+    "memory_gb": 64,
+    "step_ms": 85,
+}
+"""What the keys of the contract take."""
+
+
+def test_every_key_of_the_contract_is_known(tmp_path: Path) -> None:
+    assert set(VALUES) == set(CONTRACT)
+    assert resolve(start=tmp_path, contract=VALUES).contract == VALUES
+
+
+@pytest.mark.parametrize("key", CONTRACT)
+def test_every_key_of_the_contract_is_read_and_documented(key: str) -> None:
+    code = [path.read_text(encoding="utf-8") for path in (ROOT / "dataguard").rglob("*.py")]
+    assert any(re.search(rf"contract(\.get\(|\[)\"{key}\"", text) for text in code)
+    assert f"`{key}" in (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+
+
+def test_a_key_that_no_check_reads_is_refused() -> None:
+    with pytest.raises(UsageError, match="contract: unknown key 'deterministic'"):
+        resolve(contract={"deterministic": True})
+
+
+@pytest.mark.parametrize(
+    ("contract", "message"),
+    [
+        ({"channels": "rgb"}, "expected one of RGB, BGR, got 'rgb'"),
+        ({"normalization": "image-net"}, "did you mean 'imagenet'?"),
+        ({"normalization": {"mean": [0.5, 0.5, 0.5]}}, r"normalization\.std: expected one number"),
+        ({"normalization": {"mean": [0.5], "std": [0]}}, "above 0"),
+        ({"normalization": {"mean": [0.5], "std": [0.5, 0.5, 0.5]}}, "different lengths"),
+        ({"normalization": {"means": [0.5]}}, "did you mean 'mean'?"),
+        ({"normalization": 3}, "expected a table"),
+        ({"value_range": [1, 0]}, "expected the least and the largest value"),
+        ({"value_range": 255}, "expected the least and the largest value"),
+        ({"memory_gb": "64 GB"}, "expected gigabytes of memory"),
+        ({"memory_gb": 0}, "expected gigabytes of memory"),
+    ],
+)
+def test_what_the_contract_says_is_looked_at(contract: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        resolve(contract=contract)
+
+
+@pytest.mark.parametrize(
+    ("contract", "message"),
+    [
+        ({"num_classes": 0}, "expected a whole number of at least 1"),
+        ({"ignore_index": "255"}, "expected a whole number such as 255"),
+        ({"ignore_index": [True]}, "or a list of them"),
+        ({"ignore_index": []}, "or a list of them"),
+        ({"target_form": "onehot"}, "did you mean 'one-hot'?"),
+        ({"target_form": "multi-label"}, "did you mean 'multilabel'?"),
+        ({"bbox_format": "xyhw"}, "did you mean 'xywh'?"),
+        ({"bbox_format": "xyxy-normalised"}, "did you mean 'xyxy-normalized'?"),
+    ],
+)
+def test_what_is_said_of_labels_is_looked_at(contract: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        resolve(contract=contract)
+
+
+def test_a_key_of_samples_is_a_spelling(tmp_path: Path) -> None:
+    assert resolve(start=tmp_path, contract={"key": "pkg.mod:name"}).key == "pkg.mod:name"
+    with pytest.raises(UsageError, match=r"contract\.key: expected text, got 3"):
+        resolve(start=tmp_path, contract={"key": 3})
+
+
+class TestFiles:
+    def test_pyproject_is_read_from_its_table_only(self, tmp_path: Path) -> None:
+        write(tmp_path / "pyproject.toml", "[project]\nname = 'x'\n[tool.dataguard]\nsamples = 5\n")
+        assert resolve(start=tmp_path).samples == 5
+
+    def test_dataguard_toml_goes_before_pyproject(self, tmp_path: Path) -> None:
+        write(tmp_path / "pyproject.toml", "[tool.dataguard]\nsamples = 5\nseed = 5\n")
+        write(tmp_path / "dataguard.toml", "samples = 6\n")
+        assert (resolve(start=tmp_path).samples, resolve(start=tmp_path).seed) == (6, Settings().seed)
+
+    def test_a_folder_above_counts_and_a_pyproject_without_our_table_does_not_stop_the_search(
+        self, tmp_path: Path
+    ) -> None:
+        write(tmp_path / "pyproject.toml", "[tool.dataguard]\nsamples = 5\n")
+        write(tmp_path / "a" / "pyproject.toml", "[project]\nname = 'x'\n")
+        (tmp_path / "a" / "b").mkdir()
+        assert resolve(start=tmp_path / "a" / "b").samples == 5
+
+    def test_the_nearest_folder_wins(self, tmp_path: Path) -> None:
+        write(tmp_path / "dataguard.toml", "samples = 5\n")
+        write(tmp_path / "a" / "dataguard.toml", "samples = 6\n")
+        assert resolve(start=tmp_path / "a").samples == 6
+
+    def test_the_current_folder_is_where_the_search_starts(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(tmp_path / "dataguard.toml", "samples = 5\n")
+        monkeypatch.chdir(tmp_path)
+        assert resolve().samples == 5
+
+    def test_a_named_file_replaces_the_search(self, tmp_path: Path) -> None:
+        write(tmp_path / "dataguard.toml", "samples = 5\n")
+        named = write(tmp_path / "other" / "pyproject.toml", "[tool.dataguard]\nseed = 9\n")
+        settings = resolve(named, start=tmp_path)
+        assert (settings.samples, settings.seed) == (256, 9)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("sample = 5\n", "unknown setting 'sample'; did you mean 'samples'?"),
+            ("zzz = 5\n", "unknown setting 'zzz'; known: targets"),
+            ("samples = \n", "Invalid value"),
+            ('[expect]\nDG401 = ""\n', "a reason is mandatory"),
+        ],
+    )
+    def test_what_is_wrong_is_said_with_the_file(self, text: str, message: str, tmp_path: Path) -> None:
+        path = write(tmp_path / "dataguard.toml", text)
+        with pytest.raises(UsageError) as refused:
+            resolve(start=tmp_path)
+        assert str(path) in str(refused.value)
+        assert message in str(refused.value)
+
+    def test_a_table_that_is_none_is_refused(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "pyproject.toml", "[tool]\ndataguard = 3\n")
+        with pytest.raises(UsageError, match="must be a table"):
+            resolve(path)
+
+    def test_a_named_file_must_exist(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="no such file"):
+            resolve(tmp_path / "none.toml")
+
+    def test_bytes_that_are_no_text_are_an_error_of_usage(self, tmp_path: Path) -> None:
+        path = tmp_path / "dataguard.toml"
+        path.write_bytes(b"samples = 5 # \xff\n")
+        with pytest.raises(UsageError, match=r"dataguard\.toml"):
+            resolve(path)
+
+
+class TestChosen:
+    @pytest.mark.parametrize(
+        ("select", "ignore", "codes"),
+        [
+            ((), (), ["DG101", "DG401", "DG406", "DG803"]),
+            (("DG4",), (), ["DG401", "DG406"]),
+            (("DG803", "cloned-worker-rng"), (), ["DG101", "DG803"]),
+            (("DG101-cloned-worker-rng",), (), ["DG101"]),
+            (("DG4",), ("DG406",), ["DG401"]),
+            ((), ("DG",), []),
+        ],
+    )
+    def test_words_choose_in_the_order_of_the_catalogue(
+        self, select: tuple[str, ...], ignore: tuple[str, ...], codes: list[str]
+    ) -> None:
+        settings = Settings(select=select, ignore=ignore)
+        assert [check.code for check in chosen(CATALOGUE, settings)] == codes
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            (Settings(select=("DG999",)), "select: no check is called 'DG999'"),
+            (Settings(select=("cloned-workers-rng",)), "did you mean 'cloned-worker-rng'?"),
+            (Settings(ignore=("nothing",)), "ignore: no check is called 'nothing'"),
+            (Settings(expect={"DG402[val]": "x"}), "expect: no check is called 'DG402'"),
+        ],
+    )
+    def test_a_word_that_names_no_check_is_an_error(self, settings: Settings, message: str) -> None:
+        with pytest.raises(UsageError) as refused:
+            chosen(CATALOGUE, settings)
+        assert message in str(refused.value)
+
+    def test_an_expectation_is_for_all_loaders_or_for_one_and_the_one_goes_first(self) -> None:
+        settings = Settings(expect={"DG401": "all", "ragged-collate[val]": "only val"})
+        assert expectation(settings, CATALOGUE[1], "val") == "only val"
+        assert expectation(settings, CATALOGUE[1], "train") == "all"
+        assert expectation(settings, CATALOGUE[0], "train") is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (Settings(roles={"tran": "train"}), ["roles.tran: no loader is called 'tran'; did you mean 'train'?"]),
+        (
+            Settings(expect={"DG403[vall]": "x"}),
+            ["expect.DG403[vall]: no loader is called 'vall'; did you mean 'val'?"],
+        ),
+        (Settings(roles={"holdout": "val"}), []),
+        (Settings(roles={"val": "val", "val2": "val"}, expect={"DG403": "x", "DG401[train]": "y"}), []),
+    ],
+)
+def test_a_misspelled_loader_is_told(settings: Settings, told: list[str]) -> None:
+    assert list(misspelled(settings, ("train", "val"))) == told
+
+
+def of_set(name: str | None) -> dict[str, Severity]:
+    """The checks of a set, where one is of the first, two came with a second and one with a third."""
+    arrived = (("DG901", "2026.1", "error"), ("DG902", "2026.2", "note"), ("DG903", "2026.2", "error"))
+    later = (*arrived, ("DG904", "2026.10", "error"), ("DG905", "2026.10", "note"))
+    made = [replace(CATALOGUE[0], code=code, since=since, severity=Severity(level)) for code, since, level in later]
+    return {check.code: check.severity for check in chosen(made, Settings(checks=name))}
+
+
+def test_a_check_set_keeps_to_what_it_had() -> None:
+    error, warning, note = Severity.ERROR, Severity.WARNING, Severity.NOTE
+    assert of_set("2026.1") == {"DG901": error}
+    assert of_set("2026.2") == {"DG901": error, "DG902": note, "DG903": error}
+    everything = {"DG901": error, "DG902": note, "DG903": error, "DG904": warning, "DG905": note}
+    assert of_set(None) == everything, "what is new is a warning at most"
+    assert of_set("2026.10") == everything | {"DG904": error}, "unless its set is asked for"
+
+
+def test_the_first_set_is_as_severe_as_the_catalogue_says() -> None:
+    assert chosen(CATALOGUE, Settings()) == chosen(CATALOGUE, Settings(checks="2026.1")) == CATALOGUE
+
+
+@pytest.mark.parametrize(("name", "hint"), [("2025.1", "did you mean '2026.1'?"), ("newest", "known: 2026.1")])
+def test_a_check_set_that_does_not_exist_is_an_error(name: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="checks: there is no set") as refused:
+        chosen(CATALOGUE, Settings(checks=name))
+    assert hint in str(refused.value)
+
+
+def test_new_checks_are_warnings_in_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    new = tuple(replace(check, since="2026.2") if check.code == "DG301" else check for check in EVERY)
+    monkeypatch.setattr("dataguard.engine.CATALOGUE", new)
+    target = "sample_datasets.dg301_overlong_len:bad"
+    (result,) = scan(target, Settings(select=("DG301",))).results
+    assert (result.status, result.severity) == (Status.FAILED, Severity.WARNING)
+    assert not scan(target, Settings(select=("DG302",), checks="2026.1")).count(Status.FAILED)
+    with pytest.raises(UsageError, match=r"no check of 2026\.1 is called 'DG301'"):
+        scan(target, Settings(select=("DG301",), checks="2026.1"))
+
+
+REACHED = {
+    "targets": (["a:x", "b=c:y"], ("a:x", "b=c:y")),
+    "select": (["a:x", "--select", "DG101,DG4", "--select", "ragged-collate"], ("DG101", "DG4", "ragged-collate")),
+    "ignore": (["a:x", "--ignore", "DG406"], ("DG406",)),
+    "samples": (["a:x", "--samples", "12"], 12),
+    "all": (["a:x", "--all"], True),
+    "budget": (["a:x", "--budget", "1.5"], 1.5),
+    "timeout": (["a:x", "--timeout", "3"], 3.0),
+    "seed": (["a:x", "--seed", "5"], 5),
+    "workers": (["a:x", "--workers", "0"], 0),
+    "start_method": (["a:x", "--start-method", "spawn"], "spawn"),
+    "ranks": (["a:x", "--ranks", "3"], 3),
+    "fail_on": (["a:x", "--fail-on", "error"], Severity.ERROR),
+    "expect": (["a:x", "--expect", "DG401[val]=a = b", "--expect", "DG101=c"], {"DG401[val]": "a = b", "DG101": "c"}),
+    "roles": (["a:x", "--role", "a=train", "--role", "b = val"], {"a": "train", "b": "val"}),
+}
+"""How each setting is spelled on the command line."""
+COMMAND_LINE_ONLY = {"resume": (["a:x", "--all", "--resume"], True)}
+"""A test session keeps nothing of a scan that was interrupted."""
+FILES_ONLY = {
+    "checks": "a set is kept to by a whole project: it belongs into its file",
+    "contract": "a table of many shapes: a file says it better than an option",
+    "hypothesis": "hypothesis' own options say it under pytest, and a file anywhere",
+}
+"""The settings that no option sets, and why."""
+
+
+def test_every_setting_is_reached_by_both_front_doors_or_listed_with_a_reason() -> None:
+    everything = {field.name for field in fields(Settings)}
+    assert set(REACHED) | set(COMMAND_LINE_ONLY) | set(FILES_ONLY) == everything
+    assert {option.setting for option in OPTIONS} - {"config"} == set(REACHED)
+
+
+@pytest.mark.parametrize("key", [*REACHED, *COMMAND_LINE_ONLY])
+def test_the_command_line_reaches(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen: list[Settings] = []
+
+    def scan(targets: Sequence[str], settings: Settings, listen: object) -> Report:
+        seen.append(settings)
+        return empty()
+
+    stub_engine(monkeypatch, scan)
+    arguments, expected = {**REACHED, **COMMAND_LINE_ONLY}[key]
+    assert main.main(["scan", *arguments]) == 0
+    assert getattr(seen[0], key) == expected
