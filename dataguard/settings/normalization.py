@@ -65,8 +65,8 @@ KNOWN: Mapping[str, Statistics] = {
 }
 """Statistics that published models were trained with, by the names that the contract takes."""
 
-BIG_MEAN = "the mean is for values from 0 to 255, the std for values from 0 to 1"
-BIG_STD = "the mean is for values from 0 to 1, the std for values from 0 to 255"
+BIG_MEAN = "the mean is for values from 0 to 255, the standard deviation for values from 0 to 1"
+BIG_STD = "the mean is for values from 0 to 1, the standard deviation for values from 0 to 255"
 
 FACTORS: Mapping[float, str] = {
     255.0: "not divided by 255",
@@ -205,16 +205,16 @@ def muddled(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
     telling = [one for one in KNOWN.values() if len(one.mean) == len(mean) and one.is_telling]
     for one in telling:
         if _same(mean, one.std) and _same(std, one.mean):
-            return f"{one.name}'s mean and std are swapped"
+            return f"mean and standard deviation of {one.name} are swapped"
         if _same(mean, std) and (_same(mean, one.mean) or _same(mean, one.std)):
-            part = "mean" if _same(mean, one.mean) else "std"
-            return f"{one.name}'s {part} is used for both"
+            part = "mean" if _same(mean, one.mean) else "standard deviation"
+            return f"the {part} of {one.name} is used for both"
         if _same(sorted(mean), sorted(one.mean)) and _same(sorted(std), sorted(one.std)):
-            return f"{one.name}'s numbers are in the wrong order"
+            return f"the statistics of {one.name} are permuted"
     own = [one.name for one in telling if len(mean) > 1 and _same(mean, one.mean)]
     other = [one.name for one in telling if len(mean) > 1 and _same(std, one.std)]
     if own and other:
-        return f"the mean is {own[0]}'s, but the std is {other[0]}'s"
+        return f"the mean is from {own[0]}, the standard deviation from {other[0]}"
     return _stacked(mean, std)
 
 
@@ -226,7 +226,7 @@ def _stacked(mean: Numbers, std: Numbers) -> str | None:
         both = tuple(mean + std * then for mean, std, then in pairs)
         spread = tuple(std * then for std, then in zip(first.std, second.std, strict=True))
         if (first.is_telling or second.is_telling) and _same(mean, both) and _same(std, spread):
-            return f"{first.name}'s statistics are applied, then {second.name}'s"
+            return f"{first.name} statistics are applied, then {second.name} statistics"
     return None
 
 

@@ -99,7 +99,7 @@ class TestTrouble:
     def test_a_loader_without_batches(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = run(capsys, "tests.loaders.timed:nothing", "--budget", "5")
         assert code == 2
-        assert "no batch came out" in err
+        assert "the epoch has no batches" in err
 
     def test_a_loader_of_another_name(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = run(capsys, "tests.loaders.timed:two", "--loader", "trian")

@@ -36,39 +36,39 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
         rotate the files once and clear the tag.
     Links: https://pillow.readthedocs.io/en/stable/reference/ImageOps.html#PIL.ImageOps.exif_transpose
     """
-    turns = lab.files.turns
-    looked = {"files": turns.files, "orientations tried": len(turns.tried)}
-    reversed_turns = [turn for turn in turns.tried if turn.astray]
-    if reversed_turns:
-        turn = reversed_turns[0]
+    found = lab.files.turns
+    looked = {"files": found.files, "orientations tried": len(found.tried)}
+    reversed_trials = [trial for trial in found.tried if trial.astray]
+    if reversed_trials:
+        trial = reversed_trials[0]
         yield file_finding(
             lab,
-            turn.place,
-            f"{turn.astray[0]} shows {shown(turn.name)} upside down: "
-            f"EXIF orientation {turn.orientation} is applied in the wrong direction",
-            {"EXIF orientation": turn.orientation, "compared with": "the same image stored upright and upside down"},
+            trial.place,
+            f"{trial.astray[0]} shows {shown(trial.name)} upside down: "
+            f"EXIF orientation {trial.orientation} is applied in the wrong direction",
+            {"EXIF orientation": trial.orientation, "compared with": "the same image stored upright and upside down"},
         )
         return Looked(looked)
-    ignoring = [turn for turn in turns.tried if turn.ignored and not turn.followed]
-    if not turns.rotated:
+    ignoring = [trial for trial in found.tried if trial.ignored and not trial.followed]
+    if not found.rotated:
         latent = "no image has an EXIF rotation; if one had, it would be ignored"
         return Looked(looked, latent if ignoring else None)
-    wrong = [turn for turn in ignoring if not turn.beside]
-    if any(turn.apart for turn in wrong):
+    wrong = [trial for trial in ignoring if not trial.beside]
+    if any(trial.apart for trial in wrong):
         raise Undecided(
             "two samples given the same file differ: the dataset may have read orientations when it was built"
         )
     if wrong:
-        turn = wrong[0]
-        count = sum(count for _, count in turns.rotated)
+        trial = wrong[0]
+        count = sum(count for _, count in found.rotated)
         yield file_finding(
             lab,
-            turn.place,
-            f"{turn.ignored[0]} shows {shown(turn.name)} {AS_STORED[turn.orientation]}: "
-            f"EXIF orientation is ignored ({count} of {turns.files} files need rotation)",
+            trial.place,
+            f"{trial.ignored[0]} shows {shown(trial.name)} {AS_STORED[trial.orientation]}: "
+            f"EXIF orientation is ignored ({count} of {found.files} files need rotation)",
             {
-                "EXIF orientation": turn.orientation,
-                "files by EXIF orientation": {str(orientation): count for orientation, count in turns.rotated},
+                "EXIF orientation": trial.orientation,
+                "files by EXIF orientation": {str(orientation): count for orientation, count in found.rotated},
                 "confirmed by": "the same file with orientation 1 gives the same sample",
             },
         )

@@ -26,17 +26,17 @@ def mask_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
 
     Raises NotApplicable where there are none, and Undecided where they cannot be compared.
     """
-    maps = lab.geometry.maps
-    compared = [target for target in maps.targets if target.shifts and not target.kept]
+    charts = lab.geometry.maps
+    compared = [target for target in charts.targets if target.shifts and not target.kept]
     if not compared:
-        kept = [target.path for target in maps.targets if target.kept]
+        kept = [target.path for target in charts.targets if target.kept]
         if kept:
-            raise NotApplicable(f"{maps.root}{kept[0]} keeps its original size, as masks for evaluation do")
-        if all(target.inks is None or target.inks.spread > COMPUTED for target in maps.targets):
+            raise NotApplicable(f"{charts.root}{kept[0]} keeps its original size, as masks for evaluation do")
+        if all(target.inks is None or target.inks.spread > COMPUTED for target in charts.targets):
             raise NotApplicable("the sample holds only values computed from the mask, not the mask itself")
         raise Undecided("no draw shows enough of both the image and its mask to compare them")
-    found = [_misaligned(lab, maps, target, shift) for target in compared for shift in [_worst(target)] if shift]
-    return found, maps.exercised
+    found = [_misaligned(lab, charts, target, shift) for target in compared for shift in [_worst(target)] if shift]
+    return found, charts.exercised
 
 
 def box_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
@@ -57,8 +57,8 @@ def _worst(target: Target) -> Shift | None:
     return max(beyond, key=lambda shift: shift.distance) if clear else None
 
 
-def _misaligned(lab: Lab, maps: Charted, target: Target, shift: Shift) -> Finding:
-    image, other = f"{maps.root}{target.picture}", f"{maps.root}{target.path}"
+def _misaligned(lab: Lab, charts: Charted, target: Target, shift: Shift) -> Finding:
+    image, other = f"{charts.root}{target.picture}", f"{charts.root}{target.path}"
     where = "" if shift.index is None else f" of dataset[{shift.index}]"
     beyond = sum(one.distance > one.tolerance for one in target.shifts)
     return Finding(
@@ -68,10 +68,10 @@ def _misaligned(lab: Lab, maps: Charted, target: Target, shift: Shift) -> Findin
             "misaligned by": f"{shift.distance:.1%} of the image (tolerance {shift.tolerance:.1%})",
             "draw": shift.draw,
             "misaligned in": f"{beyond} of {len(target.shifts)} draws",
-            "charted via": maps.source,
+            "charted via": charts.source,
         },
         at=lab.dataset.place,
-        repro=None if maps.collated or shift.index is None else lab.repro.expression(f".dataset[{shift.index!r}]"),
+        repro=None if charts.collated or shift.index is None else lab.repro.expression(f".dataset[{shift.index!r}]"),
     )
 
 

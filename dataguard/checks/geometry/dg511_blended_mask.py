@@ -31,36 +31,36 @@ def dg511_blended_mask(lab: Lab) -> Judgement:
         `torch.from_numpy` or `v2.PILToTensor`; save masks as PNG, or round those already saved.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.tv_tensors.Mask.html
     """
-    maps = lab.geometry.maps
-    if len(maps.labels) < 2:
+    charts = lab.geometry.maps
+    if len(charts.labels) < 2:
         raise NotApplicable("the dense target beside the image is not a label mask, or has a single label")
-    wrong = {target: why for target in maps.targets for why in [_why(maps, target)] if why}
-    sound = [target for target in maps.targets if target.inks and target not in wrong]
+    wrong = {target: why for target in charts.targets for why in [_why(charts, target)] if why}
+    sound = [target for target in charts.targets if target.inks and target not in wrong]
     if wrong and not sound:  # beside a correct mask, another one is softened on purpose
         target, why = next(iter(wrong.items()))
-        yield _finding(lab, [f"{maps.root}{one.path}" for one in wrong], why, target)
-    elif maps.emptied and not maps.targets:
-        words = f"holds a single value in all samples, although the masks that are read hold {len(maps.labels)} labels"
-        yield _finding(lab, [f"{maps.root}{path}" for path in maps.emptied], words)
+        yield _finding(lab, [f"{charts.root}{one.path}" for one in wrong], why, target)
+    elif charts.emptied and not charts.targets:
+        words = f"holds a single value in all samples, although the masks hold {len(charts.labels)} labels"
+        yield _finding(lab, [f"{charts.root}{path}" for path in charts.emptied], words)
     elif not sound:
         raise NotApplicable("nothing in the sample follows the labels of the mask")
-    return Looked(maps.exercised)
+    return Looked(charts.exercised)
 
 
-def _why(maps: Charted, target: Target) -> str | None:
+def _why(charts: Charted, target: Target) -> str | None:
     """What is wrong with the values of a mask."""
     inks = target.inks
     if inks is None:
         return None
-    if maps.spoilt and inks.seen > len(maps.labels):
-        spread = f"lossy compression spreads {len(maps.labels)} labels over {maps.spoilt} values"
+    if charts.spoilt and inks.seen > len(charts.labels):
+        spread = f"lossy compression spreads {len(charts.labels)} labels over {charts.spoilt} values"
         return f"holds {inks.seen} different values: {spread}"
     if inks.between and inks.share >= LEAST and inks.spread <= MOST:
         low, high = inks.came
         some = f"{inks.between[len(inks.between) // 2]:.4g}"
         return f"is blended: {inks.share:.1%} of its pixels lie between labels {low:.4g} and {high:.4g}, such as {some}"
     for scale in SCALES:
-        least = min((value for label in maps.labels for value in label if value > 0), default=scale)
+        least = min((value for label in charts.labels for value in label if value > 0), default=scale)
         ends = sorted(value / scale for value in target.ends)
         if least / scale < SMALL and all(abs(a - b) < 1e-6 for a, b in zip(ends, inks.came, strict=True)):
             return f"holds labels divided by {scale:g}: {target.ends[1]:g} becomes {inks.came[1]:.4g}"
@@ -68,15 +68,15 @@ def _why(maps: Charted, target: Target) -> str | None:
 
 
 def _finding(lab: Lab, leaves: list[str], words: str, target: Target | None = None) -> Finding:
-    maps = lab.geometry.maps
+    charts = lab.geometry.maps
     inks = target.inks if target else None
     return Finding(
         message=f"{leaves[0]} {words}",
         evidence=known(
             {
                 "leaves": leaves,
-                "charted via": maps.source,
-                "labels of the masks": [label[0] if len(label) == 1 else list(label) for label in maps.labels[:16]],
+                "charted via": charts.source,
+                "labels of the masks": [label[0] if len(label) == 1 else list(label) for label in charts.labels[:16]],
                 "values of the chart": inks and list(target.ends) if target else None,
                 "observed values": inks and list(inks.came),
                 "values in between": inks and [float(f"{value:.4g}") for value in inks.between],
@@ -84,5 +84,5 @@ def _finding(lab: Lab, leaves: list[str], words: str, target: Target | None = No
             }
         ),
         at=lab.dataset.place,
-        repro=None if maps.collated or maps.index is None else lab.repro.expression(f".dataset[{maps.index!r}]"),
+        repro=None if charts.collated or charts.index is None else lab.repro.expression(f".dataset[{charts.index!r}]"),
     )

@@ -39,8 +39,8 @@ def dg602_growing_worker(lab: Lab) -> Judgement:
     """
     growth = growth_of(lab, _taken, LEAST)
     if growth is None:
-        strain = lab.resources.strain
-        return Looked(strain.exercised, _unseen(lab))
+        usage = lab.resources.strain
+        return Looked(usage.exercised, _unseen(lab))
     files = open_files(lab)
     if files is not None and growth.rate <= FILE * files.rate:
         return Looked(growth.usage.exercised, "the growth comes from files left open: see DG604")

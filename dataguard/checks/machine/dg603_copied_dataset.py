@@ -38,23 +38,25 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
         raise NotApplicable(f"start method {facts.start_method}: workers share no memory that could be copied later")
     if not lab.machine.platform.startswith("Linux"):
         raise NotApplicable("only Linux reports which memory is shared")
-    heavies, memory = lab.resources.heavies, memory_of(lab)
-    if not heavies or memory is None:
-        return Looked({"large containers": len(heavies)})
-    held = sum(heavy.bytes for heavy in heavies if not _is_inside(heavy.path, [one.path for one in heavies]))
+    containers, memory = lab.resources.heavies, memory_of(lab)
+    if not containers or memory is None:
+        return Looked({"large containers": len(containers)})
+    held = sum(
+        container.bytes for container in containers if not _is_inside(container.path, [one.path for one in containers])
+    )
     most = min(SHARE * memory, MUCH)
     if held * facts.num_workers < most:
-        return Looked({"large containers": len(heavies)}, _little(heavies[0], f"at most {size(held)}"))
-    strain = lab.resources.copying
-    copied = strain.copied()
+        return Looked({"large containers": len(containers)}, _little(containers[0], f"at most {size(held)}"))
+    usage = lab.resources.copying
+    copied = usage.copied()
     if not copied or min(total for _, total in copied) < LEAST:
-        return Looked(strain.exercised)
+        return Looked(usage.exercised)
     rate = statistics.fmean(rate for rate, _ in copied)
     read = float("inf") if facts.persistent or not facts.length else facts.length / facts.num_workers
     copies = min(held, rate * read)
     if copies * facts.num_workers < most:
-        return Looked(strain.exercised, _little(heavies[0], size(copies)))
-    largest = heavies[0]
+        return Looked(usage.exercised, _little(containers[0], size(copies)))
+    largest = containers[0]
     file, line = largest.at or (None, None)
     total = size(copies * facts.num_workers)
     yield Finding(
@@ -66,11 +68,11 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
         },
         at=Location(file, line, largest.path),
     )
-    return Looked(strain.exercised)
+    return Looked(usage.exercised)
 
 
-def _little(heavy: Heavy, copies: str) -> str:
-    return f"workers copy {heavy.path}, {copies} each: too little to matter here"
+def _little(container: Heavy, copies: str) -> str:
+    return f"workers copy {container.path}, {copies} each: too little to matter here"
 
 
 def _is_inside(path: str, others: list[str]) -> bool:

@@ -35,20 +35,20 @@ def dg605_oversubscribed_threads(lab: Lab) -> Judgement:
     threads = max((batch.threads for batch in epoch.batches), default=1)
     if threads < 2 or facts.num_workers * threads < FAR * cores:
         return Looked(epoch.exercised)
-    crowding = lab.resources.crowding
-    ratios = crowding.ratios
-    exercised = {"workers": crowding.workers, "rounds": len(ratios)}
+    contention = lab.resources.crowding
+    ratios = contention.ratios
+    exercised = {"workers": contention.workers, "rounds": len(ratios)}
     if len(ratios) < ROUNDS or min(ratios) < CLEAR:
         return Looked(exercised, f"{facts.num_workers} workers with {threads} threads each are no slower for it")
     yield Finding(
-        message=f"{crowding.workers} workers load {min(ratios):.1f} times as fast with one thread each "
+        message=f"{contention.workers} workers load {min(ratios):.1f} times as fast with one thread each "
         f"as with {threads} each",
         evidence=known(
             {
                 "cores": cores,
-                "as configured": _shown(crowding.as_is),
-                "one thread each": _shown(crowding.alone),
-                "threads": list(crowding.pools),
+                "as configured": _shown(contention.as_is),
+                "one thread each": _shown(contention.alone),
+                "threads": list(contention.pools),
             }
         ),
     )

@@ -77,16 +77,16 @@ def growth_of(lab: Lab, measure: Callable[[Reading], float], least: float) -> Gr
     It must grow by `least` in each third of the samples. A first, short look needs half of that; a longer one follows
     and needs all of it.
     """
-    strain = lab.resources.strain
-    if not any(one is not None and one.steady for one in _trends(strain, measure, least, HINT)):
+    usage = lab.resources.strain
+    if not any(one is not None and one.steady for one in _trends(usage, measure, least, HINT)):
         return None
-    strain = lab.resources.longer
-    new, again = _trends(strain, measure, least)
+    usage = lab.resources.longer
+    new, again = _trends(usage, measure, least)
     steady = [one for one in (new, again) if one is not None and one.steady]
     if not steady:
         return None
     leaks = again is not None and again.steady and (new is None or again.rate >= new.rate / 2)
-    return Growth(steady[0].rate, leaks, strain, _growing(lab)) if steady[0] is new or leaks else None
+    return Growth(steady[0].rate, leaks, usage, _growing(lab)) if steady[0] is new or leaks else None
 
 
 def open_files(lab: Lab) -> Growth | None:
@@ -95,11 +95,11 @@ def open_files(lab: Lab) -> Growth | None:
 
 
 def _trends(
-    strain: Strain, measure: Callable[[Reading], float], least: float, share: float = 1.0
+    usage: Strain, measure: Callable[[Reading], float], least: float, share: float = 1.0
 ) -> tuple[Trend | None, Trend | None]:
     """The trends while samples were new, and while they repeated."""
     new, again = (
-        common(trend(points, least, share) for points in strain.points(measure, again=repeated))
+        common(trend(points, least, share) for points in usage.points(measure, again=repeated))
         for repeated in (False, True)
     )
     return new, again

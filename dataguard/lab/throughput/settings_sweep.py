@@ -94,7 +94,7 @@ class Sweep:
             except LoaderFailed as failure:
                 failed[name] = failure.incident.headline
             except EmptyEpoch:
-                failed[name] = "the loader gave no batch"
+                failed[name] = "the epoch has no batches"
             except Undecided as cut:
                 failed[name] = str(cut)
             if name in failed:

@@ -89,16 +89,16 @@ def test_statistics_of_ones_own_are_none_of_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("mean", "std", "words"),
     [
-        (IMAGENET.std, IMAGENET.mean, "ImageNet's mean and std are swapped"),
-        (IMAGENET.mean, IMAGENET.mean, "ImageNet's mean is used for both"),
-        ((0.3081,), (0.1307,), "MNIST's mean and std are swapped"),
-        (IMAGENET.mean[::-1], IMAGENET.std, "ImageNet's numbers are in the wrong order"),
-        ((0.456, 0.485, 0.406), (0.224, 0.229, 0.225), "ImageNet's numbers are in the wrong order"),
-        (KNOWN["clip"].mean, IMAGENET.std, "the mean is CLIP's, but the std is ImageNet's"),
+        (IMAGENET.std, IMAGENET.mean, "mean and standard deviation of ImageNet are swapped"),
+        (IMAGENET.mean, IMAGENET.mean, "the mean of ImageNet is used for both"),
+        ((0.3081,), (0.1307,), "mean and standard deviation of MNIST are swapped"),
+        (IMAGENET.mean[::-1], IMAGENET.std, "the statistics of ImageNet are permuted"),
+        ((0.456, 0.485, 0.406), (0.224, 0.229, 0.225), "the statistics of ImageNet are permuted"),
+        (KNOWN["clip"].mean, IMAGENET.std, "the mean is from CLIP, the standard deviation from ImageNet"),
         (
             tuple(mean + std / 2 for mean, std in zip(IMAGENET.mean, IMAGENET.std, strict=True)),
             tuple(std / 2 for std in IMAGENET.std),
-            "ImageNet's statistics are applied, then Inception's",
+            "ImageNet statistics are applied, then Inception statistics",
         ),
         ((0.725, 0.725, 0.725), (0.1125, 0.1125, 0.1125), None),
         (IMAGENET.mean, (0.5, 0.5, 0.5), None),
@@ -117,7 +117,7 @@ def test_numbers_that_do_not_belong_together_are_named(
     ("scale", "mean", "std", "mixed"),
     [
         (1, (123.675, 116.28, 103.53), IMAGENET.std, "the mean is for values from 0 to 255"),
-        (1 / 255, IMAGENET.mean, (58.395, 57.12, 57.375), "the mean is for values from 0 to 1,"),
+        (1 / 255, IMAGENET.mean, (58.395, 57.12, 57.375), "the mean is for values from 0 to 1"),
         (1, (123.68, 116.779, 103.939), (1, 1, 1), None),
         (1, (127.5,), (128,), None),
         (1 / 255, IMAGENET.mean, (1, 1, 1), None),
