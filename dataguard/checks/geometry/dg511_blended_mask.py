@@ -33,10 +33,10 @@ def dg511_blended_mask(lab: Lab) -> Judgement:
     """
     charts = lab.geometry.maps
     if len(charts.labels) < 2:
-        raise NotApplicable("the dense target beside the image is not a label mask, or has a single label")
+        raise NotApplicable("the dense target next to the image is not a label mask, or has a single label")
     wrong = {target: why for target in charts.targets for why in [_why(charts, target)] if why}
     sound = [target for target in charts.targets if target.inks and target not in wrong]
-    if wrong and not sound:  # beside a correct mask, another one is softened on purpose
+    if wrong and not sound:  # next to a correct mask, another one is softened on purpose
         target, why = next(iter(wrong.items()))
         yield _finding(lab, [f"{charts.root}{one.path}" for one in wrong], why, target)
     elif charts.emptied and not charts.targets:

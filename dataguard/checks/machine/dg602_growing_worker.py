@@ -91,8 +91,7 @@ def _finding(lab: Lab, growth: Growth, memory: int | None, needed: float | None,
                 "needed in total": "no limit" if needed is None else size(needed),
                 "memory": None if memory is None else size(memory),
                 "memory full after": f"{span(seconds)} of loading at this speed" if seconds else None,
-                "container": container
-                and f"{container.path}, a {container.kind}: {container.rate:.2g} entries per sample",
+                "container": container and f"{container.path}, a {container.kind} (+{container.rate:.2g} per sample)",
                 "bound": container.bound if container else None,
                 "samples per worker": growth.usage.exercised["samples"] // max(len(growth.usage.readings), 1),
             }

@@ -148,7 +148,7 @@ class Pose:
         if min(left, top, 1 - right, 1 - bottom) < -_EDGE:
             names.append("padded")
         if max(left, top, 1 - right, 1 - bottom) > _EDGE:
-            shown = [f"{max(one, 0):.0%} to {min(two, 1):.0%}" for one, two in ((left, right), (top, bottom))]
+            shown = [f"{100 * max(one, 0):.0f}-{min(two, 1):.0%}" for one, two in ((left, right), (top, bottom))]
             names.append(f"cropped to {shown[0]} of its width and {shown[1]} of its height")
         return " and ".join(names) or "unchanged"
 

@@ -59,7 +59,7 @@ def field(change: Change, *, negative: bool = False) -> Field:
         (lambda chart: chart[..., ::-1] * 7 - 3, "flipped horizontally"),
         (lambda chart: chart[:, ::-1, ::-1], "flipped horizontally and flipped vertically"),
         (lambda chart: np.rot90(chart, axes=(1, 2)), "rotated 90 degrees"),
-        (lambda chart: chart[:, 12:36, 16:48], "cropped to 25% to 75% of its width and 25% to 75% of its height"),
+        (lambda chart: chart[:, 12:36, 16:48], "cropped to 25-75% of its width and 25-75% of its height"),
     ],
 )
 def test_stripes_tell_what_happened_to_a_picture(change: Change, words: str) -> None:
