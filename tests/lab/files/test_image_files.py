@@ -77,7 +77,7 @@ def test_files_of_every_kind_are_met_by_loaders() -> None:
     results = {(result.loader, result.code): result for result in report.results}
     failed = {place for place, result in results.items() if result.findings}
     assert failed == {("stored", "DG508"), ("stored", "DG510")}
-    assert results["opencv", "DG510"].exercised == {"files": 2 * len(KINDS) + 8, "kinds": 5}
+    assert results["opencv", "DG510"].exercised == {"files": 2 * len(KINDS) + 8, "modes": 5}
     for loader in ("pillow", "opencv"):
         assert "channels RGB, scale 1/255" in str(results[loader, "DG505"].reason)
     assert {
