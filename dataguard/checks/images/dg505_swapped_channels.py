@@ -58,7 +58,7 @@ def _why(lab: Lab, fit: Fit) -> str | None:
         return None
     found = read(fit.gains, fit.offsets, lab.images.meanings)
     if found and not found.statistics.symmetric:
-        return None if found.turned else f" but normalized with {found.statistics.name}'s RGB statistics"
+        return None if found.bgr else f" but normalized with {found.statistics.name}'s RGB statistics"
     factor = plain_factor(fit.gains, fit.offsets)
     unit = factor is not None and factor <= 1.01
     return ", but values from 0 to 1 without normalization are RGB by convention" if unit else None

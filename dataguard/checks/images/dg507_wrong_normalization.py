@@ -50,7 +50,7 @@ def _unlike(fit: Fit, own: Statistics, channels: str | None) -> str | None:
         return f"the contract says mean {shown(own.mean)} and std {shown(own.std)}"
     if found.times > 1:
         return "the contract's statistics are applied twice"
-    if found.turned and (channels or fit.order) != "BGR":
+    if found.bgr and (channels or fit.order) != "BGR":
         return "the contract's statistics are applied in BGR order to RGB channels"
     if found.slip is None and abs(found.factor - 1) > 2e-3:
         return f"the contract says mean {shown(own.mean)} and std {shown(own.std)}, for values from 0 to 1"
@@ -63,7 +63,7 @@ def _suspect(fit: Fit) -> str | None:
     if found and found.times > 1:
         return f"{found.statistics.name}'s statistics are applied twice"
     if found:
-        swapped = found.turned and fit.order == "RGB"
+        swapped = found.bgr and fit.order == "RGB"
         return f"{found.statistics.name}'s statistics are applied in BGR order to RGB channels" if swapped else None
     if mixed := mixed_scales(fit.gains, fit.offsets):
         return mixed

@@ -55,16 +55,16 @@ def shots(make: object, draws: int = 2) -> list[Shot]:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-@pytest.mark.parametrize("turned", [False, True])
-def test_known_statistics_are_read_on_every_scale(name: str, turned: bool) -> None:
+@pytest.mark.parametrize("bgr", [False, True])
+def test_known_statistics_are_read_on_every_scale(name: str, bgr: bool) -> None:
     one = KNOWN[name]
-    step = -1 if turned else 1
+    step = -1 if bgr else 1
     for factor in (1, 255, 1 / 255):
         gains, offsets = numbers(factor / 255, one.mean[::step], one.std[::step])
         found = read(gains, offsets, list(KNOWN.values()))
         assert found is not None
         assert found.statistics.mean[::step] == pytest.approx(one.mean[::step], abs=2e-3)
-        assert found.turned == (turned and not one.symmetric)
+        assert found.bgr == (bgr and not one.symmetric)
         assert found.factor == pytest.approx(factor, rel=2e-3)
         assert found.times == 1
 
@@ -77,7 +77,7 @@ def test_statistics_that_are_applied_twice_are_read() -> None:
     ]
     found = read([gain for gain, _ in twice], [offset for _, offset in twice], [IMAGENET])
     assert found is not None
-    assert (found.times, found.turned) == (2, False)
+    assert (found.times, found.bgr) == (2, False)
 
 
 def test_statistics_of_ones_own_are_none_of_the_known_ones() -> None:
