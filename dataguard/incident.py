@@ -52,7 +52,7 @@ class Incident:
 
     @property
     def headline(self) -> str:
-        """The first line of the message, cut to 160 characters."""
+        """The first line of the message, at most 160 characters."""
         first = self.message.partition("\n")[0]
         return first if len(first) <= 160 else f"{first[:157]}..."
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,20 +12,19 @@ from typing import Any
 
 import click
 
-from dataguard.cli.console import STDOUT, destinations, progress, put
+from dataguard.cli.console import STDOUT, destinations, format_option, progress, put
 from dataguard.machine.machine import identity
 from dataguard.model import UsageError
 from dataguard.process.session import Session
+from dataguard.render.formats import renderer
 from dataguard.settings.parsers import EVERY_METHOD
 from dataguard.settings.settings import Settings, resolve
 from dataguard.settings.suggestions import suggest
-from dataguard.timings import HOST, Bench, BenchOptions, Change, changes, from_file, require_comparable
+from dataguard.timings import HOST, Bench, BenchOptions, changes, from_file, require_comparable
 
 SLOWER = 1
 """The exit code when the user's own setting became slower."""
 _MOST_WORKERS = 256
-_FORMATS = ("text", "json")
-_FORMAT_HELP = "Output format: text, json. [default: text]"
 _FUNCTION = re.compile(r"[\w.-]+:[^\W\d][\w.]*")
 _EXAMPLES = """\b
 Examples:
@@ -50,7 +49,7 @@ def _default(setting: str) -> str:
 @click.option("--timeout", metavar="SECONDS", help=f"No progress for this long is a hang. {_default('timeout')}")
 @click.option("--seed", metavar="N", help=f"Seed python, numpy and torch before the factory. {_default('seed')}")
 @click.option("--compare", metavar="FILE", help="Compare with the JSON of an earlier run on this machine.")
-@click.option("--format", "formats", metavar="FORMAT", type=click.Choice(_FORMATS), multiple=True, help=_FORMAT_HELP)
+@format_option("bench", multiple=True)
 @click.option("--output", "outputs", metavar="FILE", multiple=True, help="One per --format, in order; - is stdout.")
 @click.option("--config", metavar="FILE", help="Settings file, instead of dataguard.toml or pyproject.toml.")
 def bench(
@@ -87,7 +86,7 @@ def bench(
     made = measure(settings.targets[0], settings, wanted, names)
     found = changes(made, earlier) if earlier is not None else ()
     for form, output in places:
-        put(partial(_RENDERERS[form], made, found), output)
+        put(partial(renderer("bench", form), made, found), output)
     if all(output != STDOUT for _, output in places):
         click.echo(f"dataguard: written to {', '.join(output for _, output in places)}", err=True)
     return SLOWER if any(change.own and change.words == "slower" for change in found) else 0
@@ -146,16 +145,3 @@ def _milliseconds(word: str) -> float:
     if not 0 < number < 1e9:
         raise UsageError(f"--step-ms {word}: expected a positive number of milliseconds")
     return number
-
-
-def _text(made: Bench, found: Sequence[Change], **look: Any) -> str:
-    from dataguard.render.timings import render
-
-    return render(made, found, **look)
-
-
-def _json(made: Bench, _: Sequence[Change], **__: Any) -> str:
-    return made.to_json()
-
-
-_RENDERERS: Mapping[str, Callable[..., str]] = {"text": _text, "json": _json}

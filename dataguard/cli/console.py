@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
 from dataguard.model import Doc, Report, Result, Status, UsageError
 from dataguard.process.progress import ReadingProgress
+from dataguard.render.formats import check_format, formats_of, renderer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +25,27 @@ PAPER = 100
 _WIDEST = 120
 """A line longer than this is hard to read, however wide the terminal."""
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 Listener = Callable[[str, str, Result | ReadingProgress | None], None]
+
+
+def format_option(command: str, *, multiple: bool = False) -> Callable[[Command], Command]:
+    """The `--format` of a command: the formats that it can write, which are checked before anything runs."""
+
+    def checked(_context: click.Context, _option: click.Parameter, given: Any) -> Any:
+        for form in given if multiple else (given,):
+            check_format(command, form)
+        return given
+
+    return click.option(
+        "--format",
+        "formats" if multiple else "form",
+        metavar="FORMAT",
+        multiple=multiple,
+        default=None if multiple else "text",
+        callback=checked,
+        help=f"Output format: {', '.join(formats_of(command))}. [default: text]",
+    )
 
 
 def destinations(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -50,9 +71,7 @@ def destinations(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[tup
 
 def deliver(report: Report, docs: Mapping[str, Doc], form: str, output: str, verbosity: int) -> None:
     """Render the report and write it to its output; raises UsageError when a file cannot be written."""
-    from dataguard.render import FORMATS
-
-    put(partial(FORMATS[form], report, docs, verbosity=verbosity), output)
+    put(partial(renderer("scan", form), report, docs, verbosity=verbosity), output)
 
 
 def put(render: Callable[..., str], output: str) -> None:

@@ -9,16 +9,29 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dataguard import __version__
 from dataguard.cli.bench import bench
-from dataguard.cli.console import PAPER, STDOUT, announce, console, deliver, destinations, encodable, progress
+from dataguard.cli.console import (
+    PAPER,
+    STDOUT,
+    announce,
+    console,
+    deliver,
+    destinations,
+    encodable,
+    format_option,
+    progress,
+    put,
+)
 from dataguard.model import Severity, UsageError
 from dataguard.process.resume_store import forget_all, holds_something, state_of
 from dataguard.process.torchrun import own_team
+from dataguard.render.formats import renderer
 from dataguard.settings.parsers import ROLES, START_METHODS
 from dataguard.settings.settings import LISTED, Settings, resolve
 from dataguard.settings.suggestions import suggest
@@ -27,9 +40,7 @@ if TYPE_CHECKING:
     from dataguard.model import Check
 
 MISUSED, BROKEN, INTERRUPTED = 2, 3, 130
-FORMATS = ("text", "json")
 _SEVERITIES = ", ".join(severity.value for severity in Severity)
-_FORMAT_HELP = f"Output format: {', '.join(FORMATS)}. [default: text]"
 _EXAMPLES = """\b
 Examples:
   dataguard scan mypkg.data:make_loaders
@@ -101,7 +112,7 @@ def dataguard(context: click.Context) -> int:
 @click.option("--role", "roles", metavar="LOADER=ROLE", multiple=True, help=f"Role of a loader: {', '.join(ROLES)}.")
 @click.option("--expect", metavar="CODE=REASON", multiple=True, help="A known finding, DG401 or DG401[val], and why.")
 @click.option("--fail-on", metavar="SEVERITY", help=f"Lowest severity that fails: {_SEVERITIES}. {_default('fail_on')}")
-@click.option("--format", "formats", metavar="FORMAT", type=click.Choice(FORMATS), multiple=True, help=_FORMAT_HELP)
+@format_option("scan", multiple=True)
 @click.option("--output", "outputs", metavar="FILE", multiple=True, help="One per --format, in order; - is stdout.")
 @click.option("--config", metavar="FILE", help="Settings file, instead of dataguard.toml or pyproject.toml.")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and the summary only.")
@@ -160,20 +171,12 @@ def scan(
 
 
 @dataguard.command(name="list", short_help="List all checks.")
-def list_checks() -> None:
+@format_option("list")
+def list_checks(form: str) -> None:
     """List all checks: code, name, severity and summary."""
-    from rich.table import Table
-
     from dataguard.checks import CATALOGUE
 
-    out = console(sys.stdout)
-    table = Table.grid(padding=(0, 2))
-    for check in CATALOGUE:
-        table.add_row(check.code, check.name, check.severity.value, check.doc.summary)
-    with out.capture() as captured:
-        out.print(table)
-    lines = [line.rstrip() for line in captured.get().splitlines()]
-    click.echo(encodable("\n".join(lines), sys.stdout))
+    put(partial(renderer("list", form), CATALOGUE), STDOUT)
 
 
 @dataguard.command(short_help="Explain checks: symptom, cause and fix.")
@@ -195,17 +198,16 @@ def explain(checks: tuple[str, ...]) -> None:
 
 
 @dataguard.command(short_help="List this machine's data-loading resources.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="Output format. [default: text]")
+@format_option("doctor")
 def doctor(form: str) -> int:
     """List the data-loading resources of this machine, problems first, ready to paste into a bug report.
 
     Exits with 1 if there is a problem, with 0 otherwise.
     """
-    from dataguard.cli.doctor import as_json, as_text, check_up
+    from dataguard.cli.doctor import check_up
 
     seen = check_up()
-    text = as_json(seen) if form == "json" else as_text(seen)
-    click.echo(encodable(text, sys.stdout), nl=False)
+    put(partial(renderer("doctor", form), seen), STDOUT)
     return int(not seen.healthy)
 
 

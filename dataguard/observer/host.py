@@ -25,16 +25,16 @@ from dataguard.incident import LoaderFailed
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided, UsageError
 from dataguard.process import shm_cleanup
-from dataguard.process.gc_pause import seldom_collected
+from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.process_tree import adopt_orphans, die_with_parent
 from dataguard.process.progress import PROGRESS
 from dataguard.process.reaper import CREATIONS, STACKS
 from dataguard.process.resume_store import NOTHING, opened
-from dataguard.process.torchrun import leave_no_trace, own_team
+from dataguard.process.torchrun import clear_torchrun_variables, own_team
 from dataguard.settings.settings import Settings
 from dataguard.timings import BenchOptions
 
-with seldom_collected():
+with infrequent_gc():
     import torch
 
     from dataguard.checks import CATALOGUE
@@ -64,7 +64,7 @@ def main(descriptor: int, parent: int) -> None:
             spelling, settings, folder, path, state, follows = pipe.recv()
             team = own_team(shared=settings.all)
             if team is not None:
-                leave_no_trace(os.environ)
+                clear_torchrun_variables(os.environ)
             sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             shm_cleanup.log_creations(folder / CREATIONS)
@@ -109,7 +109,7 @@ class _Importer:
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Watch the imports inside the context."""
-        with seldom_collected(), self._stacks.open("w", encoding="utf-8") as file:
+        with infrequent_gc(), self._stacks.open("w", encoding="utf-8") as file:
             faulthandler.enable(file)
             faulthandler.dump_traceback_later(self._seconds, exit=True, file=file)
             try:

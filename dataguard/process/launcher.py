@@ -69,7 +69,7 @@ class Zygote:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._said: Mapping[str, str] = {}
+        self._variables: Mapping[str, str] = {}
 
     def fork(self, folder: Path, descriptors: tuple[int, ...]) -> int:
         """Fork a reaper and return its PID. Raises OSError or EOFError when the zygote does not answer.
@@ -77,11 +77,11 @@ class Zygote:
         `descriptors` are the standard streams of the reaper, and the socket to the observing process.
         """
         with self._lock:
-            said = {name: value for name, value in os.environ.items() if name.startswith(_INHERITED)}
+            variables = {name: value for name, value in os.environ.items() if name.startswith(_INHERITED)}
             alive = self._process is not None and self._process.poll() is None
-            if not alive or said != self._said:
+            if not alive or variables != self._variables:
                 self.close()
-                self._start(said)
+                self._start(variables)
             assert self._control is not None
             socket.send_fds(self._control, [b"."], descriptors)
             with Connection(os.dup(self._control.fileno())) as pipe:
@@ -104,7 +104,7 @@ class Zygote:
                 process.kill()
                 process.wait()
 
-    def _start(self, said: Mapping[str, str]) -> None:
+    def _start(self, variables: Mapping[str, str]) -> None:
         here, there = socket.socketpair()
         with there:
             self._process = subprocess.Popen(
@@ -115,7 +115,7 @@ class Zygote:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        self._control, self._said = here, said
+        self._control, self._variables = here, variables
 
 
 _open: list[Zygote] = []

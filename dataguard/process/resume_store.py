@@ -66,7 +66,7 @@ def opened(state: Path, team: Team | None, *, resume: bool) -> Kept:
     try:
         state.mkdir(parents=True, exist_ok=True)
         (state.parent / ".gitignore").write_text("*\n", encoding="utf-8")
-        if not _locks_soon(own.with_suffix(_LOCK)):
+        if not _acquire_lock(own.with_suffix(_LOCK)):
             return Kept(None, "another scan of it is running" if resume else None)
         now = _own_sources()
         afresh = _why_afresh(own, now)
@@ -102,7 +102,7 @@ def _for_others(kept: Sequence[str], own: str) -> str:
     return f"the saved state is from {whose}{missing}"
 
 
-def _locks_soon(path: Path) -> bool:
+def _acquire_lock(path: Path) -> bool:
     """Lock a file; wait briefly for the processes of an interrupted scan to release it."""
     deadline = time.monotonic() + _PATIENCE
     while _lock(path) is None:

@@ -1,6 +1,6 @@
 """The reporting side of a scan: starts the observing process, queries it, and stops it whatever happens.
 
-No user code runs here and nothing heavy is imported: this process survives a loader that takes down its whole process
+No user code runs here and nothing heavy is imported: this process survives a loader that kills its whole process
 tree. The reaper between the two processes stops the tree even if this process is killed.
 """
 

@@ -17,9 +17,9 @@ _DEFAULT_OF = {
     "forkserver": "forkserver, the default on Linux from Python 3.14 on",
     "fork": "fork",
 }
-_CONCERNED = "DG3"
+_INDEPENDENT = "DG3"
 """Checks with codes below this one depend on the start method; the others examine samples and batches, which don't."""
-_SAID = (Status.FAILED, Status.EXPECTED)
+_REPORTED = (Status.FAILED, Status.EXPECTED)
 
 
 class EveryStart(Session):
@@ -37,14 +37,14 @@ class EveryStart(Session):
     def judge(self, check: Check, loader: str) -> Result:
         """Run a check on one of the loaders; never raises for what the user's code does."""
         own = super().judge(check, loader)
-        if own.status in _SAID or check.code >= _CONCERNED:
+        if own.status in _REPORTED or check.code >= _INDEPENDENT:
             return own
         started_here = self.environment.get("start_method")
         for method, session in self._others.items():
             if method == started_here:
                 continue
             other = session.judge(check, loader)
-            if other.status in _SAID:
+            if other.status in _REPORTED:
                 return _under(method, other)
             if own.status is Status.SKIPPED and other.status is Status.PASSED:
                 own = replace(other, reason=f"workers were started with {_DEFAULT_OF[method]}")

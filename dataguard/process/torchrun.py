@@ -69,7 +69,7 @@ def team_of(environ: Mapping[str, str]) -> Team | None:
     return Team(int(environ["RANK"]), int(world), environ["MASTER_ADDR"], int(environ["MASTER_PORT"]), run, local)
 
 
-def leave_no_trace(environ: MutableMapping[str, str]) -> None:
+def clear_torchrun_variables(environ: MutableMapping[str, str]) -> None:
     """Remove torchrun's variables from the environment: each rank runs the user's loader like a single process."""
     for name in [name for name in environ if name in _LAUNCHED or name.startswith(_LAUNCHER)]:
         del environ[name]

@@ -1,16 +1,20 @@
-"""A report as one JSON object; `report.schema.json` next to this file describes it."""
+"""What each command reports, as one JSON object; `report.schema.json` next to this file describes that of a scan."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
 from enum import Enum
 from numbers import Integral, Real
 from typing import Any
 
-from dataguard.model import Doc, Finding, Report, Result
+from dataguard.machine.checkup import Checkup
+from dataguard.model import Check, Doc, Finding, Report, Result
+from dataguard.timings import Bench, Change
+
+CHECKUP_SCHEMA, CHECKS_SCHEMA = "urn:dataguard:doctor:1", "urn:dataguard:checks:1"
 
 
 def render(report: Report, docs: Mapping[str, Doc] | None = None, *, unicode: bool = True, **look: Any) -> str:
@@ -28,6 +32,42 @@ def render(report: Report, docs: Mapping[str, Doc] | None = None, *, unicode: bo
         "notes": report.notes,
         "results": [_result(result) for result in report.results],
     }
+    return _written(document, unicode=unicode)
+
+
+def render_bench(bench: Bench, found: Iterable[Change] = (), **look: Any) -> str:
+    """Return measurements as the JSON object that `--compare` reads; `found` and `look` are ignored."""
+    return bench.to_json()
+
+
+def render_checkup(seen: Checkup, *, unicode: bool = True, **look: Any) -> str:
+    """Return what `dataguard doctor` found as a JSON object; `look` is ignored."""
+    problems, notes = (
+        [{"what": one.what, "advice": one.advice} for one in seen.remarks if one.wrong == wrong]
+        for wrong in (True, False)
+    )
+    machine = {field.name: getattr(seen.machine, field.name) for field in fields(seen.machine)}
+    document = {
+        "schema": CHECKUP_SCHEMA,
+        "dataguard": seen.version,
+        "problems": problems,
+        "notes": notes,
+        "machine": {**machine, "usable_cores": seen.machine.usable_cores, "thread_settings": seen.threads or {}},
+        "libraries": seen.libraries,
+    }
+    return _written(document, unicode=unicode)
+
+
+def render_checks(checks: Iterable[Check], *, unicode: bool = True, **look: Any) -> str:
+    """Return what `dataguard list` lists as a JSON object; `look` is ignored."""
+    listed = [
+        {"code": check.code, "name": check.name, "severity": check.severity, "summary": check.doc.summary}
+        for check in checks
+    ]
+    return _written({"schema": CHECKS_SCHEMA, "checks": listed}, unicode=unicode)
+
+
+def _written(document: Mapping[str, Any], *, unicode: bool) -> str:
     return json.dumps(_plain(document), indent=2, ensure_ascii=not unicode, allow_nan=False) + "\n"
 
 

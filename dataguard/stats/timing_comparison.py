@@ -120,7 +120,7 @@ def race(
     names: Sequence[str],
     lap: Callable[[str], float | None],
     *,
-    goes_on: Callable[[], bool],
+    may_continue: Callable[[], bool],
     costs: Callable[[str, Sequence[float]], Sequence[float]] = lambda _, seconds: seconds,
     seed: int = 0,
 ) -> dict[str, list[float]]:
@@ -128,8 +128,8 @@ def race(
 
     `lap` measures a setting once; None removes the setting with all its times. `costs` turns the times of a setting
     into the values to compare. A setting that is slower beyond doubt drops out but keeps its times. Ends when one
-    setting is left, when the rest are equally fast beyond doubt, after `MOST_ROUNDS`, or when `goes_on` returns False;
-    an incomplete round is discarded.
+    setting is left, when the rest are equally fast beyond doubt, after `MOST_ROUNDS`, or when `may_continue` returns
+    False; an incomplete round is discarded.
     """
     times: dict[str, list[float]] = {name: [] for name in names}
     running = list(names)
@@ -138,7 +138,7 @@ def race(
         draw.shuffle(running)
         taken: dict[str, float] = {}
         for name in tuple(running):
-            if number and not goes_on():
+            if number and not may_continue():
                 return times
             seconds = lap(name)
             if seconds is None:
@@ -151,13 +151,13 @@ def race(
         if not running:
             break
         if number + 1 >= LEAST_ROUNDS:
-            running = _left(running, {name: costs(name, times[name]) for name in running})
+            running = _remaining(running, {name: costs(name, times[name]) for name in running})
             if len(running) == 1:
                 break
     return times
 
 
-def _left(running: Sequence[str], times: Mapping[str, Sequence[float]]) -> list[str]:
+def _remaining(running: Sequence[str], times: Mapping[str, Sequence[float]]) -> list[str]:
     """The settings that remain: the fastest and those that might be faster; only the fastest if the rest are equal."""
     first = min(running, key=lambda name: statistics.median(times[name]))
     ratios = {name: paired(times[name], times[first]) for name in running if name != first}

@@ -28,7 +28,7 @@ class _Attribute(str):
     __slots__ = ()
 
 
-_HOLDERS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+_WRAPPERS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 """Loaders found inside a wrapper that is iterated in their place, with the wrapper's class name."""
 
 Path = tuple[Any, ...]
@@ -40,15 +40,15 @@ def is_loader(value: Any) -> bool:
     return issubclass(type(value), DataLoader)
 
 
-def holder_of(loader: Any) -> str | None:
+def wrapper_of(loader: Any) -> str | None:
     """The class name of the wrapper that is iterated in place of this loader; None without a wrapper."""
-    return _HOLDERS.get(loader)
+    return _WRAPPERS.get(loader)
 
 
-def held_as(loader: Any, variant: Any) -> Any:
+def wrapped_like(loader: Any, variant: Any) -> Any:
     """The variant of a loader, recorded with the same wrapper as the loader."""
-    if loader in _HOLDERS:
-        _HOLDERS[variant] = _HOLDERS[loader]
+    if loader in _WRAPPERS:
+        _WRAPPERS[variant] = _WRAPPERS[loader]
     return variant
 
 
@@ -81,8 +81,8 @@ def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     if is_loader(product):
         yield path, product
     elif _is_wrapper(product):
-        for steps, loader in _held(product):
-            _HOLDERS[loader] = type(product).__name__
+        for steps, loader in _loaders_in(product):
+            _WRAPPERS[loader] = type(product).__name__
             yield path + steps, loader
     elif isinstance(product, Dataset):
         yield path, product
@@ -95,7 +95,7 @@ def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     elif _is_map_dataset(product):
         yield path, product
     else:  # a plain object, whose attributes are named like the keys of a dict
-        yield from (((*path, str(steps[0]), *steps[1:]), loader) for steps, loader in _held(product))
+        yield from (((*path, str(steps[0]), *steps[1:]), loader) for steps, loader in _loaders_in(product))
 
 
 def _entries(product: Any) -> list[tuple[Any, Any]] | None:
@@ -138,10 +138,10 @@ def _is_wrapper(value: Any) -> bool:
     if isinstance(value, Dataset) and not isinstance(value, IterableDataset):
         return False
     iterated = not isinstance(value, type) and hasattr(type(value), "__iter__") and _entries(value) is None
-    return iterated and any(True for _ in _held(value))
+    return iterated and any(True for _ in _loaders_in(value))
 
 
-def _held(holder: Any, depth: int = 3) -> Iterator[tuple[Path, Any]]:
+def _loaders_in(holder: Any, depth: int = 3) -> Iterator[tuple[Path, Any]]:
     """Each loader in an object's attributes once: directly, in a list or dict, or inside another wrapper."""
     seen: set[int] = set()
     for name, value in getattr(holder, "__dict__", {}).items():
@@ -149,7 +149,7 @@ def _held(holder: Any, depth: int = 3) -> Iterator[tuple[Path, Any]]:
         for steps, item in inside:
             found = [((), item)] if is_loader(item) else []
             if not found and depth and not steps and hasattr(type(item), "__iter__"):
-                found = list(_held(item, depth - 1))
+                found = list(_loaders_in(item, depth - 1))
             for further, loader in found:
                 if id(loader) not in seen:
                     seen.add(id(loader))

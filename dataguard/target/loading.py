@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader
 from dataguard.incident import OWN, Frame
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
-from dataguard.target.discovery import held_as, is_loader, is_product, parts_of
+from dataguard.target.discovery import is_loader, is_product, parts_of, wrapped_like
 from dataguard.target.variants import Loader, overridden
 
 FACTORY_PARAMETERS = ("rank", "world_size", "seed", "epoch", "num_workers", "root")
@@ -67,10 +67,10 @@ class Target:
             whole = [branch.build_all(given, **overrides) for branch in self.branches()]
             return {name: loader for loaders in whole for name, loader in loaders.items()}
         with overridden(overrides) as construction:
-            product = _produce(self, {**(given or {}), **_also_given(overrides)})
+            product = _produce(self, {**(given or {}), **_given_by_overrides(overrides)})
             parts = _parts(self, product)
             loaders = {name: part if is_loader(part) else _loader_of_dataset(part) for name, part in parts.items()}
-        variants = {id(loader): held_as(loader, construction.variant(loader)) for loader in loaders.values()}
+        variants = {id(loader): wrapped_like(loader, construction.variant(loader)) for loader in loaders.values()}
         return {name: variants[id(loader)] for name, loader in loaders.items()}
 
     def build(self, loader: str | None = None, given: Mapping[str, Any] | None = None, **overrides: Any) -> Loader:
@@ -141,7 +141,7 @@ def _imported(name: str, spelling: str) -> Any:
                 f"installed packages{suggest(missing, _siblings(missing), '')}"
             ) from error
         guard = " (put script code under if __name__ == '__main__':)" if isinstance(error, SystemExit) else ""
-        raise UsageError(f"{spelling}: importing {name} raised {_blame(error)}{guard}") from error
+        raise UsageError(f"{spelling}: importing {name} raised {_error_summary(error)}{guard}") from error
 
 
 def _siblings(module: str) -> list[str]:
@@ -157,16 +157,16 @@ def _attribute(owner: Any, step: str, spelling: str) -> Any:
         return getattr(owner, step)
     except AttributeError:
         public = [known for known in dir(owner) if not known.startswith("_")]
-        hint = suggest(step, public, _offer(owner))
+        hint = suggest(step, public, _candidates(owner))
         raise UsageError(f"{spelling}: {name} has no attribute {step!r}{hint}") from None
     # A property or a module's own __getattr__ can raise anything.
     except Exception as error:
-        raise UsageError(f"{spelling}: reading {step!r} of {name} raised {_blame(error)}") from error
+        raise UsageError(f"{spelling}: reading {step!r} of {name} raised {_error_summary(error)}") from error
 
 
-def _offer(owner: Any) -> str:
+def _candidates(owner: Any) -> str:
     """The names a module defines that could be targets."""
-    defined = [name for name, value in vars(owner).items() if _could_be_meant(owner, name, value)]
+    defined = [name for name, value in vars(owner).items() if _is_candidate(owner, name, value)]
     return f"; it has {', '.join(defined[:5])}{', ...' if defined[5:] else ''}" if defined else ""
 
 
@@ -174,18 +174,18 @@ def _is_factory(value: Any) -> bool:
     return callable(value) and not isinstance(value, type) and not is_product(value)
 
 
-def _could_be_meant(owner: Any, name: str, value: Any) -> bool:
+def _is_candidate(owner: Any, name: str, value: Any) -> bool:
     own = callable(value) and getattr(value, "__module__", None) == getattr(owner, "__name__", "")
     return not name.startswith("_") and (own or is_product(value))
 
 
-def _blame(error: BaseException) -> str:
+def _error_summary(error: BaseException) -> str:
     """The error on one line, with the place in the user's code where it was raised."""
     lines = str(error).strip().splitlines()
-    said = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     frames = [frame for frame in frames_of(error) if "importlib" not in frame.file]
     placed = not frames or isinstance(error, SyntaxError)
-    return said if placed else f"{said} at {frames[-1].file}:{frames[-1].line}"
+    return message if placed else f"{message} at {frames[-1].file}:{frames[-1].line}"
 
 
 def frames_of(error: BaseException) -> tuple[Frame, ...]:
@@ -197,7 +197,7 @@ def frames_of(error: BaseException) -> tuple[Frame, ...]:
     )
 
 
-def _also_given(overrides: Mapping[str, Any]) -> dict[str, Any]:
+def _given_by_overrides(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {"num_workers": overrides["num_workers"]} if "num_workers" in overrides else {}
 
 
@@ -281,13 +281,13 @@ def _described(product: Any) -> str:
 
 def _loader_of_dataset(dataset: Any) -> Loader:
     """A loader for a bare dataset that reads one sample at a time, without batching."""
-    return DataLoader(dataset, batch_size=None, num_workers=2, shuffle=False, collate_fn=_as_it_is)
+    return DataLoader(dataset, batch_size=None, num_workers=2, shuffle=False, collate_fn=_identity)
 
 
-def is_ours(loader: Loader) -> bool:
+def made_for_dataset(loader: Loader) -> bool:
     """Whether dataguard made this loader for a bare dataset."""
-    return loader.collate_fn is _as_it_is
+    return loader.collate_fn is _identity
 
 
-def _as_it_is(sample: Any) -> Any:
+def _identity(sample: Any) -> Any:
     return sample

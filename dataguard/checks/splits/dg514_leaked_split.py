@@ -67,11 +67,13 @@ def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven:
     first = pairs[0]
     count = f"{'' if proven else 'at least '}{shared} of {seen.samples} samples"
     one, two = other.facts.name, lab.facts.name
+    matched = {way.name: f"{way.pairs} pairs" for way in seen.ways if any(pair.same for pair in way.looked)}
+    confirmed = list(dict.fromkeys(f"{two} {pair.index} = {one} {pair.earlier}" for pair in pairs))
     return Finding(
         message=f"dataset[{first.index}] of {two} is dataset[{first.earlier}] of {one}: {count} are in both",
         evidence={
-            "matched by": {way.name: f"{way.pairs} pairs" for way in seen.ways if any(one.same for one in way.looked)},
-            "confirmed by reading": [f"{two} {pair.index} = {one} {pair.earlier}" for pair in pairs[:8]],
+            "matched by": matched,
+            "confirmed by reading": confirmed[:8],
             "samples": {one: seen.others, two: seen.samples},
         },
         at=lab.dataset.place,
@@ -94,5 +96,5 @@ def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
         return [f"index {pair.index} and index {pair.earlier} of {other} read one file, perhaps in parts: {pair.file}"]
     if not seen.complete:
         compared = f"only {seen.samples} samples were compared with {seen.others} of {other}"
-        return [f"{compared}: {'no key identifies the others' if lab.settings.all else 'use --all to compare all'}"]
+        return [f"{compared}: {'the others cannot be told apart' if lab.settings.all else 'use --all to compare all'}"]
     return []

@@ -146,8 +146,8 @@ def _known_throughout(ids: Sequence[Identity], places: Mapping[Identity, int]) -
 def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Loss:
     """The same for streams that were not read to their end: no worker may omit what all workers have passed.
 
-    Their samples have to come in one order, without shuffling, and to be samples of one process: what each worker puts
-    together of its own share, such as packed sequences, is found nowhere else.
+    Their samples have to come in one order, without shuffling, and to be samples of one process: what each worker
+    assembles from its own share, such as packed sequences, is found nowhere else.
     """
     for pin in (False, True):
         shared, alone = several(pin=pin), one(pin=pin)

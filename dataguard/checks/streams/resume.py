@@ -19,7 +19,7 @@ KNOWN = 0.9
 def faults(resumes: Resumes) -> dict[str, str]:
     """What a restored loader does wrong, by where the run was interrupted.
 
-    Raises Undecided when two uninterrupted runs differ, or when random and wrong batches cannot be told apart.
+    Raises Undecided when two uninterrupted runs differ, or when random and wrong batches cannot be distinguished.
     """
     reference, asked = resumes.reference, resumes.asked
     if asked.refused:

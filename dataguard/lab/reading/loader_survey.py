@@ -18,7 +18,7 @@ from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.process import isolation
 from dataguard.lab.reading import epoch_trace
 from dataguard.model import UsageError
-from dataguard.process.gc_pause import seldom_collected
+from dataguard.process.gc_pause import infrequent_gc
 from dataguard.settings.settings import Settings
 from dataguard.target.loading import Target, load
 
@@ -49,7 +49,7 @@ def describe(
 
     def look() -> tuple[dict[str, LoaderFacts], list[str]]:
         before = set(sys.modules)
-        with seldom_collected(), _announced(imports):
+        with infrequent_gc(), _announced(imports):
             if settings.key and not callable(load(settings.key).source):
                 raise UsageError(f"contract.key: {settings.key} is not callable; it must be a function of one sample")
             loaders = epoch_trace.gated_build_all(target, settings.seed, requested(settings))

@@ -133,11 +133,11 @@ class _Look:
         if isinstance(first, tuple | list):
             for place in [place for place, part in enumerate(first) if isinstance(part, str | os.PathLike)]:
                 entries = [entry[place] if len(entry) > place else None for entry in value]
-                yield from ((kind, f"[][{place}]", rows) for kind, rows in self._entries(entries))
+                yield from ((kind, f"[*][{place}]", rows) for kind, rows in self._entries(entries))
         elif isinstance(first, Mapping):
             for key in [key for key, part in first.items() if isinstance(part, str | os.PathLike)]:
                 entries = [entry.get(key) for entry in value]
-                yield from ((kind, f"[][{key!r}]", rows) for kind, rows in self._entries(entries))
+                yield from ((kind, f"[*][{key!r}]", rows) for kind, rows in self._entries(entries))
         else:
             yield from ((kind, "", rows) for kind, rows in self._entries(value))
 

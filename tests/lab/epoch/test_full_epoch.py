@@ -31,7 +31,7 @@ from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
 from dataguard.model import Report, Status, UsageError
 from dataguard.process.progress import ReadingProgress
 from dataguard.process.resume_store import Kept, _lock, forget, opened, state_of
-from dataguard.process.torchrun import Team, leave_no_trace, team_of
+from dataguard.process.torchrun import Team, clear_torchrun_variables, team_of
 from dataguard.settings.settings import Settings
 from tests.loaders import whole
 
@@ -258,7 +258,7 @@ def test_torchrun_makes_a_team() -> None:
     assert team is not None
     assert (team.rank, team.world, team.port, team.local, team.leads) == (1, 2, 29500, True, False)
     environ = {**LAUNCHED, "PATH": "/bin"}
-    leave_no_trace(environ)
+    clear_torchrun_variables(environ)
     assert environ == {"PATH": "/bin"}
 
 
