@@ -1,6 +1,6 @@
-"""The registry of output formats: what each command can write, and who writes it.
+"""The registry of output formats: which commands support each format, and the function that renders it.
 
-A format is one entry. A command that it does not name refuses it, and tells what it can write instead.
+A format is one entry. Commands without a renderer in that entry refuse the format and list the ones they support.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
         "list": "json:render_checks",
     },
 }
-"""For each format the `module:function` of this room that turns what a command reports into text.
+"""For each format the renderer of each command, as `module:function` in this package.
 
-It takes that, and `width` in columns, `colour` and `unicode` for what is to be read by people. A module is imported
-when it renders, because help and a report in JSON need nothing of those that lay text out.
+A renderer takes what the command reports, and the keywords `width` in columns, `colour` and `unicode`. Its module is
+imported on use: `--help` and JSON output do not need rich.
 """
 
 
 def formats_of(command: str) -> tuple[str, ...]:
-    """The formats that a command can write."""
+    """The formats that a command supports."""
     return tuple(form for form, renderers in FORMATS.items() if command in renderers)
 
 
 def check_format(command: str, form: str) -> None:
-    """Raise UsageError, with what there is instead, for a format that a command cannot write."""
+    """Raise UsageError, which lists the supported formats, for a format that a command does not support."""
     known = formats_of(command)
     if form not in known:
         hint = f"; known: {', '.join(known)}" if form in FORMATS else suggest(form, known)
-        raise UsageError(f"--format {form}: `dataguard {command}` has no such format{hint}")
+        raise UsageError(f"--format {form}: not supported by `dataguard {command}`{hint}")
 
 
 def renderer(command: str, form: str) -> Callable[..., str]:
-    """The function that writes what a command reports. Raises UsageError for a format that the command cannot write."""
+    """The renderer of a command. Raises UsageError for a format that the command does not support."""
     check_format(command, form)
     module, _, function = FORMATS[form][command].partition(":")
     found: Callable[..., str] = getattr(import_module(f"dataguard.render.{module}"), function)

@@ -1,4 +1,4 @@
-"""What each command reports, as one JSON object; `report.schema.json` next to this file describes that of a scan."""
+"""What each command reports as one JSON object; `report.schema.json` next to this file describes a scan's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def render(report: Report, docs: Mapping[str, Doc] | None = None, *, unicode: bo
 
 
 def render_bench(bench: Bench, found: Iterable[Change] = (), **look: Any) -> str:
-    """Return measurements as the JSON object that `--compare` reads; `found` and `look` are ignored."""
+    """Return the measurements as the JSON object that `--compare` reads; `found` and `look` are ignored."""
     return bench.to_json()
 
 
@@ -59,7 +59,7 @@ def render_checkup(seen: Checkup, *, unicode: bool = True, **look: Any) -> str:
 
 
 def render_checks(checks: Iterable[Check], *, unicode: bool = True, **look: Any) -> str:
-    """Return what `dataguard list` lists as a JSON object; `look` is ignored."""
+    """Return the checks that `dataguard list` prints as a JSON object; `look` is ignored."""
     listed = [
         {"code": check.code, "name": check.name, "severity": check.severity, "summary": check.doc.summary}
         for check in checks
