@@ -30,7 +30,7 @@ Listener = Callable[[str, str, Result | ReadingProgress | None], None]
 
 
 def format_option(command: str, *, multiple: bool = False) -> Callable[[Command], Command]:
-    """The `--format` option of a command; an unsupported format is refused before anything runs."""
+    """The `--format` option of a command; the value is checked before anything runs."""
 
     def checked(_context: click.Context, _option: click.Parameter, given: Any) -> Any:
         for form in given if multiple else (given,):

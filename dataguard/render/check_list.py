@@ -1,4 +1,4 @@
-"""The table of all checks that `dataguard list` prints."""
+"""The output of `dataguard list`: a table of all checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataguard.render.layout import Page
 
 
 def render(checks: Iterable[Check], *, width: int = 100, colour: bool = False, unicode: bool = True, **_: Any) -> str:
-    """Return one row per check: code, name, severity and summary."""
+    """Return a row for each check: code, name, severity and summary."""
     page = Page.blank(width, colour=colour, unicode=unicode)
     table = Table.grid(padding=(0, 2))
     for check in checks:

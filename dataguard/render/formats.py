@@ -1,6 +1,6 @@
-"""The registry of output formats: which commands support each format, and the function that renders it.
+"""The registry of output formats: which formats each command supports, and which function renders them.
 
-A format is one entry. Commands without a renderer in that entry refuse the format and list the ones they support.
+A format is one entry. A command that the entry does not name rejects the format and lists the formats it supports.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
         "list": "json:render_checks",
     },
 }
-"""For each format the renderer of each command, as `module:function` in this package.
+"""For each format and command, the `module:function` of this package that renders the command's output.
 
-A renderer takes what the command reports, and the keywords `width` in columns, `colour` and `unicode`. Its module is
-imported on use: `--help` and JSON output do not need rich.
+The function takes the output, and `width` in columns, `colour` and `unicode` for human-readable formats. A module is
+imported when it renders, because help and JSON do not need the modules that lay out text.
 """
 
 
@@ -38,7 +38,7 @@ def formats_of(command: str) -> tuple[str, ...]:
 
 
 def check_format(command: str, form: str) -> None:
-    """Raise UsageError, which lists the supported formats, for a format that a command does not support."""
+    """Raise UsageError, with a suggestion, for a format that a command does not support."""
     known = formats_of(command)
     if form not in known:
         hint = f"; known: {', '.join(known)}" if form in FORMATS else suggest(form, known)
@@ -46,7 +46,7 @@ def check_format(command: str, form: str) -> None:
 
 
 def renderer(command: str, form: str) -> Callable[..., str]:
-    """The renderer of a command. Raises UsageError for a format that the command does not support."""
+    """The function that renders a command's output. Raises UsageError for a format that it does not support."""
     check_format(command, form)
     module, _, function = FORMATS[form][command].partition(":")
     found: Callable[..., str] = getattr(import_module(f"dataguard.render.{module}"), function)

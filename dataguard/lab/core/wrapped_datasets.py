@@ -30,7 +30,7 @@ Columns = dict[str, tuple[str, np.ndarray]]
 
 
 def by_name(dataset: Any) -> Iterator[Step]:
-    """The attributes `dataset` and `datasets`, as in torch's wrappers, whatever their class: not all derive from torch's.
+    """The attributes `dataset` and `datasets`, as in torch's wrappers, of any class: not all derive from torch's.
 
     Other attributes are left out: a user-defined wrapper may use only a part of such a dataset.
     """

@@ -83,7 +83,7 @@ class View:
             return names.index(known.name)
         if part < len(names) and self.handed[part].header == known.header:
             return part
-        raise Undecided("a sample that is read again is made of other files")
+        raise Undecided("a second read of the sample uses other files")
 
     def unlike(self, other: View) -> set[str]:
         """The leaves in which two views of a sample differ."""
@@ -110,7 +110,7 @@ class Exchange:
         """A sample as it is, with the contents of its files. Raises Undecided where the user's code raises."""
         seen = self._apart(lambda: self._view(place))
         if seen is None:
-            raise Undecided("a sample that is read again by itself raises")
+            raise Undecided("a second read of the sample alone raises")
         self._seen[place] = seen
         return seen
 
@@ -128,9 +128,9 @@ class Exchange:
 
         seen = self._apart(run)
         if seen is None:
-            raise Undecided("a sample cannot be read with another file in the place of its own")
+            raise Undecided("the sample cannot be read with a substitute for its file")
         if not seen.taken:
-            raise Undecided("a sample that is read again does not ask for its file")
+            raise Undecided("a second read of the sample does not open its file, which may be cached")
         return seen
 
     def collates(self, places: Sequence[Place]) -> bool:

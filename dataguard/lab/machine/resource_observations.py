@@ -114,7 +114,7 @@ class Resources:
         fresh = round(min(max(self._planned, FEWEST), MOST))
         if fresh * seconds > MOST_SHARE * budget:
             raise Undecided(
-                f"a sample takes {seconds:.2g} s, and {FEWEST} for each worker take more than a tenth of the budget: "
+                f"a sample takes {seconds:.2g} s, and {FEWEST} per worker would take more than a tenth of the budget: "
                 "raise --budget"
             )
         size = facts.batch_size or 1 if facts.kind == "stream" else min(facts.batch_size or 1, max(1, fresh // 24))

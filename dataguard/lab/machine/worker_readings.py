@@ -177,7 +177,7 @@ def run_look(
 def read_look(folder: Path, answer: tuple[list[Ride], int] | None, look: Look) -> Strain:
     """Sort the readings by worker. Raises Undecided where there are too few, or the budget cut the look short."""
     if answer is None:
-        raise Undecided("the budget ran out while workers were watched: raise --budget")
+        raise Undecided("the budget ran out while the memory of workers was measured: raise --budget")
     _, fresh = answer
     by_worker: dict[int | None, list[Reading]] = {}
     for record in read_spools(folder):
@@ -185,6 +185,6 @@ def read_look(folder: Path, answer: tuple[list[Ride], int] | None, look: Look) -
             by_worker.setdefault(record.worker, []).append(record)
     readings = {worker: tuple(found) for worker, found in by_worker.items() if len(found) > 1}
     if not readings:
-        raise Undecided("too few samples were read to see what workers take")
+        raise Undecided("too few samples were read to measure the memory of workers")
     speed = [(one[-1].samples - one[0].samples) / max(one[-1].at - one[0].at, 1e-9) for one in readings.values()]
     return Strain(readings, fresh, min(speed) if speed else math.nan)

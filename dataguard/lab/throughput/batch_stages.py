@@ -27,7 +27,7 @@ from dataguard.timings import Stage
 
 _MOST_BATCHES = 8
 _MOST_BYTES = 256_000_000
-_REST = "reading, and what else happens in the dataset"
+_REST = "reading and the rest of the dataset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _as_it_is(batch: Any) -> Any:
 def _transfer(batches: Sequence[Any], box: BlackBox) -> Stage:
     """What it takes to send a batch from a worker that has it already; each is sent once, as it is shared by then."""
     if len(batches) < 3:
-        return Stage("transfer", skipped="too few batches to tell")
+        return Stage("transfer", skipped="too few batches")
     replay: Loader = DataLoader(
         _Replay(batches), batch_size=None, num_workers=1, collate_fn=_as_it_is, multiprocessing_context="fork"
     )

@@ -70,7 +70,7 @@ class Sweep:
             allowed = max(self.left, 0.0) + self.timeout
             return isolation.isolated(run, folder, timeout=self.timeout / 2, allowed=allowed)
         except isolation.OutOfTime as cut:
-            raise Undecided(f"a stretch of it was not over after {allowed:.0f} s: raise --budget") from cut
+            raise Undecided(f"one measurement took more than {allowed:.0f} s: raise --budget") from cut
         finally:
             self.box.mark(None, "iterate")
             shutil.rmtree(folder, ignore_errors=True)
@@ -94,7 +94,7 @@ class Sweep:
             except LoaderFailed as failure:
                 failed[name] = failure.incident.headline
             except EmptyEpoch:
-                failed[name] = "no batch came out"
+                failed[name] = "the epoch has no batches"
             except Undecided as cut:
                 failed[name] = str(cut)
             if name in failed:

@@ -104,7 +104,7 @@ class Throughput:
         loader, box = self._subject.build(), BlackBox(folder / "blackbox")
         # Stretches run in forks of this process.
         if torch.cuda.is_initialized():
-            raise Undecided("the code that makes the loader uses the CUDA device, which no fork of it can do then")
+            raise Undecided("building the loader initializes CUDA, so that no forked process can use it")
         return Sweep(loader, folder, box, self._subject.settings.timeout, time.monotonic() + seconds)
 
     def _raced(self, folder: Path, seconds: float) -> LoaderTimes:
@@ -130,7 +130,7 @@ class Throughput:
         others = sweep.run(
             _others(first, facts.kind, facts.cuda), facts.batches, sweep.left * (0.5 if has_step else 1.0)
         )
-        notes = [] if facts.cuda or not own.pin else ["pin_memory=True pins nothing here: there is no accelerator"]
+        notes = [] if facts.cuda or not own.pin else ["pin_memory=True has no effect here: there is no accelerator"]
         waits: list[Waits] = []
         ideal: float | None = None
         if has_step:

@@ -63,7 +63,7 @@ def run_feed(loader: Loader, box: BlackBox, step: Step, seconds: float) -> Feed:
         if time.perf_counter() - began > seconds:
             break
     if not waits:
-        raise Undecided("an epoch is over before all workers have made a batch: too short to tell what a step waits")
+        raise Undecided("the epoch ends before every worker has made a batch: too short to measure waiting")
     return _in_stretches(waits, steps)
 
 
@@ -127,6 +127,6 @@ def imported(spelling: str) -> Step:
     """The user's own step. Raises UsageError where that is no function."""
     source: Any = load(spelling).source
     if not callable(source):
-        raise UsageError(f"--step {spelling}: that is no function that could be called with a batch")
+        raise UsageError(f"--step {spelling}: expected a function of a batch")
     step: Step = source
     return step
