@@ -18,6 +18,8 @@ from dataguard.lab.decoding.decoders import DECODERS, Decoder, Gives
 from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.decoding.image_reading import as_rgb, decoded, small_grey
 
+ROOT = Path(__file__).parents[3]
+
 
 def spelled(decoder: Decoder) -> str:
     return decoder.spelling
@@ -38,6 +40,16 @@ def test_an_entry_names_the_first_parameter(decoder: Decoder) -> None:
     except (TypeError, ValueError):  # built-in functions have no signature, and OpenCV's spell theirs in words
         first = (function.__doc__ or decoder.file).partition("(")[2].partition(",")[0].strip("[ ")
     assert first in (decoder.file, "")
+
+
+DOCUMENTS = "".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("images.md", "geometry.md"))
+SPELLED = {"PIL": "Pillow", "av": "PyAV", "skimage": "scikit-image", "turbojpeg": "TurboJPEG"}
+"""What the documents call a library that is imported under another name."""
+
+
+@pytest.mark.parametrize("library", dict.fromkeys(decoder.module.partition(".")[0] for decoder in DECODERS))
+def test_every_library_is_documented(library: str) -> None:
+    assert SPELLED.get(library, library) in DOCUMENTS
 
 
 @pytest.mark.parametrize("name", ["filename", None])
