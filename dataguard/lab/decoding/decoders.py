@@ -146,7 +146,7 @@ Known = dict[int, tuple[Any, Any]]
 """Functions and their replacements, by the id of the function."""
 
 
-def meet(decoder: Decoder, known: Known, around: Callable[[Callable[..., Any], Decoder], Callable[..., Any]]) -> None:
+def patch(decoder: Decoder, known: Known, around: Callable[[Callable[..., Any], Decoder], Callable[..., Any]]) -> None:
     """Add a replacement of a decoder's function to `known` if its module is imported; replace a method at once.
 
     `around` wraps the function, or the method bound to one object.
