@@ -77,6 +77,7 @@ def make_late() -> DataLoader[int]:
     return DataLoader(range(4))  # type: ignore[arg-type] # it can be indexed and has a length
 
 
+@pytest.mark.scan
 def test_what_a_factory_imports_is_told_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (LATE, OWN):
         monkeypatch.delitem(sys.modules, module, raising=False)
@@ -95,6 +96,7 @@ def make_if_there() -> DataLoader[float]:
     return DataLoader([float(number) if there else math.nan for number in range(8)])  # type: ignore[arg-type]
 
 
+@pytest.mark.scan
 def test_what_a_factory_imports_is_there_for_all_observations() -> None:
     (result,) = scan("tests.test_imports:make_if_there", Settings(select=("DG501",))).results
     assert result.status is Status.PASSED, result

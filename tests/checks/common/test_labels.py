@@ -313,6 +313,7 @@ def test_splits_have_their_names_in_common(name: str, stem: str | None) -> None:
     assert stem_of(name) == stem
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     ("contract", "failing"),
     [
@@ -379,6 +380,7 @@ def test_a_leaf_has_some_forms_and_not_others(found: Table, forms: set[str]) -> 
     assert {form for form in TARGET_FORMS if fits(found, form, width) and (form != "multilabel" or width)} == forms
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(("face", "severity"), [("bad", Severity.ERROR), ("bad_from_one", Severity.WARNING)])
 def test_labels_that_alone_tell_of_classes_are_a_warning(face: str, severity: Severity) -> None:
     (result,) = scan(f"sample_datasets.dg502_label_out_of_range:{face}", Settings(select=("DG502",))).results

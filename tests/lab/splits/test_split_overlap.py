@@ -285,6 +285,7 @@ def test_an_array_of_indices_may_be_empty() -> None:
     assert held_by(TensorDataset(torch.rand(3, 20)), array("q"), 10) == ({}, [])
 
 
+@pytest.mark.scan
 def test_splits_drawn_apart_do_not_meet_by_the_seed_of_the_scan() -> None:
     report = scan("tests.loaders.seeded_apart:splits", Settings(select=("DG514",)))
     assert [result.loader for result in report.results if result.status is Status.FAILED] == []
