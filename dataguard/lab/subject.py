@@ -11,7 +11,8 @@ from dataguard.incident import LoaderFailed
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.observation_cache import ObservationCache
 from dataguard.lab.core.repro import Repro
-from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gated_build
+from dataguard.lab.reading.checkpoint import Checkpoint
+from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gate, gated_build
 from dataguard.lab.reading.loader_survey import requested
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided
@@ -26,7 +27,13 @@ class Subject(ABC):
     """One loader of a target as observers see it."""
 
     def __init__(
-        self, target: Target, facts: LoaderFacts | LoaderFailed, settings: Settings, machine: Machine, folder: Path
+        self,
+        target: Target,
+        facts: LoaderFacts | LoaderFailed,
+        settings: Settings,
+        machine: Machine,
+        folder: Path,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.target = target
         self.settings = settings
@@ -36,6 +43,7 @@ class Subject(ABC):
         self.siblings: Mapping[str, Subject] = {}
         """The loaders of the target by name, this one among them."""
         self._facts = facts
+        self._checkpoint = checkpoint
 
     @property
     def facts(self) -> LoaderFacts:
@@ -68,13 +76,26 @@ class Subject(ABC):
         if self.facts.kind != "map":
             raise NotApplicable(reason)
 
-    def build(self, place: Mapping[str, int] | None = None, *, same_seed: bool = False, **overrides: Any) -> Loader:
-        """Build the loader anew in this process, with what the settings ask for and these overrides.
+    def build(
+        self,
+        place: Mapping[str, int] | None = None,
+        *,
+        same_seed: bool = False,
+        reuse: bool = False,
+        **overrides: Any,
+    ) -> Loader:
+        """Make the loader in this process, with what the settings ask for and these overrides.
 
-        `place` gives the factory its `rank` and `world_size`; with `same_seed`, the global generators of all ranks
-        begin with one seed.
+        It is the one of the checkpoint, at the first call in a process or if another may `reuse` its dataset; otherwise
+        the factory is called again, and always at a `place`, which gives it a `rank` and `world_size`. With
+        `same_seed`, the global generators of all ranks begin with one seed.
         """
         wanted = {**requested(self.settings), **overrides}
+        if self._checkpoint is not None and place is None:
+            with gate("factory"):
+                loader = self._checkpoint.variant(self.facts.name, wanted, reuse=reuse)
+            if loader is not None:
+                return loader
         stride = 0 if same_seed else RANK_STRIDE
         return gated_build(self.target, self.facts.name, self.settings.seed, wanted, place, stride)
 

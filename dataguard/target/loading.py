@@ -24,7 +24,7 @@ from dataguard.incident import OWN, Frame
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
 from dataguard.target.discovery import held_as, is_loader, is_product, parts_of
-from dataguard.target.variants import Loader, overridden
+from dataguard.target.variants import Construction, Loader, overridden
 
 FACTORY_PARAMETERS = ("rank", "world_size", "seed", "epoch", "num_workers", "root")
 """Parameters of a factory that are given by name when its signature has them."""
@@ -66,12 +66,18 @@ class Target:
         if self.branches() != (self,):
             whole = [branch.build_all(given, **overrides) for branch in self.branches()]
             return {name: loader for loaders in whole for name, loader in loaders.items()}
+        return self.construct(given, **overrides)[0]
+
+    def construct(
+        self, given: Mapping[str, Any] | None = None, **overrides: Any
+    ) -> tuple[dict[str, Loader], Construction]:
+        """Like `build_all`, for a target of one branch; with what makes further variants of these loaders."""
         with overridden(overrides) as construction:
             product = _produce(self, {**(given or {}), **_also_given(overrides)})
             parts = _parts(self, product)
             loaders = {name: part if is_loader(part) else _loader_of_dataset(part) for name, part in parts.items()}
         variants = {id(loader): held_as(loader, construction.variant(loader)) for loader in loaders.values()}
-        return {name: variants[id(loader)] for name, loader in loaders.items()}
+        return {name: variants[id(loader)] for name, loader in loaders.items()}, construction
 
     def build(self, loader: str | None = None, given: Mapping[str, Any] | None = None, **overrides: Any) -> Loader:
         """Build the loader of that name (default: the first) afresh; see `build_all`."""

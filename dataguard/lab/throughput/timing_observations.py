@@ -219,7 +219,7 @@ def _run_starts(build: Callable[..., Loader], folder: Path) -> Starts:
 
 
 def _started(build: Callable[..., Loader], box: BlackBox, persistent: bool) -> tuple[float, ...]:
-    loader = build(persistent_workers=persistent)
+    loader = build(persistent_workers=persistent, reuse=True)
     seconds = []
     iterator: Any = None
     with gate("iterate"):
