@@ -51,6 +51,7 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     results: list[Result] = []
     names: dict[str, None] = {}
     environment: Mapping[str, object] = {}
+    notes: tuple[str, ...] = ()
     with nursery() if len(spellings) > 1 else nullcontext():
         for spelling in spellings:
             with examine(spelling, settings) as session:
@@ -67,6 +68,7 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
                         if listen:
                             listen(check.id, shown, results[-1])
                 environment = session.environment
+                notes += session.notes
     if team is None:
         forget_all(spellings, settings)
     return Report(
@@ -75,5 +77,5 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
         environment=environment,
         settings=settings.as_mapping(),
         seconds=time.monotonic() - started,
-        notes=tuple(misspelled(settings, names)),
+        notes=(*misspelled(settings, names), *notes),
     )

@@ -1,8 +1,9 @@
 """The observing side of a scan, `python -m dataguard.observer.host FD PARENT`: single-threaded, and forked from.
 
-It imports the user's module, once, and answers questions over a socket. The factory is called in a fork, which takes the
-place of this process if it can: see `lab.reading.checkpoint`. Each observation is a fork of that. `torch.set_num_threads(1)` comes before the user's module, because a fork hangs in its
-first parallel operation when its parent ran one with more threads (measured on torch 2.15).
+It imports the user's module, once, and answers questions over a socket. The factory is called in a fork, which takes
+the place of this process where it can: see `lab.reading.checkpoint`. Each observation is a fork of that.
+`torch.set_num_threads(1)` comes before the user's module, because a fork hangs in its first parallel operation when its
+parent ran one with more threads (measured on torch 2.15).
 """
 
 from __future__ import annotations

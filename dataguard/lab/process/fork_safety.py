@@ -41,7 +41,7 @@ class Before:
     """The state of this process before the factory runs, to compare with what it leaves. Linux only."""
 
     def __init__(self) -> None:
-        self._threads = set(os.listdir(_PROC / "task"))
+        self._threads = _threads()
         self._descriptors = _descriptors()
         self._shared = _shared_memory()
         self._handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
@@ -49,7 +49,7 @@ class Before:
 
     def unsafe(self, folder: Path) -> str | None:
         """Why a fork of this process would not be as the process itself, if so. Mappings of `folder` do not count."""
-        if set(os.listdir(_PROC / "task")) - self._threads or threading.active_count() > 1:
+        if _threads() - self._threads or threading.active_count() > 1:
             return "it leaves threads running"
         if any(not is_janitor(process) for process in descendants()):
             return "it leaves processes running"
@@ -81,11 +81,15 @@ def can_be_known() -> bool:
     return sys.platform == "linux" and _PROC.exists()
 
 
+def _threads() -> set[str]:
+    return {path.name for path in (_PROC / "task").iterdir()}
+
+
 def _descriptors() -> dict[int, str]:
     found = {}
-    for name in os.listdir(_PROC / "fd"):
+    for path in (_PROC / "fd").iterdir():
         try:
-            found[int(name)] = os.readlink(_PROC / "fd" / name)
+            found[int(path.name)] = str(path.readlink())
         except OSError:  # the one that listed the folder
             continue
     return found
@@ -105,18 +109,10 @@ def _flags(descriptor: int) -> int:
 
 def _shared_memory() -> dict[str, str]:
     """The writable mappings that forks share, by address, with what is mapped."""
-    lines = (line.split(maxsplit=5) for line in (_PROC / "maps").read_text().splitlines())
-    return {
-        parts[0]: parts[5] if len(parts) > 5 else ""
-        for parts in lines
-        if parts[1].startswith("rw") and parts[1][3] == "s"
-    }
+    lines = (f"{line} ".split(" ", 5) for line in (_PROC / "maps").read_text().splitlines())
+    return {place: path.strip() for place, rights, _, _, _, path in lines if rights.startswith("rw") and "s" in rights}
 
 
 def _functions() -> Mapping[tuple[str, str], int]:
-    return {
-        (module.__name__, name): id(value)
-        for module in _MODULES
-        for name, value in vars(module).items()
-        if callable(value)
-    }
+    named = ((module.__name__, name, value) for module in _MODULES for name, value in vars(module).items())
+    return {(module, name): id(value) for module, name, value in named if callable(value)}
