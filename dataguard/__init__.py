@@ -1,6 +1,6 @@
-"""A correctness test-kit for PyTorch DataLoaders: it runs your loader and says, with evidence, where it breaks.
+"""A correctness test-kit for PyTorch DataLoaders: it runs your loader and shows, with evidence, where it is broken.
 
-The public names are here; importing them costs the standard library only, and torch waits until a loader is run.
+The public names are defined here. Importing them needs only the standard library; torch is imported with a loader.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _HOMES = {
 
 
 def scan(*targets: str, config: str | None = None, **options: Any) -> Report:
-    """Run every chosen check on every loader of `targets` and return what was found.
+    """Run the selected checks on every loader of `targets` and return the report.
 
-    Each target is a spelling, `[name=]pkg.mod:attr`; without one, those of the configuration file are examined.
-    `config` names that file, and `options` are the fields of `Settings`: `scan("mypkg.data:make", workers=2)`.
-    Raises UsageError for a target that cannot be loaded and for an option that does not exist.
+    Each target is a string, `[name=]pkg.mod:attr`; without one, the targets of the settings file are scanned.
+    `config` names that file, and `options` are fields of `Settings`: `scan("mypkg.data:make", workers=2)`.
+    Raises UsageError for a target that cannot be loaded and for an unknown option.
     """
     from dataguard.engine import scan as run
     from dataguard.settings.settings import resolve
@@ -65,10 +65,10 @@ def scan(*targets: str, config: str | None = None, **options: Any) -> Report:
 
 
 def check_loader(factory: Any, **options: Any) -> Report:
-    """Run every chosen check on every loader that a factory makes, and return what was found.
+    """Run the selected checks on every loader that a factory returns, and return the report.
 
-    `factory` is a function of a module, or its spelling; `options` are those of `scan`. Raises UsageError for a factory
-    that cannot be found by name, as it runs in a process of its own.
+    `factory` is a module-level function or its name, `"pkg.mod:attr"`; `options` are those of `scan`. Raises UsageError
+    for a factory that cannot be imported by name, because it runs in a separate process.
     """
     from dataguard.target.spelling import spelling_of
 
@@ -82,8 +82,8 @@ def _spellings(targets: Iterable[object]) -> tuple[str, ...]:
     for target in targets:
         if not isinstance(target, str):
             raise UsageError(
-                f"a target is spelled 'pkg.mod:attr', got {type(target).__name__}: "
-                "the loader runs in a process of its own, which has to find it by name"
+                f"a target is a string 'pkg.mod:attr', got {type(target).__name__}: "
+                "the loader runs in a separate process, which imports it by name"
             )
         spellings.append(target)
     return tuple(spellings)

@@ -1,4 +1,4 @@
-"""Judge a loader: one check against one lab, or a whole target."""
+"""Run checks: one check on one lab, or all of them on every loader of a target."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import replace
 
 from dataguard.checks import CATALOGUE
 from dataguard.model import Report, Result, UsageError
-from dataguard.process.launcher import nursery
-from dataguard.process.progress import News, Tell
+from dataguard.process.launcher import shared_zygote
+from dataguard.process.progress import ProgressListener, ReadingProgress
 from dataguard.process.resume_store import forget_all, state_of
 from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
 from dataguard.settings.settings import Settings, chosen, misspelled
 
-Listener = Callable[[str, str, Result | News | None], None]
-"""Called with a check's id and a loader's name when a judgement starts, with news of it, and with its result."""
+Listener = Callable[[str, str, Result | ReadingProgress | None], None]
+"""Called with a check's id and a loader's name: when the check starts, on progress, and with its result."""
 
 
 def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
-    """The loader's name in a report: distinct, even where several targets have loaders of one name."""
+    """The loader's name in a report, unique even when several targets have loaders of the same name."""
     if len(spellings) == 1:
         return loader
     names = [Session.name_of(spelling) for spelling in spellings]
@@ -30,16 +30,16 @@ def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
     return owner if loader == session.name else f"{owner}.{loader}"
 
 
-def _relayed(listen: Listener | None, check: str, loader: str) -> Tell | None:
-    return (lambda news: listen(check, loader, news)) if listen else None
+def _relayed(listen: Listener | None, check: str, loader: str) -> ProgressListener | None:
+    return (lambda progress: listen(check, loader, progress)) if listen else None
 
 
 def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen: Listener | None = None) -> Report:
-    """Examine every loader of the targets (`[name=]pkg.mod:attr`) with every chosen check.
+    """Run the selected checks on every loader of the targets (`[name=]pkg.mod:attr`).
 
-    Where torchrun started several ranks to share a scan of all samples, only the first one judges: the reports of the
-    others are empty. They forget what they kept once all of them are done; a process alone does so here.
-    Raises UsageError for a target or setting that makes no sense; whatever the user's loaders do becomes results.
+    When torchrun started several ranks to share a scan of all samples, only rank 0 judges, and the reports of the other
+    ranks are empty. The ranks delete their checkpoints once all are done; a single process does so here.
+    Raises UsageError for a wrong target or setting; whatever the user's loaders do becomes a result.
     """
     spellings = (targets,) if isinstance(targets, str) else tuple(targets)
     settings = settings or Settings()
@@ -52,18 +52,18 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     names: dict[str, None] = {}
     environment: Mapping[str, object] = {}
     notes: tuple[str, ...] = ()
-    with nursery() if len(spellings) > 1 else nullcontext():
+    with shared_zygote() if len(spellings) > 1 else nullcontext():
         for spelling in spellings:
             with examine(spelling, settings) as session:
                 session.state = state_of(spelling, settings)
-                session.hear = _relayed(listen, "", "")
+                session.on_progress = _relayed(listen, "", "")
                 names |= dict.fromkeys(session.loaders())
                 for loader in session.loaders():
                     shown = _shown(loader, session, spellings)
                     for check in checks:
                         if listen:
                             listen(check.id, shown, None)
-                        session.hear = _relayed(listen, check.id, shown)
+                        session.on_progress = _relayed(listen, check.id, shown)
                         results.append(replace(session.judge(check, loader), loader=shown))
                         if listen:
                             listen(check.id, shown, results[-1])

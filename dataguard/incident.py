@@ -52,20 +52,20 @@ class Incident:
 
     @property
     def headline(self) -> str:
-        """The message on one line of at most 160 characters."""
+        """The first line of the message, at most 160 characters."""
         first = self.message.partition("\n")[0]
         return first if len(first) <= 160 else f"{first[:157]}..."
 
     @property
     def out_of_shared_memory(self) -> bool:
-        """Whether /dev/shm was full: an error since torch 2.10, a bus error while collating before that."""
+        """Whether /dev/shm was full: an exception since torch 2.10, a bus error while collating before that."""
         return "unable to allocate shared memory" in self.message or (
             self.signal == "SIGBUS" and self.stage in ("collate", "transfer")
         )
 
     @property
     def location(self) -> Location | None:
-        """The user's own frame as a location, else the innermost frame there is."""
+        """The innermost frame of the user's code as a location, else the innermost frame."""
         frame = self.own_frame or (self.frames[-1] if self.frames else None)
         return Location(frame.file, frame.line, frame.function) if frame else None
 
@@ -79,21 +79,21 @@ class Incident:
 
 
 def imported_files() -> dict[str, str]:
-    """The file of each module that is imported and has one, by name.
+    """The source file of each imported module that has one, by module name.
 
-    It is looked up, and not asked for: a module that imports itself when it is used stays as it is.
+    Reads `__dict__` instead of the attribute: accessing an attribute would import a lazy module.
     """
     spaces = {name: getattr(module, "__dict__", {}) for name, module in list(sys.modules.items())}
     return {name: file for name, space in spaces.items() if isinstance(file := space.get("__file__"), str)}
 
 
 def is_library(file: str) -> bool:
-    """Whether a source file belongs to an installed package, the standard library or dataguard, not to the user."""
+    """Whether a source file belongs to an installed package, the standard library or dataguard."""
     return file.startswith(OWN) or _LIBRARY.search(file) is not None
 
 
 OWN = str(Path(__file__).parent) + os.sep
-"""What the files of dataguard begin with."""
+"""The folder of dataguard's own files."""
 _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]|^<")
 _STAGES = {
     "import": "importing the module",
@@ -108,7 +108,7 @@ _STAGES = {
 
 
 class LoaderFailed(DataguardError):
-    """The user's code did not get through an observation; `incident` says what it was doing."""
+    """The user's code failed during an observation; `incident` says what it was doing."""
 
     code = "DG001"
 
@@ -125,7 +125,7 @@ class LoaderRaised(LoaderFailed):
 
 
 class LoaderDied(LoaderFailed):
-    """A process of the user's loader ended by a signal or an exit call."""
+    """A process of the user's loader was killed by a signal or called exit."""
 
     code = "DG002"
 
@@ -137,19 +137,19 @@ class LoaderHung(LoaderFailed):
 
 
 class LoaderUnspawnable(LoaderFailed):
-    """The user's loader fails under its start method, spawn or forkserver, and works when its workers are forked."""
+    """The user's loader fails under its start method, spawn or forkserver, but works with forked workers."""
 
     code = "DG104"
 
 
 class LoaderInterleaved(LoaderFailed):
-    """The user's loader fails because several workers read through one file offset, and works with one worker."""
+    """The user's loader fails because several workers share one file offset, but works with one worker."""
 
     code = "DG106"
 
 
 class EmptyEpoch(Undecided):
-    """An epoch came to its end without a batch, perhaps because of a StopIteration."""
+    """An epoch ended without a batch, perhaps because of a StopIteration."""
 
     def __init__(self, stops: tuple[Incident, ...]) -> None:
         super().__init__("the epoch has no batches, so there is nothing to judge: see DG404")
@@ -159,8 +159,8 @@ class EmptyEpoch(Undecided):
         return type(self), (self.stops,)
 
 
-def had(get: Callable[[], T]) -> T | None:
-    """An observation, where it can be made: None where the loader fails, has nothing of the kind, or time ran out."""
+def observed_or_none(get: Callable[[], T]) -> T | None:
+    """The observation, or None when the loader fails, the observation does not apply, or time ran out."""
     try:
         return get()
     except (LoaderFailed, NotApplicable, Undecided):

@@ -1,6 +1,6 @@
-"""The nouns everything else speaks in: checks, findings, results, reports and the ways to fail.
+"""The core types: checks, findings, results, reports and errors.
 
-Standard library only, so that the process that reports stays small and every room can import it.
+Standard library only, so that the reporting process stays small and every package can import it.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ SCHEMA_VERSION = 1
 
 
 class DataguardError(Exception):
-    """The root of every error that dataguard raises on purpose."""
+    """Base class of all errors that dataguard raises on purpose."""
 
 
 class UsageError(DataguardError):
-    """The user asked for something impossible: a target, a setting or an option is wrong."""
+    """A target, a setting or an option is wrong."""
 
 
 class NotApplicable(DataguardError):
-    """The loader has nothing that this check could judge; the engine reports SKIPPED."""
+    """The check does not apply to this loader; reported as SKIPPED."""
 
 
 class Undecided(DataguardError):
-    """The check applies, but the budget or the data could not settle it; reported INCONCLUSIVE."""
+    """The check applies, but the budget or the data were not enough to decide; reported as INCONCLUSIVE."""
 
 
 class Severity(str, Enum):
-    """How much a defect costs: ERROR ruins training, WARNING may, NOTE is good to know."""
+    """How much a defect costs: ERROR ruins training, WARNING may, NOTE is worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -41,12 +41,12 @@ class Severity(str, Enum):
 
     @property
     def rank(self) -> int:
-        """0 for the worst, so that sorting by it puts errors first."""
+        """0 for the most severe, so that sorting by rank puts errors first."""
         return list(Severity).index(self)
 
 
 class Status(str, Enum):
-    """What became of one check on one loader."""
+    """The outcome of one check on one loader."""
 
     FAILED = "failed"
     BROKEN = "broken"
@@ -58,7 +58,7 @@ class Status(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in the user's code: a file and line, and what stands there (an attribute path, a function)."""
+    """A place in the user's code: a file and line, and what is there (an attribute path, a function)."""
 
     file: str | None = None
     line: int | None = None
@@ -71,9 +71,9 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One defect that was observed: what, with which numbers, where, and how to see it again.
+    """One observed defect: what, with which numbers, where, and how to reproduce it.
 
-    A `mild` one leaves another reading open: nothing but such findings is a warning at most.
+    A `mild` finding has an innocent explanation too: a result with only mild findings is at most a warning.
     """
 
     message: str
@@ -85,19 +85,19 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What stood behind a judgement: how much was exercised, by unit, and what a pass should still tell."""
+    """What a verdict is based on: how much was exercised, by unit, and a note that a pass should carry."""
 
     exercised: Mapping[str, int]
     note: str | None = None
 
 
 def known(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """Evidence without what is None or empty: what could not be seen is not listed."""
+    """Evidence without the entries that are None or empty."""
     return {name: value for name, value in evidence.items() if value not in (None, "", [], {}, ())}
 
 
 Judgement = Generator[Finding, None, Looked]
-"""What a judge is: it yields findings and returns what it looked at."""
+"""What a check's judge returns: a generator that yields findings and returns what it looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Doc:
     def parse(cls, docstring: str) -> Doc:
         """Split a docstring into its summary and its `Symptom:`, `Cause:`, `Fix:` and `Links:` sections.
 
-        Raises ValueError when a section is missing: a check without documentation is a defect.
+        Raises ValueError when a section is missing.
         """
         summary, *sections = re.split(r"^(Symptom|Cause|Fix|Links):", inspect.cleandoc(docstring), flags=re.MULTILINE)
         found = {
@@ -129,12 +129,12 @@ class Doc:
 
 
 FIRST_SET = "2026.1"
-"""The first check set. A later one, as `2026.2`, has all checks of those before it and some new ones."""
+"""The first check set. A later one, such as `2026.2`, contains the earlier sets and adds new checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A contract that a loader must keep: a stable code and name, its documentation, and its judge."""
+    """A contract that a loader must keep: a stable code and name, documentation, and the function that judges it."""
 
     code: str
     name: str
@@ -143,16 +143,16 @@ class Check:
     judge: Callable[[Any], Judgement]
     """Judges one loader, by its `Lab`."""
     since: str = FIRST_SET
-    """The check set in which it arrived."""
+    """The check set that introduced it."""
 
     @property
     def stem(self) -> str:
-        """The one spelling that the check, its sample and its docs page share: `dg101_cloned_worker_rng`."""
+        """The name that the check's module, sample and docs page share: `dg101_cloned_worker_rng`."""
         return f"{self.code}-{self.name}".lower().replace("-", "_")
 
     @property
     def id(self) -> str:
-        """The spelling shown to users: `DG101-cloned-worker-rng`."""
+        """The name shown to users: `DG101-cloned-worker-rng`."""
         return f"{self.code}-{self.name}"
 
     @property
@@ -165,8 +165,8 @@ class Check:
 class Result:
     """The outcome of one check on one loader.
 
-    `exercised` counts what was really looked at (samples, draws, workers, ranks), by unit.
-    `seconds` is the time this check waited for observations and judged them.
+    `exercised` counts what was actually examined (samples, draws, workers, ranks), by unit.
+    `seconds` is the time spent on the observations of this check and on judging them.
     """
 
     code: str
@@ -187,7 +187,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything one scan found, ready for a renderer."""
+    """The results of one scan, ready for a renderer."""
 
     targets: tuple[str, ...]
     results: tuple[Result, ...]
@@ -203,7 +203,7 @@ class Report:
         return sum(result.status is status for result in self.results)
 
     def exit_code(self, fail_on: Severity) -> int:
-        """0 when nothing at or above `fail_on` failed, 1 when something did, 3 when dataguard itself broke."""
+        """0 when no check of severity `fail_on` or above failed, 1 when one did, 3 for a bug of dataguard."""
         if self.count(Status.BROKEN):
             return 3
         failed = (result for result in self.results if result.status is Status.FAILED)

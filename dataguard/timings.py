@@ -1,4 +1,4 @@
-"""What `dataguard bench` measured, as plain data that goes into a file and comes back. Standard library only.
+"""What `dataguard bench` measured, as plain data that is written to a file and read back. Standard library only.
 
 All times are in seconds.
 """
@@ -17,19 +17,19 @@ from dataguard.stats.timing_comparison import Ranking, Ratio, paired, rank, unpa
 
 SCHEMA = "urn:dataguard:bench:1"
 HOST = "name"
-"""What is told of a machine and does not make it another one: a container has a new name with each start."""
+"""The machine property that is not compared: a container has a new host name with each start."""
 STARVED = 0.1
-"""The share of the time spent waiting from which on a step is starved."""
+"""A step is starved when it waits for at least this share of the time."""
 _STRETCHES = 3
-"""Fewer stretches of a training loop than that say nothing of their spread."""
+"""Fewer stretches of a training loop than this give no spread."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a bench is to measure beyond the loader as it is.
+class BenchOptions:
+    """What a benchmark measures beyond the loader's own settings.
 
-    `workers` are the worker counts to try, empty for a choice that suits the machine; `step_ms` is how long a training
-    step takes, `step` spells a function of a batch that is one.
+    `workers` are the worker counts to try, empty for counts that suit the machine; `step_ms` is how long a training
+    step takes; `step`, `pkg.mod:function`, names a function of a batch that runs a step.
     """
 
     workers: tuple[int, ...] = ()
@@ -39,7 +39,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Arguments of a DataLoader that decide how fast it is, and nothing else; `prefetch` is None without workers."""
+    """The DataLoader arguments that only affect speed; `prefetch` is None without workers."""
 
     workers: int
     prefetch: int | None
@@ -55,7 +55,7 @@ class Setting:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of a DataLoader."""
+        """The setting as DataLoader arguments."""
         alone: dict[str, Any] = {"num_workers": self.workers, "pin_memory": self.pin}
         if not self.workers:
             return alone
@@ -64,9 +64,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One setting in the rounds it took part in: seconds a batch, and seconds to the first batch of an epoch.
+    """One setting, round by round: seconds per batch, and seconds to the first batch of an epoch.
 
-    `failed` says why it has no times.
+    `failed` says why there are no times.
     """
 
     setting: Setting
@@ -75,9 +75,9 @@ class Timed:
     failed: str | None = None
 
     def costs(self, batches: int | None) -> tuple[float, ...]:
-        """What ranks it, round by round: an epoch of so many batches, or a batch where their number is unknown.
+        """The times to rank by, round by round: an epoch of `batches` batches, or one batch if their number is unknown.
 
-        An epoch starts as it did at best: whatever else the machine does makes starting processes slower, by far.
+        The shortest start-up counts: other load on the machine slows process start-up down by far.
         """
         if batches is None or not self.starts:
             return self.per_batch
@@ -87,9 +87,9 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a part of the time of a batch goes; the steps of it, such as transforms, in `parts`.
+    """One stage of making a batch and its time; its steps, such as transforms, are in `parts`.
 
-    `skipped` says why there is no number.
+    `skipped` says why there is no time.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """A training loop with a step under one setting: for each of some stretches, seconds of waiting and of steps."""
+    """A training loop under one setting: for each stretch of batches, seconds of waiting and of steps."""
 
     setting: Setting
     batches: int
@@ -109,45 +109,45 @@ class Waits:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The share of the time spent waiting, stretch by stretch."""
+        """The share of time spent waiting, stretch by stretch."""
         return tuple(wait / (wait + step) for wait, step in zip(self.waiting, self.stepping, strict=True))
 
     @property
     def share(self) -> float:
-        """The share of all the time that was spent waiting."""
+        """The share of the total time that was spent waiting."""
         total = sum(self.waiting)
         return total / (total + sum(self.stepping))
 
     @property
     def starved(self) -> bool | None:
-        """Whether steps wait for a tenth of the time or more; None where the stretches do not agree, or are too few."""
+        """Whether steps wait for at least a tenth of the time; None if the stretches disagree or are too few."""
         if self.share < STARVED and len(self.shares) >= _STRETCHES:
             return False
         return True if min(self.shares) >= STARVED and len(self.shares) >= _STRETCHES else None
 
     @property
     def spread(self) -> str:
-        """The share of waiting in words, at least and at most."""
+        """The range of the share of waiting, in words."""
         return f"{min(self.shares):.0%} to {max(self.shares):.0%} in {len(self.shares)} stretches"
 
     @property
     def step(self) -> float:
-        """What a step took."""
+        """Seconds per step."""
         return sum(self.stepping) / self.batches
 
     @property
     def each(self) -> float:
-        """What a batch and its step took together."""
+        """Seconds per batch and step."""
         return self.step + sum(self.waiting) / self.batches
 
 
 @dataclass(frozen=True, slots=True)
 class LoaderTimes:
-    """All that was measured of one loader.
+    """The measurements of one loader.
 
-    `batches` is the length of an epoch, None where nobody knows; `own` is the setting of the user; `workers` and
-    `others` are two races, of worker counts and then of the other arguments; `ideal` is what a batch and its step
-    take when batches come from memory; `accelerator` names the device, if there is one.
+    `batches` is the length of an epoch, None if unknown; `own` is the user's setting; `workers` and `others` are two
+    comparisons, of worker counts and of the other arguments; `ideal` is the time of a batch and its step when batches
+    come from memory; `device` describes copies to the accelerator, if there is one.
     """
 
     name: str
@@ -164,11 +164,11 @@ class LoaderTimes:
     notes: tuple[str, ...] = ()
 
     def ranking(self, race: Sequence[Timed]) -> Ranking:
-        """The ranking of a race, by the names of its settings."""
+        """The ranking of the settings of one comparison, by name."""
         return rank({str(timed.setting): timed.costs(self.batches) for timed in race if timed.per_batch})
 
     def ratio(self, race: Sequence[Timed], one: str, other: str) -> Ratio | None:
-        """How many times as long one setting of a race takes as another."""
+        """How many times as long as `other` the setting `one` takes."""
         costs = {str(timed.setting): timed.costs(self.batches) for timed in race}
         return paired(costs[one], costs[other])
 
@@ -188,7 +188,7 @@ class Bench:
     seconds: float = 0.0
 
     def to_json(self) -> str:
-        """One JSON object that `from_file` reads."""
+        """The measurements as the JSON object that `from_file` reads."""
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=2) + "\n"
 
 
@@ -197,9 +197,9 @@ def from_file(path: Path) -> Bench:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be read as the JSON of a bench: {error}") from error
+        raise UsageError(f"{path}: not readable as the output of `dataguard bench --format json`: {error}") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise UsageError(f"{path}: no measurements of this version's `dataguard bench --format json`")
+        raise UsageError(f"{path}: not written by this version's `dataguard bench --format json`")
     try:
         return Bench(
             document["target"],
@@ -209,7 +209,7 @@ def from_file(path: Path) -> Bench:
             document["seconds"],
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"{path}: measurements of `dataguard bench` that are damaged: {error!r}") from error
+        raise UsageError(f"{path}: damaged output of `dataguard bench`: {error!r}") from error
 
 
 def _loader(data: Mapping[str, Any]) -> LoaderTimes:
@@ -240,7 +240,7 @@ def _waits(data: Mapping[str, Any]) -> Waits:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How a setting of a loader has changed since earlier measurements: times a batch took, now against then."""
+    """How the time of one setting changed since an earlier run: seconds per batch, now and then."""
 
     loader: str
     setting: Setting
@@ -251,34 +251,34 @@ class Change:
 
     @property
     def words(self) -> str:
-        """What can be said of it."""
+        """The verdict in words."""
         if self.ratio is None:
             return "too few rounds to tell"
         if self.ratio.least > MARGIN_BETWEEN:
             return "slower"
-        return "faster" if self.ratio.most < 1 / MARGIN_BETWEEN else "cannot tell apart"
+        return "faster" if self.ratio.most < 1 / MARGIN_BETWEEN else "cannot tell"
 
 
 MARGIN_BETWEEN = 1.1
-"""Two runs are compared more cautiously than rounds of one: a machine is not the same every day."""
+"""Two runs are compared more cautiously than rounds of one run, because a machine's speed varies from day to day."""
 
 
-def need_alike(then: Bench, target: str, machine: Mapping[str, Any]) -> None:
-    """Raise UsageError unless earlier measurements are of this target, on a machine of which all that is true.
+def require_comparable(then: Bench, target: str, machine: Mapping[str, Any]) -> None:
+    """Raise UsageError unless earlier measurements are of this target and of a machine like this one.
 
-    It may have another name.
+    The host name may differ.
     """
     other = [name for name in sorted(machine) if name != HOST and machine[name] != then.machine.get(name)]
     if other:
-        told = ", ".join(f"{name} {then.machine.get(name)!r} there, {machine[name]!r} here" for name in other)
-        raise UsageError(f"--compare: those numbers come from another machine: {told}")
+        differences = ", ".join(f"{name} was {then.machine.get(name)!r}, is {machine[name]!r}" for name in other)
+        raise UsageError(f"--compare: the earlier run was made on another machine: {differences}")
     if target != then.target:
-        raise UsageError(f"--compare: those numbers are of {then.target}, not of {target}")
+        raise UsageError(f"--compare: the earlier run measured {then.target}, not {target}")
 
 
 def changes(now: Bench, then: Bench) -> tuple[Change, ...]:
-    """Compare two runs, setting by setting. Raises UsageError when they were not made alike."""
-    need_alike(then, now.target, {**dict.fromkeys(then.machine), **now.machine})
+    """Compare two runs, setting by setting. Raises UsageError when the runs are not comparable."""
+    require_comparable(then, now.target, {**dict.fromkeys(then.machine), **now.machine})
     found = []
     for loader in now.loaders:
         earlier = next((one for one in then.loaders if one.name == loader.name), None)
@@ -296,5 +296,5 @@ def changes(now: Bench, then: Bench) -> tuple[Change, ...]:
                     )
                 )
     if not found:
-        raise UsageError("--compare: no loader was measured with the same setting in both")
+        raise UsageError("--compare: no loader was measured with the same setting in both runs")
     return tuple(found)

@@ -1,4 +1,4 @@
-"""DG002 dying-worker: a process of the loader ends by a signal or an exit call, without an exception."""
+"""DG002 dying-worker: a process of the loader is killed by a signal or calls exit."""
 
 from __future__ import annotations
 

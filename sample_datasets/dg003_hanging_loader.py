@@ -1,4 +1,4 @@
-"""DG003 hanging-loader: the loader makes no progress any more, and says nothing."""
+"""DG003 hanging-loader: the loader hangs: it makes no progress and raises no error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG103 frozen-augmentation: random numbers start over for every sample, so that no index ever varies."""
+"""DG103 frozen-augmentation: a generator is seeded for every sample, so an index is always augmented the same way."""
 
 from __future__ import annotations
 

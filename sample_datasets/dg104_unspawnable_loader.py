@@ -1,4 +1,4 @@
-"""DG104 unspawnable-loader: workers started by spawn or forkserver fail, where forked ones work."""
+"""DG104 unspawnable-loader: workers fail under spawn or forkserver, but work under fork."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG105 spawn-divergence: a spawned worker starts, but gives other samples than a forked one."""
+"""DG105 spawn-divergence: spawned workers start, but return different samples than forked workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG106 shared-handle: a file that was opened before the fork is read by several workers through one offset."""
+"""DG106 shared-handle: several workers read a file through one offset, because it was opened before the fork."""
 
 from __future__ import annotations
 

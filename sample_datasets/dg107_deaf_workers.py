@@ -1,4 +1,4 @@
-"""DG107 deaf-workers: the main process does not reach workers that live on, or what workers change is lost."""
+"""DG107 deaf-workers: state changed in the main process does not reach persistent workers, or is lost in workers."""
 
 from __future__ import annotations
 

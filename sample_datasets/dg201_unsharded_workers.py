@@ -1,4 +1,4 @@
-"""DG201 unsharded-workers: every worker streams the whole dataset, so that each sample comes once per worker."""
+"""DG201 unsharded-workers: every worker streams the whole dataset, so each sample is yielded once per worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG203 uneven-ranks: ranks yield different numbers of batches, and the longer ones wait for ever."""
+"""DG203 uneven-ranks: ranks yield different numbers of batches, so those with more batches wait forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG204 lost-samples: some samples come out of no worker and no rank."""
+"""DG204 lost-samples: no worker or no rank yields some samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG205 wrong-stream-length: len(loader) is not the number of batches that come out."""
+"""DG205 wrong-stream-length: len(loader) is not the number of batches that the loader yields."""
 
 from __future__ import annotations
 

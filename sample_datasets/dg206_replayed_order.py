@@ -1,4 +1,4 @@
-"""DG206 replayed-order: the sampler shuffles, but into the same order in every epoch."""
+"""DG206 replayed-order: the sampler shuffles, but draws the same order in every epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG207 unshuffled-train: training goes through the data in their own order."""
+"""DG207 unshuffled-train: a training loader does not shuffle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG208 starved-worker: some workers of a stream have nothing to read."""
+"""DG208 starved-worker: some workers of a stream get no samples."""
 
 from __future__ import annotations
 

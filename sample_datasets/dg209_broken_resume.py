@@ -1,4 +1,4 @@
-"""DG209 broken-resume: a restored loader does not go on where it was interrupted."""
+"""DG209 broken-resume: a restored loader does not continue where it was interrupted."""
 
 from __future__ import annotations
 

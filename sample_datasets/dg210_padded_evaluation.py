@@ -1,4 +1,4 @@
-"""DG210 padded-evaluation: ranks are padded with repeated samples, and metrics count these twice."""
+"""DG210 padded-evaluation: ranks are padded with repeated samples, so metrics count them twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG301 overlong-len: the dataset claims more samples than it can deliver.
+"""DG301 overlong-len: len(dataset) is larger than the number of samples.
 
 The loaders of the bad samples drop their last, incomplete batch, which hides the defect until a batch size changes.
 """

@@ -1,4 +1,4 @@
-"""DG302 endless-index: the index after the last one gives a sample, so that `for sample in dataset` never ends."""
+"""DG302 endless-index: an index past the end returns a sample, so `for sample in dataset` never ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG303 wrapped-index: the dataset begins anew inside its own range."""
+"""DG303 wrapped-index: samples repeat periodically inside range(len(dataset))."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG304 negative-index: an index from the end gives something else than the sample there."""
+"""DG304 negative-index: dataset[-1] returns something other than the last sample."""
 
 from __future__ import annotations
 

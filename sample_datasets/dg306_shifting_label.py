@@ -1,4 +1,4 @@
-"""DG306 shifting-label: which label an index has depends on what was read before it."""
+"""DG306 shifting-label: the label of an index depends on what was read before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG307 mutated-source: reading a sample changes what the dataset holds of it."""
+"""DG307 mutated-source: reading a sample modifies the stored data."""
 
 from __future__ import annotations
 

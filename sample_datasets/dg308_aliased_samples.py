@@ -1,4 +1,4 @@
-"""DG308 aliased-samples: a sample changes when another one is fetched."""
+"""DG308 aliased-samples: a sample changes when another one is read after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG309 listing-order: what an index means depends on the order in which files are listed."""
+"""DG309 listing-order: what an index returns depends on the order in which files are listed."""
 
 from __future__ import annotations
 

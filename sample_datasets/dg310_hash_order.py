@@ -1,4 +1,4 @@
-"""DG310 hash-order: what an index means depends on the hashes of texts, which are others in every process."""
+"""DG310 hash-order: what an index returns depends on string hashes, which differ between processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG311 int-only-index: an index of another integer type fails, or means another sample."""
+"""DG311 int-only-index: an index of another integer type fails, or returns another sample."""
 
 from __future__ import annotations
 

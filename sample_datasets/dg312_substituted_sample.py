@@ -1,4 +1,4 @@
-"""DG312 substituted-sample: in the place of a sample that cannot be read, something else comes out."""
+"""DG312 substituted-sample: a sample that cannot be read is silently replaced."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""DG401 ragged-collate: the collate function fails on a mixture of samples that the dataset really yields.
+"""DG401 ragged-collate: the collate function fails on a mixture of samples that the dataset returns.
 
-Those called `unlike_` differ in more than their shapes, so that DG305 tells of them, too.
+Those named `unlike_` differ in structure, so DG305 reports them as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DG402 lossy-collate: what arrives in the batch is not what the dataset gives index by index."""
+"""DG402 lossy-collate: a batch does not match what the dataset returns for its indices."""
 
 from __future__ import annotations
 

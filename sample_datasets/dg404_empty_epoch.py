@@ -1,4 +1,4 @@
-"""DG404 empty-epoch: no batch comes out."""
+"""DG404 empty-epoch: an epoch yields no batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG405 unpinnable-batch: pin_memory=True, but pinning does not reach the tensors of a batch."""
+"""DG405 unpinnable-batch: pin_memory=True does not reach the tensors of a batch."""
 
 from __future__ import annotations
 

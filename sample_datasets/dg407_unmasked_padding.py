@@ -1,4 +1,4 @@
-"""DG407 unmasked-padding: collate_fn pads, and the batch does not tell how long its samples were."""
+"""DG407 unmasked-padding: collate_fn pads, and the batch has no lengths or mask."""
 
 from __future__ import annotations
 

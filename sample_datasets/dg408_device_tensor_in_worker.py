@@ -1,4 +1,4 @@
-"""DG408 device-tensor-in-worker: workers make tensors that are not on the CPU."""
+"""DG408 device-tensor-in-worker: workers create tensors that are not on the CPU."""
 
 from __future__ import annotations
 

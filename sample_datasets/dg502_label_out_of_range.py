@@ -1,4 +1,4 @@
-"""DG502 label-out-of-range: labels that are no number of a class."""
+"""DG502 label-out-of-range: labels that are not valid class indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG504 blank-sample: images of one value, empty sequences, boxes without area or outside of their image."""
+"""DG504 blank-sample: constant images, empty sequences, boxes without area or outside their image."""
 
 from __future__ import annotations
 

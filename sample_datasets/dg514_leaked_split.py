@@ -1,4 +1,4 @@
-"""DG514 leaked-split: samples of the training data stand in the validation data as well."""
+"""DG514 leaked-split: samples of the training data are in the validation data as well."""
 
 from __future__ import annotations
 

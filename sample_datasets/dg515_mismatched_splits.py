@@ -1,4 +1,4 @@
-"""DG515 mismatched-splits: training and evaluation disagree about colours, classes or structure."""
+"""DG515 mismatched-splits: training and evaluation disagree about colours, class indices or structure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DG517 augmented-evaluation: samples of validation or test that are another one at every read."""
+"""DG517 augmented-evaluation: validation or test samples are random."""
 
 from __future__ import annotations
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from dataguard.process.launcher import nursery
+from dataguard.process.launcher import shared_zygote
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_import_of_torch() -> Iterator[None]:
     """Fork the observing processes of all scans in this process from one that has torch imported."""
-    with nursery():
+    with shared_zygote():
         yield
 
 

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from dataguard.engine import scan
 from dataguard.lab.reading.loader_survey import describe
 from dataguard.model import Status
-from dataguard.process.gc_pause import seldom_collected
+from dataguard.process.gc_pause import infrequent_gc
 from dataguard.settings.settings import Settings
 from dataguard.target.loading import load
 
@@ -102,10 +102,10 @@ def test_what_a_factory_imports_is_there_for_all_observations() -> None:
 
 def test_garbage_is_looked_for_seldom_and_then_as_before() -> None:
     usual = gc.get_threshold()
-    with seldom_collected():
+    with infrequent_gc():
         assert gc.get_threshold() > usual
     assert gc.get_threshold() == usual
-    with seldom_collected():
+    with infrequent_gc():
         gc.set_threshold(1_234)  # as the user's module may
     assert gc.get_threshold()[0] == 1_234
     gc.set_threshold(*usual)

@@ -8,32 +8,53 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
 from dataguard.model import Doc, Report, Result, Status, UsageError
-from dataguard.process.progress import News
+from dataguard.process.progress import ReadingProgress
+from dataguard.render.formats import check_format, formats_of, renderer
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 STDOUT = "-"
 PAPER = 100
-"""Columns of what goes to a file or a pipe."""
+"""Columns of text that goes to a file or a pipe."""
 _WIDEST = 120
 """A line longer than this is hard to read, however wide the terminal."""
 
-Listener = Callable[[str, str, Result | News | None], None]
+Command = TypeVar("Command", bound=Callable[..., Any])
+Listener = Callable[[str, str, Result | ReadingProgress | None], None]
+
+
+def format_option(command: str, *, multiple: bool = False) -> Callable[[Command], Command]:
+    """The `--format` of a command: the formats that it can write, which are checked before anything runs."""
+
+    def checked(_context: click.Context, _option: click.Parameter, given: Any) -> Any:
+        for form in given if multiple else (given,):
+            check_format(command, form)
+        return given
+
+    return click.option(
+        "--format",
+        "formats" if multiple else "form",
+        metavar="FORMAT",
+        multiple=multiple,
+        default=None if multiple else "text",
+        callback=checked,
+        help=f"Output format: {', '.join(formats_of(command))}. [default: text]",
+    )
 
 
 def destinations(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Pair each format with its output, and make sure that every file can be written before anything runs."""
+    """Pair each format with its output, and check that every file is writable before anything runs."""
     formats = formats or ("text",)
     outputs = outputs or (STDOUT,)
     if len(formats) != len(outputs):
         raise UsageError(
-            f"{len(formats)} --format and {len(outputs)} --output: give each format its own output, in the same order"
+            f"{len(formats)} --format but {len(outputs)} --output: give one output per format, in the same order"
         )
     if len(set(outputs)) < len(outputs):
         raise UsageError("two formats have the same --output")
@@ -42,23 +63,21 @@ def destinations(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[tup
         if output == STDOUT:
             continue
         if not path.parent.is_dir():
-            raise UsageError(f"--output {output}: there is no folder {path.parent}")
+            raise UsageError(f"--output {output}: no such folder: {path.parent}")
         if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
             raise UsageError(f"--output {output}: {'is a folder' if path.is_dir() else 'is not writable'}")
     return list(zip(formats, outputs, strict=True))
 
 
 def deliver(report: Report, docs: Mapping[str, Doc], form: str, output: str, verbosity: int) -> None:
-    """Render the report and write it where it belongs; raises UsageError when a file cannot be written."""
-    from dataguard.render import FORMATS
-
-    put(partial(FORMATS[form], report, docs, verbosity=verbosity), output)
+    """Render the report and write it to its output; raises UsageError when a file cannot be written."""
+    put(partial(renderer("scan", form), report, docs, verbosity=verbosity), output)
 
 
 def put(render: Callable[..., str], output: str) -> None:
-    """Render something in the look of an output and write it there; raises UsageError when that fails.
+    """Render for an output and write to it; raises UsageError when that fails.
 
-    `render` takes the `width` in columns, and whether `colour` and `unicode` can be shown.
+    `render` takes the `width` in columns, and whether the output supports `colour` and `unicode`.
     """
     if output == STDOUT:
         out = console(sys.stdout)
@@ -76,14 +95,14 @@ def put(render: Callable[..., str], output: str) -> None:
 
 
 def announce(report: Report, outputs: list[str]) -> None:
-    """Say on stderr what was found, for a report that nobody sees."""
+    """Print the counts on stderr when the report goes to files."""
     counts = ", ".join(f"{report.count(status)} {status.value}" for status in Status if report.count(status))
     click.echo(f"dataguard: {counts or 'no check ran'}; written to {', '.join(outputs)}", err=True)
 
 
 @contextmanager
 def progress(*, shown: bool = True) -> Iterator[Listener | None]:
-    """Show on a terminal what is running, if it is to be `shown`; elsewhere stay silent."""
+    """Show progress on stderr if it is a terminal and progress is to be `shown`."""
     if not (shown and sys.stderr.isatty()):
         yield None
         return
@@ -94,7 +113,7 @@ def progress(*, shown: bool = True) -> Iterator[Listener | None]:
 
 
 def console(stream: TextIO) -> Console:
-    """Return a rich console of the width that a stream is read at."""
+    """Return a rich console with a readable width for a stream."""
     from rich.console import Console
 
     made = Console(file=stream, highlight=False)
@@ -105,6 +124,6 @@ def console(stream: TextIO) -> Console:
 
 
 def encodable(text: str, stream: TextIO) -> str:
-    """Return the text with every character escaped that the stream's encoding lacks."""
+    """Return the text with the characters escaped that the stream cannot encode."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,6 +1,6 @@
-"""What the libraries of data loading say of themselves: `python -m dataguard.cli.library_versions` prints it as JSON.
+"""Versions and build options of the data-loading libraries: `python -m dataguard.cli.library_versions` prints JSON.
 
-A program of its own, because it imports them, and one of them may end the process it is imported into.
+A separate program, because a broken library can crash the process that imports it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib.metadata import distributions
 from typing import Any
 
 MARK = "dataguard libraries: "
-"""What the line of JSON begins with; libraries print lines of their own."""
+"""The start of the line with the JSON; libraries may print lines of their own."""
 _DISTRIBUTIONS = ("pillow", "pillow-simd", "opencv-python", "opencv-python-headless", "opencv-contrib-python")
 
 
@@ -91,11 +91,11 @@ LIBRARIES: Mapping[str, Callable[[], dict[str, Any]]] = {
     "torchdata": _plain("torchdata"),
     "albumentations": _plain("albumentations"),
 }
-"""What each one says of itself; an empty table stands for one that is not installed."""
+"""How to read the facts of each library."""
 
 
 def read_libraries() -> dict[str, dict[str, Any]]:
-    """Import each library and ask it; `error` says why one that is installed cannot be imported."""
+    """Import each library and read its facts: empty if it is not installed; `error` if its import fails."""
     found: dict[str, dict[str, Any]] = {}
     for name, ask in LIBRARIES.items():
         try:
@@ -109,7 +109,7 @@ def read_libraries() -> dict[str, dict[str, Any]]:
 
 
 def read_distributions() -> list[str]:
-    """Those of the packages that provide one module under several names."""
+    """The installed distributions among those that provide the same module under several names."""
     names = {(one.metadata["Name"] or "").lower().replace("_", "-") for one in distributions()}
     return [name for name in _DISTRIBUTIONS if name in names]
 

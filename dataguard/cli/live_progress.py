@@ -1,4 +1,4 @@
-"""What a terminal shows while a scan runs: the check under way, how far all samples are read, which are unreadable."""
+"""What a terminal shows during a scan: the running check, how many samples are read, and which are unreadable."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from dataguard.model import Result, Status
-from dataguard.process.progress import News
+from dataguard.process.progress import ReadingProgress
 
 
 class Rate(ProgressColumn):
-    """Samples a second."""
+    """Samples per second."""
 
     def render(self, task: Task) -> Text:
-        """The rate of the last half minute."""
+        """The rate over the last half minute."""
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.{0 if speed >= 10 else 1}f} samples/s")
 
 
 class Terminal:
-    """The lines at the bottom of a terminal; a context manager."""
+    """The progress lines at the bottom of a terminal; a context manager."""
 
     def __init__(self) -> None:
         self._done: dict[Status, int] = {}
@@ -45,25 +45,25 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def listen(self, check: str, loader: str, told: Result | News | None) -> None:
-        """Show what is under way; see `engine.Listener`."""
-        if isinstance(told, News):
-            self._read(told)
-        elif told is not None:
-            self._done[told.status] = self._done.get(told.status, 0) + 1
+    def listen(self, check: str, loader: str, update: Result | ReadingProgress | None) -> None:
+        """Show what is running; see `engine.Listener`."""
+        if isinstance(update, ReadingProgress):
+            self._read(update)
+        elif update is not None:
+            self._done[update.status] = self._done.get(update.status, 0) + 1
             self._end()
         counts = ", ".join(f"{self._done[status]} {status.value}" for status in Status if status in self._done)
         line = Text(" on ".join(filter(None, (check, loader))), no_wrap=True, overflow="ellipsis")
         line.append(f"  {counts}", "dim")
         self._live.update(Group(line, self._bar) if self._task else line, refresh=True)
 
-    def _read(self, news: News) -> None:
-        for one in news.unreadable:
-            self._live.console.print(Text(f"unreadable: {news.loader}: {one}"), soft_wrap=True)
-        if self._task is None or self._task[0] != news.loader:
+    def _read(self, progress: ReadingProgress) -> None:
+        for one in progress.unreadable:
+            self._live.console.print(Text(f"unreadable: {progress.loader}: {one}"), soft_wrap=True)
+        if self._task is None or self._task[0] != progress.loader:
             self._end()
-            self._task = news.loader, self._bar.add_task("", total=news.total, completed=news.before)
-        self._bar.update(self._task[1], completed=news.read)
+            self._task = progress.loader, self._bar.add_task("", total=progress.total, completed=progress.before)
+        self._bar.update(self._task[1], completed=progress.read)
 
     def _end(self) -> None:
         if self._task is not None:

@@ -1,6 +1,6 @@
-"""The command line: `scan`, `list`, `explain` and `doctor`; `bench` stands in a module of its own.
+"""The command line: `scan`, `list`, `explain` and `doctor`; `bench` is in its own module.
 
-Exit codes: 0 clean, 1 findings at or above `--fail-on` or a machine with something wrong, 2 a wrong option or target,
+Exit codes: 0 clean, 1 findings at or above `--fail-on` or a problem with the machine, 2 a wrong option or target,
 3 a bug of dataguard, 130 Ctrl-C.
 """
 
@@ -9,16 +9,29 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dataguard import __version__
 from dataguard.cli.bench import bench
-from dataguard.cli.console import PAPER, STDOUT, announce, console, deliver, destinations, encodable, progress
+from dataguard.cli.console import (
+    PAPER,
+    STDOUT,
+    announce,
+    console,
+    deliver,
+    destinations,
+    encodable,
+    format_option,
+    progress,
+    put,
+)
 from dataguard.model import Severity, UsageError
 from dataguard.process.resume_store import forget_all, holds_something, state_of
 from dataguard.process.torchrun import own_team
+from dataguard.render.formats import renderer
 from dataguard.settings.parsers import ROLES, START_METHODS
 from dataguard.settings.settings import LISTED, Settings, resolve
 from dataguard.settings.suggestions import suggest
@@ -27,9 +40,7 @@ if TYPE_CHECKING:
     from dataguard.model import Check
 
 MISUSED, BROKEN, INTERRUPTED = 2, 3, 130
-FORMATS = ("text", "json")
 _SEVERITIES = ", ".join(severity.value for severity in Severity)
-_FORMAT_HELP = f"What to write: {', '.join(FORMATS)}. [default: text]"
 _EXAMPLES = """\b
 Examples:
   dataguard scan mypkg.data:make_loaders
@@ -39,26 +50,26 @@ Examples:
 
 
 class Resumable(KeyboardInterrupt):
-    """Ctrl-C, with what to say of it."""
+    """Ctrl-C during a scan, with a hint on how to continue."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; every way to fail ends here, as one message."""
+    """Run the command line and return its exit code; every error ends here, as one message."""
     try:
         outcome = dataguard.main(args=arguments, prog_name="dataguard", standalone_mode=False)
     except UsageError as error:
         return _complain(str(error), MISUSED)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "dataguard"
-        return _complain(f"{error.format_message()}\nTry '{command} --help' for what there is.", MISUSED)
+        return _complain(f"{error.format_message()}\nSee '{command} --help'.", MISUSED)
     except click.ClickException as error:
         return _complain(error.format_message(), MISUSED)
     except (click.Abort, KeyboardInterrupt) as stop:
         hint = next((str(one) for one in (stop, stop.__cause__) if isinstance(one, Resumable)), "")
-        return _complain(f"interrupted, nothing is reported{hint}", INTERRUPTED, kind="")
-    except Exception:  # noqa: BLE001 - user code runs elsewhere, so whatever arrives here is a bug of dataguard itself
-        plea = f"This is a bug of dataguard {__version__}. Please report it to the project, with the lines above."
-        return _complain(f"{traceback.format_exc()}\n{plea}", BROKEN, kind="bug: ")
+        return _complain(f"interrupted, no report{hint}", INTERRUPTED, kind="")
+    except Exception:  # noqa: BLE001 - user code runs in another process, so whatever arrives here is a dataguard bug
+        request = f"This is a bug in dataguard {__version__}. Please report it with the lines above."
+        return _complain(f"{traceback.format_exc()}\n{request}", BROKEN, kind="bug: ")
     return outcome if isinstance(outcome, int) else 0
 
 
@@ -79,7 +90,7 @@ def _default(setting: str) -> str:
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def dataguard(context: click.Context) -> int:
-    """Run a PyTorch Dataset or DataLoader and report, with evidence, the contracts that it breaks in silence."""
+    """Run a PyTorch Dataset or DataLoader and report, with evidence, the contracts it silently breaks."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
     return MISUSED
@@ -87,25 +98,25 @@ def dataguard(context: click.Context) -> int:
 
 @dataguard.command(short_help="Run the checks on every loader of a target.", epilog=_EXAMPLES)
 @click.argument("targets", metavar="[TARGET]...", nargs=-1)
-@click.option("--select", metavar="CHECKS", multiple=True, help="Run only these: codes, prefixes of codes, or names.")
-@click.option("--ignore", metavar="CHECKS", multiple=True, help="Leave these out.")
+@click.option("--select", metavar="CHECKS", multiple=True, help="Run only these checks: codes, code prefixes or names.")
+@click.option("--ignore", metavar="CHECKS", multiple=True, help="Skip these checks.")
 @click.option("--samples", metavar="N", help=f"Read at most N samples in the traced pass. {_default('samples')}")
 @click.option("--all", is_flag=True, default=None, help="Read every sample once; under torchrun, ranks share the work.")
-@click.option("--resume", is_flag=True, default=None, help="With --all: go on with a scan that was interrupted.")
-@click.option("--budget", metavar="SECONDS", help=f"Time for all observations of a loader. {_default('budget')}")
-@click.option("--timeout", metavar="SECONDS", help=f"No progress for so long is a hang. {_default('timeout')}")
-@click.option("--seed", metavar="N", help=f"Seed of python, numpy and torch before the factory. {_default('seed')}")
-@click.option("--workers", metavar="N", help="Replace the loader's own num_workers.")
-@click.option("--start-method", metavar="METHOD", help=f"Replace the start method: {', '.join(START_METHODS)}.")
-@click.option("--ranks", metavar="N", help="Look at N real ranks (at most 4). [default: 2 where ranks are known of]")
+@click.option("--resume", is_flag=True, default=None, help="With --all: continue an interrupted scan.")
+@click.option("--budget", metavar="SECONDS", help=f"Time limit for the observations of a loader. {_default('budget')}")
+@click.option("--timeout", metavar="SECONDS", help=f"No progress for this long is a hang. {_default('timeout')}")
+@click.option("--seed", metavar="N", help=f"Seed python, numpy and torch before the factory. {_default('seed')}")
+@click.option("--workers", metavar="N", help="Override the loader's num_workers.")
+@click.option("--start-method", metavar="METHOD", help=f"Override the start method: {', '.join(START_METHODS)}.")
+@click.option("--ranks", metavar="N", help="DDP ranks to start, at most 4. [default: 2 if the loader is rank-aware]")
 @click.option("--role", "roles", metavar="LOADER=ROLE", multiple=True, help=f"Role of a loader: {', '.join(ROLES)}.")
 @click.option("--expect", metavar="CODE=REASON", multiple=True, help="A known finding, DG401 or DG401[val], and why.")
-@click.option("--fail-on", metavar="SEVERITY", help=f"Exit with 1 from this on: {_SEVERITIES}. {_default('fail_on')}")
-@click.option("--format", "formats", metavar="FORMAT", type=click.Choice(FORMATS), multiple=True, help=_FORMAT_HELP)
-@click.option("--output", "outputs", metavar="FILE", multiple=True, help="For each --format, in order; - is stdout.")
-@click.option("--config", metavar="FILE", help="Settings file instead of dataguard.toml or pyproject.toml.")
+@click.option("--fail-on", metavar="SEVERITY", help=f"Lowest severity that fails: {_SEVERITIES}. {_default('fail_on')}")
+@format_option("scan", multiple=True)
+@click.option("--output", "outputs", metavar="FILE", multiple=True, help="One per --format, in order; - is stdout.")
+@click.option("--config", metavar="FILE", help="Settings file, instead of dataguard.toml or pyproject.toml.")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and the summary only.")
-@click.option("-v", "--verbose", is_flag=True, help="Also print what passed, and cut nothing short.")
+@click.option("-v", "--verbose", is_flag=True, help="Also list passed checks; abbreviate nothing.")
 def scan(
     targets: tuple[str, ...],
     formats: tuple[str, ...],
@@ -117,10 +128,10 @@ def scan(
     verbose: bool,
     **options: Any,
 ) -> int:
-    """Run the checks on every loader of each TARGET, spelled [name=]pkg.mod:attr.
+    """Run the checks on every loader of each TARGET, given as [name=]pkg.mod:attr.
 
     A target is a DataLoader, a Dataset, a mapping, tuple or dataclass of them, or a function that returns one. Without
-    TARGET, the targets of the settings file are scanned. Lists of checks may repeat the option or use commas.
+    TARGET, the targets of the settings file are scanned. To list several checks, repeat the option or use commas.
     """
     given: dict[str, Any] = {name: None if value == () else value for name, value in options.items()}
     settings = resolve(
@@ -145,7 +156,7 @@ def scan(
             report = run(settings.targets, settings, listen)
     except KeyboardInterrupt as stop:
         kept = any(holds_something(state_of(target, settings)) for target in settings.targets)
-        raise Resumable("; what was read is kept: the same command with --resume goes on" if kept else "") from stop
+        raise Resumable("; to continue, run the same command with --resume" if kept else "") from stop
     code = report.exit_code(settings.fail_on)
     if team is None or team.leads:
         docs = {check.code: check.doc for check in CATALOGUE}
@@ -160,20 +171,12 @@ def scan(
 
 
 @dataguard.command(name="list", short_help="List all checks.")
-def list_checks() -> None:
-    """List all checks: code, name, severity and what each one says."""
-    from rich.table import Table
-
+@format_option("list")
+def list_checks(form: str) -> None:
+    """List all checks: code, name, severity and summary."""
     from dataguard.checks import CATALOGUE
 
-    out = console(sys.stdout)
-    table = Table.grid(padding=(0, 2))
-    for check in CATALOGUE:
-        table.add_row(check.code, check.name, check.severity.value, check.doc.summary)
-    with out.capture() as captured:
-        out.print(table)
-    lines = [line.rstrip() for line in captured.get().splitlines()]
-    click.echo(encodable("\n".join(lines), sys.stdout))
+    put(partial(renderer("list", form), CATALOGUE), STDOUT)
 
 
 @dataguard.command(short_help="Explain checks: symptom, cause and fix.")
@@ -194,18 +197,17 @@ def explain(checks: tuple[str, ...]) -> None:
         out.print(Markdown(text))
 
 
-@dataguard.command(short_help="Facts of this machine for data loading.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="What to write. [default: text]")
+@dataguard.command(short_help="List this machine's data-loading resources.")
+@format_option("doctor")
 def doctor(form: str) -> int:
-    """Print facts of this machine for data loading, to be pasted where help is asked for: what is wrong comes first.
+    """List the data-loading resources of this machine, problems first, ready to paste into a bug report.
 
-    Exits with 1 when something is wrong, with 0 otherwise.
+    Exits with 1 if there is a problem, with 0 otherwise.
     """
-    from dataguard.cli.doctor import as_json, as_text, check_up
+    from dataguard.cli.doctor import check_up
 
     seen = check_up()
-    text = as_json(seen) if form == "json" else as_text(seen)
-    click.echo(encodable(text, sys.stdout), nl=False)
+    put(partial(renderer("doctor", form), seen), STDOUT)
     return int(not seen.healthy)
 
 
@@ -215,7 +217,7 @@ def _named(word: str, catalogue: Sequence[Check]) -> Check:
         if spelling.lower() == word.lower():
             return check
     hint = suggest(word, known, LISTED)
-    raise UsageError(f"no check is called {word!r}{hint}")
+    raise UsageError(f"unknown check {word!r}{hint}")
 
 
 dataguard.add_command(bench)

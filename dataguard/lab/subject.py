@@ -68,8 +68,10 @@ class Subject(ABC):
 
     @property
     def repro(self) -> Repro:
-        """Writes lines that show a finding of this loader again."""
-        return Repro(self.target.spelling, self.facts.name, self.facts.num_workers)
+        """Writes lines that show a finding of this loader again, also where its factory fails."""
+        facts = None if isinstance(self._facts, LoaderFailed) else self._facts
+        name, workers = (facts.name, facts.num_workers) if facts else (self.target.name, 0)
+        return Repro(self.target.spelling, name, workers)
 
     def need_map(self, reason: str) -> None:
         """Raise NotApplicable, for this reason, when the dataset is a stream."""

@@ -1,7 +1,6 @@
-"""What control groups allow this process, version 1 and 2: containers and batch systems limit it there.
+"""Limits of this process by cgroups, version 1 and 2, as set by containers and batch systems. Standard library only.
 
-A limit of any group above counts as well; a container that sees only its own groups sees them as the root. Standard
-library only.
+Limits of parent groups apply as well; a container that only sees its own groups sees them as the root.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _NO_LIMIT = 1 << 60
-"""What version 1 writes for no limit is a number about as large as this, and depends on the size of a page."""
+"""Version 1 writes a number about this large for no limit; the exact number depends on the page size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What is allowed at most, None where nothing is said.
+    """The limits, None for no limit.
 
-    `memory` is in bytes, and `memory_used` what the group with that limit has taken of it, without file pages that can
-    be given back at once; `cpus` counts processors, as 1.5; `processes` counts threads as well. `version` is 1 or 2.
+    `memory` is in bytes, and `memory_used` is the use of the group with that limit, without reclaimable file pages;
+    `cpus` is a number of processors, such as 1.5; `processes` includes threads. `version` is 1 or 2.
     """
 
     memory: int | None = None
@@ -31,7 +30,7 @@ class Allowance:
 
 
 def read_allowance(root: Path = Path("/")) -> Allowance:
-    """Read the groups of this process below `root`, the whole file system but in tests."""
+    """Read the groups of this process below `root`, which is `/` except in tests."""
     groups = dict(_groups(root))
     mounted = root / "sys/fs/cgroup"
     unified = mounted if (mounted / "cgroup.controllers").exists() else mounted / "unified"
@@ -54,7 +53,7 @@ def read_allowance(root: Path = Path("/")) -> Allowance:
 
 
 def _groups(root: Path) -> Iterator[tuple[str, str]]:
-    """The group of this process by controller; that of version 2 has the name ''."""
+    """The group of this process by controller; that of version 2 has the controller ''."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         names, _, group = rest.partition(":")
@@ -62,7 +61,7 @@ def _groups(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _line(mounted: Path, group: str) -> Iterator[Path]:
-    """The folder of a group and of all above it; the root alone where the group is called as it is outside."""
+    """The folders of a group and its parents; only the root if the path is that of the host."""
     if not mounted.is_dir():
         return
     folder = mounted / group.lstrip("/")
@@ -83,7 +82,7 @@ def _limit(folder: Path, limit: str, used: str, reclaimable: str) -> Iterator[tu
 
 
 def _share(words: Iterable[str]) -> list[float]:
-    """Processors from a quota and its period, both in microseconds; `max` and -1 stand for none."""
+    """Processors from a quota and its period, both in microseconds; `max` and -1 mean no limit."""
     with contextlib.suppress(ValueError):
         quota, period = map(int, words)
         return [quota / period] if quota > 0 and period > 0 else []

@@ -1,4 +1,4 @@
-"""What this machine offers to data loading, read once. Standard library only."""
+"""The data-loading resources of this machine. Standard library only."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ SHARED_MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Facts of the machine and process; make one by hand to judge for another machine.
+    """Facts of the machine and process; construct one by hand to judge for another machine.
 
-    `cores` are those that this process may run on, of `cores_total`, and `cpu_quota` how many of them a control group
-    lets it keep busy. Sizes are bytes, None where they are not known: `shm_total` and `shm_free` are those of /dev/shm,
-    `memory_total` is what is built in, `memory_limit` what control groups allow, and `memory_used` what is taken of
-    that. `open_files` and `processes` are soft limits, `open_files_most` what the first can be raised to.
+    `cores` is how many of `cores_total` this process may run on, `cpu_quota` the CPU quota of its cgroup. Sizes are in
+    bytes, None if unknown: `shm_total` and `shm_free` of /dev/shm, `memory_total` of the machine, `memory_limit` and
+    `memory_used` of the cgroup. `open_files` and `processes` are soft limits, `open_files_most` is the hard limit.
     """
 
     cores: int
@@ -45,7 +44,7 @@ class Machine:
 
     @classmethod
     def read(cls, root: Path = Path("/")) -> Machine:
-        """Look at the machine this runs on; `root` is where the control groups are looked up."""
+        """Read the facts of this machine; `root` is the root of the file system with the cgroups."""
         usage = shutil.disk_usage(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None
         affinity = getattr(os, "sched_getaffinity", None)
         allowed = read_allowance(root)
@@ -72,17 +71,17 @@ class Machine:
 
     @property
     def usable_cores(self) -> int:
-        """How many cores can be kept busy at once."""
+        """The number of cores that this process can keep busy."""
         return max(1, min(self.cores, math.ceil(self.cpu_quota or self.cores)))
 
     @property
     def memory(self) -> int | None:
-        """How many bytes of memory there are for everything that runs here."""
+        """Bytes of memory available to all processes here."""
         return min((size for size in (self.memory_total, self.memory_limit) if size is not None), default=None)
 
     @property
     def memory_free(self) -> int | None:
-        """What a control group leaves free of its limit, None without one."""
+        """Bytes left of the memory limit of the cgroup, None without a limit."""
         if self.memory_limit is None or self.memory_used is None:
             return None
         return max(self.memory_limit - self.memory_used, 0)
@@ -93,9 +92,9 @@ def _limit(number: int) -> int | None:
 
 
 def identity() -> dict[str, object]:
-    """What makes this machine itself, as far as the times of a loader are concerned, and its name.
+    """The properties of this machine that affect the speed of a loader, and its name.
 
-    Memory is in GiB: what a kernel keeps for itself is not the same after each start.
+    Memory is rounded to GiB, because the share of the kernel varies from boot to boot.
     """
     machine = Machine.read()
     return {
@@ -108,8 +107,8 @@ def identity() -> dict[str, object]:
 
 
 def _processor() -> str:
-    """The model of the processor; its architecture where the system does not tell more."""
-    told = Path("/proc/cpuinfo")
-    lines = told.read_text(errors="replace").splitlines() if told.exists() else []
+    """The model of the processor, or its architecture if the model is unknown."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(errors="replace").splitlines() if info.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return models[0] if models else platform.processor() or platform.machine()

@@ -1,4 +1,4 @@
-"""Numbers of bytes and spans of time in words. Standard library only."""
+"""Byte counts and durations in words. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The observing side of a scan, `python -m dataguard.observer.host FD PARENT`: single-threaded, and forked from.
+"""The observing process, `python -m dataguard.observer.host FD PARENT`: single-threaded, forks for each observation.
 
 It imports the user's module, once, and answers questions over a socket. The factory is called in a fork, which takes
 the place of this process where it can: see `lab.reading.checkpoint`. Each observation is a fork of that.
@@ -26,16 +26,16 @@ from dataguard.incident import LoaderFailed
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided, UsageError
 from dataguard.process import shm_cleanup
-from dataguard.process.gc_pause import seldom_collected
+from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.process_tree import adopt_orphans, die_with_parent
-from dataguard.process.progress import NEWS
+from dataguard.process.progress import PROGRESS
 from dataguard.process.reaper import CREATIONS, STACKS
 from dataguard.process.resume_store import NOTHING, opened
-from dataguard.process.torchrun import leave_no_trace, own_team
+from dataguard.process.torchrun import clear_torchrun_variables, own_team
 from dataguard.settings.settings import Settings
-from dataguard.timings import Wanted
+from dataguard.timings import BenchOptions
 
-with seldom_collected():
+with infrequent_gc():
     import torch
 
     from dataguard.checks import CATALOGUE
@@ -47,7 +47,7 @@ with seldom_collected():
     from dataguard.target.loading import Target
 
 IMPORT_PATIENCE = 6
-"""Importing the user's module may take this many times the timeout: it gives no sign of progress meanwhile."""
+"""Importing the user's module may take this many times the timeout, because an import shows no progress."""
 _PACKAGES = ("dataguard", "torch", "torchvision", "numpy", "opencv-python", "opencv-python-headless", "pillow")
 
 
@@ -56,14 +56,14 @@ def main(descriptor: int, parent: int) -> None:
     die_with_parent(parent)
     adopt_orphans()
     torch.set_num_threads(1)
-    # The user's module may ask for a device when it is imported: that must not open it here, or no fork could use it.
+    # The user's module may query CUDA when it is imported; that must not initialize CUDA here, or no fork could use it.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     with Connection(descriptor) as pipe:
         try:
             spelling, settings, folder, path, state = pipe.recv()
             team = own_team(shared=settings.all)
             if team is not None:
-                leave_no_trace(os.environ)
+                clear_torchrun_variables(os.environ)
             sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             shm_cleanup.log_creations(folder / CREATIONS)
@@ -72,7 +72,7 @@ def main(descriptor: int, parent: int) -> None:
             with importer.watched():
                 target = targets.load(spelling)
             kept = NOTHING if state is None else opened(state, team, resume=settings.resume)
-            job = ScanJob(team, kept, lambda news: pipe.send((NEWS, news)))
+            job = ScanJob(team, kept, lambda news: pipe.send((PROGRESS, news)))
             surveys = _surveys(target, settings, folder, importer)
             os.register_at_fork(after_in_child=pipe.close)
             adopt_orphans()
@@ -88,16 +88,16 @@ def main(descriptor: int, parent: int) -> None:
                     pipe.send(("result", judge(replace(checks[code], severity=severity), labs[loader], loader)))
         except UsageError as error:
             pipe.send(("usage", str(error)))
-        except EOFError:  # the reporting process is done with us
+        except EOFError:  # the reporting process is done
             pass
-        except Exception:  # noqa: BLE001 - the reporting process shows our own bugs; there is nobody else to tell
+        except Exception:  # noqa: BLE001 - a bug of ours, which the reporting process shows
             pipe.send(("broken", traceback.format_exc()))
 
 
 class _Importer:
-    """Imports modules here, and ends this process when that takes more than so many `seconds`.
+    """Imports modules, and ends this process if an import takes more than `seconds`.
 
-    Its stacks are left in a file then, or when it crashes.
+    The stacks are written to a file then, or if the process crashes.
     """
 
     def __init__(self, stacks: Path, seconds: float) -> None:
@@ -106,8 +106,8 @@ class _Importer:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """What is inside imports something."""
-        with seldom_collected(), self._stacks.open("w", encoding="utf-8") as file:
+        """Watch the imports inside the context."""
+        with infrequent_gc(), self._stacks.open("w", encoding="utf-8") as file:
             faulthandler.enable(file)
             faulthandler.dump_traceback_later(self._seconds, exit=True, file=file)
             try:
@@ -117,13 +117,13 @@ class _Importer:
                 faulthandler.disable()
 
     def once(self, module: str) -> None:
-        """Import a module, unless it is there."""
+        """Import a module unless it is already imported."""
         if module not in sys.modules:
             with self.watched():
                 importlib.import_module(module)
 
     def late(self) -> None:
-        """Import what libraries import when they are first used, which would be in every fork again."""
+        """Import what libraries import on first use, which would otherwise happen in every fork."""
         self.once("numpy.ma")  # by numpy's median
         pillow: Any = sys.modules.get("PIL.Image")
         if pillow is not None:
@@ -185,20 +185,20 @@ def _notes(surveys: Surveys) -> Iterator[str]:
             )
 
 
-def _timed(lab: Lab, wanted: Wanted) -> tuple[str, Any]:
-    """What the clock says of a loader, or why it says nothing."""
+def _timed(lab: Lab, wanted: BenchOptions) -> tuple[str, Any]:
+    """The timings of a loader, or why it could not be measured."""
     try:
         return "timed", lab.throughput.bench(wanted)
     except LoaderFailed as failure:
         first, *rest = failure.incident.message.strip().splitlines()
-        # What a worker raised comes with its traceback, whose last line is what it said.
+        # The message of an exception in a worker contains its traceback; the last line is the original message.
         return "failed", rest[-1].strip() if rest and "Caught" in first else failure.incident.headline
     except (NotApplicable, Undecided, UsageError) as why:
         return "failed", str(why)
 
 
 def _environment() -> dict[str, Any]:
-    """Versions and facts of the machine that a reader of the report needs."""
+    """Versions and machine facts for the report."""
     machine = Machine.read()
     found = {}
     for package in _PACKAGES:

@@ -1,4 +1,4 @@
-"""Let one check judge one loader: the observing side of a judgement."""
+"""Run one check on one loader, in the observing process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def judge(check: Check, lab: Lab, loader: str) -> Result:
-    """Let one check judge one loader, and turn every outcome into a `Result`."""
+    """Run one check on one loader, and turn every outcome into a `Result`."""
     started = time.monotonic()
     findings: list[Finding] = []
     looked = Looked({})
@@ -31,11 +31,11 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         status = Status.FAILED if findings else Status.PASSED
     except NotApplicable as why:
         status, reason = Status.SKIPPED, str(why)
-    except (Undecided, UsageError) as why:  # a factory that makes other loaders at each call is no usage error by now
+    except (Undecided, UsageError) as why:  # a factory that returns different loaders on each call ends up here
         status, reason = Status.INCONCLUSIVE, str(why)
     except LoaderFailed as why:
         status, reason = Status.SKIPPED, f"see {why.code}: {why.incident.headline}"
-    except Exception:  # noqa: BLE001 - a bug of ours, never the user's: it is reported as such and the rest goes on
+    except Exception:  # noqa: BLE001 - a bug of ours, never the user's: report it and continue with the other checks
         status, reason = Status.BROKEN, traceback.format_exc()
     repro = f"dataguard scan {lab.target.spelling} --select {check.code}{_options(lab.settings)}"
     findings = [replace(finding, repro=finding.repro or repro) for finding in findings]
@@ -54,20 +54,20 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
 
 
 def _severity(check: Check, findings: list[Finding]) -> Severity:
-    """That of the check; nothing but mild findings is a warning at most."""
+    """The severity of the check; at most a warning if all findings are mild."""
     mild = findings and all(finding.mild for finding in findings)
     return Severity.WARNING if mild and check.severity is Severity.ERROR else check.severity
 
 
 def _options(settings: Settings) -> str:
-    """What the settings changed about the loader, as options of a scan."""
+    """The settings that change the loader, as command line options."""
     flags = " --all" if settings.all else ""
     asked = {"workers": settings.workers, "start-method": settings.start_method, "ranks": settings.ranks}
     return flags + "".join(f" --{name} {value}" for name, value in asked.items() if value is not None)
 
 
 def expected(result: Result, reason: str | None) -> Result:
-    """Apply what the user expects: a known finding is EXPECTED, an expectation that no longer fires is said."""
+    """Apply an expectation: a failure becomes EXPECTED, and a pass says that the expectation is stale."""
     if reason is None:
         return result
     if result.status is Status.FAILED:

@@ -1,8 +1,8 @@
-"""Forks a warden, and with it an observing process, for each target of a run, in which torch is imported only once.
+"""Forks a reaper with an observing process for each target of a run, so that torch is imported only once.
 
-Run as `python -m dataguard.observer.zygote DESCRIPTOR`. Importing torch takes longer than many a scan. No code of the
-user's is ever imported here, so that what is forked is as pristine as a process of its own: it gets the environment,
-the folder and the streams of the moment it is asked for.
+Run as `python -m dataguard.observer.zygote DESCRIPTOR`. Importing torch takes longer than many scans. No user code is
+imported here, so a fork is equivalent to a new process: it gets the environment, working directory and streams that the
+reporting process has at that moment.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dataguard.observer import host
 from dataguard.process import reaper
 
 _SOCKET = 3
-"""The descriptor of the socket between the two sides: the first one after the standard streams."""
+"""The descriptor of the socket to the reporting process: the first one after the standard streams."""
 
 
 def main(descriptor: int) -> None:
-    """Fork as often as the reporting process asks, until it has closed its end or has died."""
+    """Fork whenever the reporting process asks, until it closes its end or dies."""
     sys.path.pop(0)  # the folder this was started in: each target has its own
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a warden: it closes its output when it is done
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a reaper: it closes its output when it is done
     control = socket.socket(fileno=descriptor)
     pipe = Connection(os.dup(descriptor))
     while True:
@@ -43,13 +43,13 @@ def main(descriptor: int) -> None:
         asked = pipe.recv()
         pid = os.fork()
         if pid == 0:
-            _end_with(partial(_become_warden, *asked, *descriptors))
+            _end_with(partial(_become_reaper, *asked, *descriptors))
         for one in descriptors:
             os.close(one)
         pipe.send(pid)
 
 
-def _become_warden(folder: Path, environment: Mapping[str, str], place: str, *descriptors: int) -> None:
+def _become_reaper(folder: Path, environment: Mapping[str, str], place: str, *descriptors: int) -> None:
     """Watch a fork of this process, which observes, as `dataguard.process.reaper` does."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -66,7 +66,7 @@ def _fork_host(folder: Path) -> Forked:  # noqa: RET503 - the fork never returns
     own = os.getpid()
     pid = os.fork()
     if pid:
-        os.close(_SOCKET)  # or the reporting process would never see it close
+        os.close(_SOCKET)  # otherwise the reporting process would never see it close
         return Forked(pid)
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -75,19 +75,19 @@ def _fork_host(folder: Path) -> Forked:  # noqa: RET503 - the fork never returns
     log = os.open(folder / reaper.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     _keep(nothing, log, log, _SOCKET)
-    numpy.random.seed()  # as in a process that has just imported it; python and torch see to that themselves
+    numpy.random.seed()  # as in a new process; python and torch reseed after a fork themselves
     _end_with(partial(host.main, _SOCKET, own))
 
 
 def _keep(*descriptors: int) -> None:
-    """Make these the standard streams of this process, and its socket, and close all others."""
+    """Make these the standard streams and the socket of this process, and close all other descriptors."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.closerange(len(descriptors), os.sysconf("SC_OPEN_MAX"))
 
 
 def _end_with(work: Callable[[], None]) -> NoReturn:
-    """Do the work of a process and end it, as the interpreter ends one: whatever was registered for its exit runs."""
+    """Run `work` and exit like the interpreter does, including the registered exit handlers."""
     status = 1
     try:
         work()
@@ -106,25 +106,25 @@ def _end_with(work: Callable[[], None]) -> NoReturn:
 
 
 class Forked:
-    """A forked process, asked as one of `subprocess.Popen` is."""
+    """A forked process with the interface of `subprocess.Popen`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._status: int | None = None
 
     def poll(self) -> int | None:
-        """Its exit code, or None while it runs."""
+        """The exit code, or None while the process runs."""
         return self._ask(os.WNOHANG)
 
     def wait(self) -> int:
-        """Its exit code, once it has ended."""
+        """Wait for the process and return its exit code."""
         return self._ask(0) or 0
 
     def _ask(self, flags: int) -> int | None:
         if self._status is None:
             try:
                 pid, status = os.waitpid(self._pid, flags)
-            except ChildProcessError:  # whoever ended it has taken leave of it, too
+            except ChildProcessError:  # whoever killed it already reaped it
                 self._status = 0
             else:
                 self._status = os.waitstatus_to_exitcode(status) if pid else None

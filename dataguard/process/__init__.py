@@ -1,1 +1,1 @@
-"""Processes as the reporting side starts, watches and ends them."""
+"""The reporting side: starts, watches and stops the observing process."""

@@ -1,4 +1,4 @@
-"""How often Python looks for garbage. Standard library only."""
+"""Make Python's garbage collector run less often. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
-_SELDOM = (50_000, 20, 50)
-"""Thresholds of the collector while modules are imported; they are (700, 10, 10) before Python 3.12."""
+_THRESHOLDS = (50_000, 20, 50)
+"""Thresholds of the collector during imports; the default is (700, 10, 10) before Python 3.12."""
 
 
 @contextlib.contextmanager
-def seldom_collected() -> Iterator[None]:
-    """Look for garbage less often inside, for imports: almost all that they make lives on.
+def infrequent_gc() -> Iterator[None]:
+    """Collect garbage less often inside the context, for imports: almost all objects that they create survive.
 
-    Importing torch takes 1.1 s then and not 1.3 s, torchvision 0.85 s and not 1.1 s (measured on torch 2.15).
+    This speeds up importing torch from 1.3 s to 1.1 s, and torchvision from 1.1 s to 0.85 s (measured on torch 2.15).
     """
     usual = gc.get_threshold()
-    gc.set_threshold(*_SELDOM)
+    gc.set_threshold(*_THRESHOLDS)
     try:
         yield
     finally:
-        if gc.get_threshold() == _SELDOM:  # and the user's code has not changed them
+        if gc.get_threshold() == _THRESHOLDS:  # unless the user's code changed them
             gc.set_threshold(*usual)

@@ -1,4 +1,4 @@
-"""How the reporting process starts wardens: each by itself, or all of a run from one nursery. Standard library only."""
+"""Start reaper processes: each on its own, or all of a run forked from one zygote. Standard library only."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-_NURSED = ("PYTHON", "TORCH", "PYTORCH", "CUDA", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "NUMEXPR_", "LD_", "DYLD_")
-"""Variables that a process reads as it starts, by their beginnings: what they say cannot be told to a fork later on."""
+_INHERITED = ("PYTHON", "TORCH", "PYTORCH", "CUDA", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "NUMEXPR_", "LD_", "DYLD_")
+"""Prefixes of environment variables that are read at process start; a fork cannot apply them later."""
 _PATIENCE = 120.0
 """Seconds that importing torch may take."""
 
 
-class Warden:
-    """A warden as the reporting process holds it: closing `stdin` ends it, and it closes `stdout` when it has ended."""
+class Reaper:
+    """The reporting process's handle of a reaper: closing `stdin` stops it, and it closes `stdout` when it is done."""
 
     def __init__(self, pid: int, stdin: int, stdout: int, process: subprocess.Popen[bytes] | None = None) -> None:
         self.pid = pid
@@ -31,12 +31,12 @@ class Warden:
         self._process = process
 
     def dismiss(self, seconds: float) -> None:
-        """Ask it to end, with all below it, and wait until it has."""
+        """Stop it together with all its descendants, and wait until they have ended."""
         self.stdin.close()
         while select.select([self.stdout], [], [], seconds)[0]:
             if not self.stdout.read(64):
                 break
-        else:  # something below it cannot even be killed, as in a dead network mount
+        else:  # a descendant cannot even be killed, for instance because of a dead network mount
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
         if self._process is not None:
@@ -44,55 +44,55 @@ class Warden:
         self.stdout.close()
 
 
-def start(folder: Path, descriptor: int, log: int) -> Warden:
-    """Start a warden that observes in this folder, and hand it the socket and the log for what it prints."""
+def start(folder: Path, descriptor: int, log: int) -> Reaper:
+    """Start a reaper with this session folder, the socket `descriptor` and the `log` for its output."""
     stdin, own_in = os.pipe()
     own_out, stdout = os.pipe()
     try:
-        for nursery in _open:
-            with contextlib.suppress(OSError, EOFError):  # it has died: then this one is started by itself
-                return Warden(nursery.fork(folder, (stdin, stdout, log, descriptor)), own_in, own_out)
+        for zygote in _open:
+            with contextlib.suppress(OSError, EOFError):  # the zygote died: start the reaper on its own
+                return Reaper(zygote.fork(folder, (stdin, stdout, log, descriptor)), own_in, own_out)
         command = [sys.executable, "-m", "dataguard.process.reaper", str(folder), str(descriptor)]
         process = subprocess.Popen(
             command, pass_fds=[descriptor], stdin=stdin, stdout=stdout, stderr=log, start_new_session=True
         )
-        return Warden(process.pid, own_in, own_out, process)
+        return Reaper(process.pid, own_in, own_out, process)
     finally:
         os.close(stdin)
         os.close(stdout)
 
 
-class Nursery:
-    """The reporting side of `dataguard.observer.zygote`, whose process is started with the first warden."""
+class Zygote:
+    """The reporting side of `dataguard.observer.zygote`; its process is started with the first reaper."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._said: Mapping[str, str] = {}
+        self._variables: Mapping[str, str] = {}
 
     def fork(self, folder: Path, descriptors: tuple[int, ...]) -> int:
-        """The number of a new warden's process. Raises OSError or EOFError when there is no answer.
+        """Fork a reaper and return its PID. Raises OSError or EOFError when the zygote does not answer.
 
-        `descriptors` are its standard streams, and the socket to the observing process.
+        `descriptors` are the standard streams of the reaper, and the socket to the observing process.
         """
         with self._lock:
-            said = {name: value for name, value in os.environ.items() if name.startswith(_NURSED)}
+            variables = {name: value for name, value in os.environ.items() if name.startswith(_INHERITED)}
             alive = self._process is not None and self._process.poll() is None
-            if not alive or said != self._said:
+            if not alive or variables != self._variables:
                 self.close()
-                self._start(said)
+                self._start(variables)
             assert self._control is not None
             socket.send_fds(self._control, [b"."], descriptors)
             with Connection(os.dup(self._control.fileno())) as pipe:
                 pipe.send((folder, dict(os.environ), str(Path.cwd())))
                 if not pipe.poll(_PATIENCE):
-                    raise EOFError("the nursery gives no answer")
+                    raise EOFError("the zygote does not answer")
                 pid: int = pipe.recv()
                 return pid
 
     def close(self) -> None:
-        """End it; the wardens that it forked go on."""
+        """Stop the zygote; the reapers that it forked keep running."""
         control, self._control = self._control, None
         process, self._process = self._process, None
         if control is not None:
@@ -104,7 +104,7 @@ class Nursery:
                 process.kill()
                 process.wait()
 
-    def _start(self, said: Mapping[str, str]) -> None:
+    def _start(self, variables: Mapping[str, str]) -> None:
         here, there = socket.socketpair()
         with there:
             self._process = subprocess.Popen(
@@ -115,20 +115,20 @@ class Nursery:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        self._control, self._said = here, said
+        self._control, self._variables = here, variables
 
 
-_open: list[Nursery] = []
-"""The nursery in use, if any."""
+_open: list[Zygote] = []
+"""The zygote in use, if any."""
 
 
 @contextmanager
-def nursery() -> Iterator[None]:
-    """Fork all wardens that are started inside from one process, so that torch is imported once, where fork exists."""
+def shared_zygote() -> Iterator[None]:
+    """Fork all reapers started inside the context from one process that imports torch once, if fork is available."""
     if _open or not hasattr(os, "fork"):
         yield
         return
-    _open.append(Nursery())
+    _open.append(Zygote())
     try:
         yield
     finally:

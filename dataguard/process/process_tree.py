@@ -1,4 +1,4 @@
-"""Ending processes without leaving any behind. Standard library and psutil only."""
+"""Stop processes without leaving any behind. Standard library and psutil only."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from collections.abc import Collection
 import psutil
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_JANITORS = ("resource_tracker", "torch_shm_manager")
+_CLEANUP_PROCESSES = ("resource_tracker", "torch_shm_manager")
 _GRACE = 3.0
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of every descendant whose own parent dies, so that none escapes (Linux)."""
+    """Make this process the parent of every orphaned descendant, so that none escapes (Linux)."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies (Linux), or end it now if that has happened already."""
+    """Have the kernel kill this process when its parent dies (Linux); exit at once if the parent is already dead."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -34,8 +34,8 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def family(pid: int) -> list[psutil.Process]:
-    """A process and all its descendants; empty when it is gone."""
+def process_and_descendants(pid: int) -> list[psutil.Process]:
+    """A process and all its descendants; empty if it no longer exists."""
     try:
         parent = psutil.Process(pid)
         return [parent, *parent.children(recursive=True)]
@@ -44,14 +44,14 @@ def family(pid: int) -> list[psutil.Process]:
 
 
 def descendants() -> list[psutil.Process]:
-    """All descendants of this process that still run."""
-    return [process for process in family(os.getpid())[1:] if _runs(process)]
+    """All running descendants of this process."""
+    return [process for process in process_and_descendants(os.getpid())[1:] if _runs(process)]
 
 
-def effort(pid: int) -> float:
-    """CPU seconds plus megabytes read by the process and its descendants: grows while something is being done."""
+def work_done(pid: int) -> float:
+    """CPU seconds plus megabytes read by the process and its descendants, a measure of progress."""
     total = 0.0
-    for process in family(pid):
+    for process in process_and_descendants(pid):
         with contextlib.suppress(psutil.Error):
             times = process.cpu_times()
             total += times.user + times.system
@@ -61,19 +61,19 @@ def effort(pid: int) -> float:
 
 
 def end_descendants(spare: Collection[psutil.Process] = ()) -> set[int]:
-    """Kill every descendant of this process but `spare`, again and again until none is left: they may fork meanwhile.
+    """Kill every descendant of this process except `spare`, repeatedly, because they may fork in the meantime.
 
-    The processes that clean shared memory up after others stay, and end by themselves. Returns the numbers of those
-    that were killed.
+    Processes that clean up shared memory are not killed; they exit by themselves. Returns the PIDs of the killed
+    processes.
     """
     ended: set[int] = set()
     deadline = time.monotonic() + _GRACE
     while time.monotonic() < deadline:
-        doomed = [process for process in descendants() if process not in spare and not is_janitor(process)]
+        doomed = [process for process in descendants() if process not in spare and not is_cleanup_process(process)]
         if not doomed:
             break
         for process in doomed:
-            _send(process, signal.SIGSTOP)  # a stopped process starts no new ones while the others are being ended
+            _send(process, signal.SIGSTOP)  # a stopped process cannot fork while the others are being killed
         for process in doomed:
             _send(process, signal.SIGKILL)
         _await_end(doomed, 0.5)
@@ -81,13 +81,13 @@ def end_descendants(spare: Collection[psutil.Process] = ()) -> set[int]:
     return ended
 
 
-def dismiss_janitors() -> None:
-    """Let the processes that clean shared memory up finish, for a moment, then kill them; for the very end."""
-    janitors = descendants()
-    _await_end(janitors, _GRACE)
-    for process in janitors:
+def end_cleanup_processes() -> None:
+    """Give the processes that clean up shared memory a moment to finish, then kill them. Call this last."""
+    processes = descendants()
+    _await_end(processes, _GRACE)
+    for process in processes:
         _send(process, signal.SIGKILL)
-    _await_end(janitors, 0.5)
+    _await_end(processes, 0.5)
 
 
 def _send(process: psutil.Process, number: int) -> None:
@@ -96,7 +96,7 @@ def _send(process: psutil.Process, number: int) -> None:
 
 
 def _await_end(processes: Collection[psutil.Process], seconds: float) -> None:
-    """Wait until these processes have ended, and take leave of those that are, or have become, children of this one."""
+    """Wait until these processes have ended, and reap those that are children of this process."""
     deadline = time.monotonic() + seconds
     while any(map(_runs, processes)) and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -112,16 +112,16 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
-def is_janitor(process: psutil.Process) -> bool:
-    """Whether this process only removes what others left in shared memory, as soon as those are gone."""
+def is_cleanup_process(process: psutil.Process) -> bool:
+    """Whether this process only removes the shared memory of processes that ended."""
     try:
-        return any(name in word for word in process.cmdline() for name in _JANITORS)
+        return any(name in word for word in process.cmdline() for name in _CLEANUP_PROCESSES)
     except psutil.Error:
         return False
 
 
 def signal_name(number: int) -> str:
-    """`SIGSEGV` for 11; the number itself for one that has no name."""
+    """The name of a signal, such as `SIGSEGV` for 11; `signal N` for one without a name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -129,5 +129,5 @@ def signal_name(number: int) -> str:
 
 
 def how_it_ended(status: int) -> str:
-    """In words, from an exit code as subprocess and multiprocessing give it (negative for a signal)."""
+    """The exit code of subprocess or multiprocessing (negative for a signal) in words."""
     return f"was killed by {signal_name(-status)}" if status < 0 else f"exited with status {status}"

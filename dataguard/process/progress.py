@@ -1,4 +1,4 @@
-"""What is told while every sample of a loader is being read. Standard library only: the reporting process shows it."""
+"""Progress of a scan of all samples, for the reporting process. Standard library only."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataguard.incident import Incident
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A sample that the dataset could not give: its index, what was raised, and the file that was being read, if any.
+    """A sample that could not be read: its index, the exception, and the file that was being read, if any.
 
-    `batch` is the number of the fetch of its worker in which it was met. `incident` is None for all but the first few.
+    `batch` is the number of its fetch in the worker. `incident` is None for all but the first few.
     """
 
     worker: int | None
@@ -30,10 +30,10 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """How far a loader was read, in samples, and what could not be read since this was last told.
+class ReadingProgress:
+    """How many samples of a loader were read, and which were found unreadable since the last update.
 
-    `total` is None where nothing tells how many samples there are; `before` were read before an interruption.
+    `total` is None if the number of samples is unknown; `before` were read before an interruption.
     """
 
     loader: str
@@ -43,7 +43,7 @@ class News:
     before: int = 0
 
 
-Tell = Callable[[News], None]
+ProgressListener = Callable[[ReadingProgress], None]
 
-NEWS = "news"
-"""How the observing process marks what is no answer yet."""
+PROGRESS = "news"
+"""Marks a message from the observing process as a progress update, not an answer."""

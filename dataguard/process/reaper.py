@@ -1,9 +1,8 @@
-"""Stands between the process that reports and the one that observes, and ends everything once either has ended.
+"""The process between the reporting and the observing process; it stops and cleans up everything once either has ended.
 
-Run as `python -m dataguard.process.reaper FOLDER DESCRIPTOR`. No code of the user's runs here, so that it always gets
-to clean up: when the reporting process is done, is interrupted or is killed without a chance to say a word (it notices
-that its standard input closes), and when the observing one crashes. Its last words are the observing process' exit
-code.
+Run as `python -m dataguard.process.reaper FOLDER DESCRIPTOR`. No user code runs here, so it can always clean up: when
+the reporting process is done, interrupted or killed (then the reaper's standard input closes), and when the observing
+process crashes. The last thing it writes to stdout is the exit code of the observing process.
 """
 
 from __future__ import annotations
@@ -20,30 +19,30 @@ from pathlib import Path
 from typing import Protocol
 
 from dataguard.process import shm_cleanup
-from dataguard.process.process_tree import adopt_orphans, dismiss_janitors, end_descendants
+from dataguard.process.process_tree import adopt_orphans, end_cleanup_processes, end_descendants
 
 LOG = "host.log"
-"""What the observing process prints, in the session's folder."""
+"""File in the session folder: the output of the observing process."""
 CREATIONS = "shared_memory"
-"""The names that the user's code created in /dev/shm, in the session's folder."""
+"""File in the session folder: the names that the user's code created in /dev/shm."""
 STACKS = "import.stacks"
-"""The stacks of an import that crashed or did not come to its end, in the session's folder."""
+"""File in the session folder: the stacks of an import that crashed or did not finish."""
 _GLANCE = 0.1
 
 
 class Process(Protocol):
-    """What is asked of the observing process: its exit code, now or once it has ended."""
+    """The part of the `subprocess.Popen` interface that `watch` uses."""
 
     def poll(self) -> int | None:
-        """None while it runs."""
+        """The exit code, or None while the process runs."""
 
     def wait(self) -> int:
-        """Waits for it."""
+        """Wait for the process and return its exit code."""
 
 
 def watch(folder: Path, start: Callable[[], Process]) -> None:
-    """Start the observing process, wait for an end, and leave nothing of either behind."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the reporting process decides what these mean
+    """Start the observing process, wait until it or the reporting process ends, and clean up after both."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the reporting process handles these
         signal.signal(number, lambda *_: None)  # not SIG_IGN, which the user's code would inherit
     adopt_orphans()
     before = shm_cleanup.names()
@@ -52,17 +51,17 @@ def watch(folder: Path, start: Callable[[], Process]) -> None:
     while host.poll() is None and not _dismissed(reporter):
         pass
     shm_cleanup.remove_tensors(end_descendants())
-    dismiss_janitors()
+    end_cleanup_processes()
     shm_cleanup.remove_created(folder / CREATIONS, before)
     with contextlib.suppress(OSError):
-        os.write(sys.stdout.fileno(), str(host.wait()).encode())  # 0 when it was ended from here
+        os.write(sys.stdout.fileno(), str(host.wait()).encode())  # 0 when it was stopped from here
     while not _dismissed(reporter):  # the reporting process may want to read the log
         pass
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _dismissed(reporter: int) -> bool:
-    """Whether the reporting process has closed our input or has died; takes a moment to find out."""
+    """Whether the reporting process has closed our input or died; blocks briefly."""
     return bool(select.select([sys.stdin], [], [], _GLANCE)[0]) or os.getppid() != reporter
 
 
@@ -76,7 +75,7 @@ def _start(folder: Path, descriptor: int) -> subprocess.Popen[bytes]:
             stderr=log,
             start_new_session=True,
         )
-    os.close(descriptor)  # or the reporting process would never see it close
+    os.close(descriptor)  # otherwise the reporting process would never see it close
     return host
 
 

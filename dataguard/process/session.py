@@ -1,7 +1,7 @@
-"""The reporting side of a scan: starts the process that observes, asks it, and ends it whatever happens.
+"""The reporting side of a scan: starts the observing process, queries it, and stops it whatever happens.
 
-No code of the user's runs here, and nothing heavy is imported: this is what stays alive when a loader takes its whole
-process tree down. Between the two stands the warden, which ends the tree even when this process is killed.
+No user code runs here and nothing heavy is imported: this process survives a loader that kills its whole process
+tree. The reaper between the two processes stops the tree even if this process is killed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
-from dataguard.process.launcher import Warden, start
+from dataguard.process.launcher import Reaper, start
 from dataguard.process.process_tree import how_it_ended
-from dataguard.process.progress import NEWS, Tell
+from dataguard.process.progress import PROGRESS, ProgressListener
 from dataguard.process.reaper import LOG, STACKS
 from dataguard.settings.settings import Settings
-from dataguard.timings import LoaderTimes, Wanted
+from dataguard.timings import BenchOptions, LoaderTimes
 
 START_PATIENCE = 120.0
 """Seconds that importing torch may take."""
 _PARTING = 20.0
-"""Seconds that the warden gets to end everything."""
+"""Seconds that the reaper gets to stop everything."""
 
 
 class HostLost(DataguardError):
@@ -39,10 +39,10 @@ class HostLost(DataguardError):
 
 
 class Session:
-    """A target under examination in a process of its own; a context manager.
+    """A target in an observing process; a context manager.
 
-    Cheap until the first question. The process is started again when it is lost, and `close` ends it with every
-    process that it or the user's code started.
+    The process is started on first use and restarted when it is lost; `close` stops it with every process that it or
+    the user's code started.
     """
 
     def __init__(self, spelling: str, settings: Settings) -> None:
@@ -52,18 +52,18 @@ class Session:
         self.notes: tuple[str, ...] = ()
         """What a reader should know of how the loaders were built."""
         self.name = self.name_of(spelling)
-        self.hear: Tell | None = None
-        """Is called with what the observing process tells before it answers."""
+        self.on_progress: ProgressListener | None = None
+        """Called with progress updates of the observing process."""
         self.state: Path | None = None
-        """Where what was read is kept until the scan is finished, if anywhere."""
+        """The folder with the state of a scan of all samples, if any."""
         self._loaders: tuple[str, ...] | None = None
-        self._warden: Warden | None = None
+        self._reaper: Reaper | None = None
         self._pipe: Connection | None = None
         self._folder: Path | None = None
 
     @staticmethod
     def name_of(spelling: str) -> str:
-        """The name of a target: what stands before `=`, else the last part of its attribute."""
+        """The name of a target: the part before `=`, else the last part of its attribute."""
         return spelling.partition("=")[0] if "=" in spelling else spelling.rpartition(":")[2].rpartition(".")[2]
 
     def __enter__(self) -> Session:
@@ -73,21 +73,21 @@ class Session:
         self.close()
 
     def loaders(self) -> tuple[str, ...]:
-        """The names of the target's loaders. Raises UsageError when the target is none."""
+        """The names of the target's loaders. Raises UsageError for an invalid target."""
         if self._loaders is None:
             self._start()
         return self._loaders or ()
 
     def judge(self, check: Check, loader: str) -> Result:
-        """Let a check judge one of the loaders; never raises for what the user's code does."""
+        """Run a check on one of the loaders; never raises for what the user's code does."""
         started = time.monotonic()
         try:
-            if self._warden is None:
+            if self._reaper is None:
                 self._start()
             kind, answer = self._ask(("judge", (check.code, check.severity), loader), self._patience)
         except (HostLost, UsageError) as lost:
             self.close()
-            reason = f"{lost}; it is started again for the next check"
+            reason = f"{lost}; it is restarted for the next check"
             return self._without_verdict(check, loader, Status.INCONCLUSIVE, reason, started)
         if kind != "result":
             self.close()
@@ -95,10 +95,10 @@ class Session:
         result: Result = answer
         return result
 
-    def bench(self, loader: str, wanted: Wanted) -> LoaderTimes:
+    def bench(self, loader: str, wanted: BenchOptions) -> LoaderTimes:
         """Measure one of the loaders. Raises UsageError, with the reason, when it does not run."""
         try:
-            if self._warden is None:
+            if self._reaper is None:
                 self._start()
             kind, answer = self._ask(("bench", wanted, loader), self._patience)
         except HostLost as lost:
@@ -109,26 +109,26 @@ class Session:
         self.close()
         if kind == "broken":
             raise DataguardError(answer)
-        scan = f"`dataguard scan {self.spelling}` tells more"
+        scan = f"`dataguard scan {self.spelling}` shows more"
         raise UsageError(f"{self.spelling} [{loader}] cannot be measured: {answer}; {scan}")
 
     def close(self) -> None:
-        """End the observing process and everything below it; safe to call twice."""
-        warden, self._warden = self._warden, None
+        """Stop the observing process and its descendants; safe to call twice."""
+        reaper, self._reaper = self._reaper, None
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
-        if warden is not None:
-            warden.dismiss(_PARTING)
+        if reaper is not None:
+            reaper.dismiss(_PARTING)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
     @property
     def _patience(self) -> float | None:
-        """Seconds for one judgement: far beyond the deadlines of its observations, for what those cannot see.
+        """Seconds to wait for one check, far beyond the deadlines of its observations, as a last resort.
 
-        None where every sample is read, which takes as long as there are some.
+        None for a scan of all samples, which takes as long as there are samples.
         """
         if self.settings.all:
             return None
@@ -139,7 +139,7 @@ class Session:
         self._folder = Path(tempfile.mkdtemp(prefix="dataguard-"))
         here, there = socket.socketpair()
         with (self._folder / LOG).open("ab") as log, there:
-            self._warden = start(self._folder, there.fileno(), log.fileno())
+            self._reaper = start(self._folder, there.fileno(), log.fileno())
         self._pipe = Connection(here.detach())
         again = self.settings.all and self._loaders is not None
         settings = replace(self.settings, resume=True) if again else self.settings
@@ -159,7 +159,7 @@ class Session:
 
     def _ask(self, question: tuple[Any, ...], patience: float | None) -> tuple[str, Any]:
         assert self._pipe is not None
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the answer, or its absence, tells
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # waiting for the answer reports the loss
             self._pipe.send(question)
         return self._answer(patience)
 
@@ -175,24 +175,24 @@ class Session:
             raise UsageError("\n".join(filter(None, (f"{self.spelling}: {what}", stacks)))) from lost
 
     def _answer(self, patience: float | None) -> tuple[str, Any]:
-        """Wait for the host. Raises HostLost, with the last line it printed, when no answer can come."""
+        """Wait for the observing process. Raises HostLost, with the last line it printed, when it does not answer."""
         assert self._pipe is not None
-        assert self._warden is not None
+        assert self._reaper is not None
         while True:
-            ready = select.select([self._pipe.fileno(), self._warden.stdout.fileno()], [], [], patience)[0]
+            ready = select.select([self._pipe.fileno(), self._reaper.stdout.fileno()], [], [], patience)[0]
             if not ready:
-                raise HostLost(f"the observing process gave no answer for {patience:.0f} s")
+                raise HostLost(f"the observing process did not answer for {patience:.0f} s")
             answer = self._received() if self._pipe.fileno() in ready else None
             if answer is None:
                 break
-            if answer[0] != NEWS:
+            if answer[0] != PROGRESS:
                 return answer
-            if self.hear is not None:
-                self.hear(answer[1])
+            if self.on_progress is not None:
+                self.on_progress(answer[1])
         raise HostLost(f"the observing process {self._end()}{self._last_words()}")
 
     def _received(self) -> tuple[str, Any] | None:
-        """What the host sent, None where it has gone."""
+        """The message of the observing process, None if it has gone."""
         assert self._pipe is not None
         with contextlib.suppress(EOFError, ConnectionResetError):
             answer: tuple[str, Any] = self._pipe.recv()
@@ -200,11 +200,11 @@ class Session:
         return None
 
     def _end(self) -> str:
-        """How the observing process ended, as the warden tells it."""
-        assert self._warden is not None
-        if not select.select([self._warden.stdout], [], [], _PARTING)[0]:
+        """How the observing process ended, as the reaper reports it."""
+        assert self._reaper is not None
+        if not select.select([self._reaper.stdout], [], [], _PARTING)[0]:
             return "ended"
-        status = os.read(self._warden.stdout.fileno(), 16)
+        status = os.read(self._reaper.stdout.fileno(), 16)
         return how_it_ended(int(status)) if status else "ended"
 
     def _last_words(self) -> str:

@@ -1,8 +1,8 @@
-"""What processes leave in /dev/shm, told for certain from what belongs to anybody else. Standard library only.
+"""Remove what stopped processes leave in /dev/shm, and nothing else. Standard library only.
 
-Shared memory outlives the processes that made it when they die at the wrong moment, or when the user's code opts out of
-Python's resource tracker. torch puts the number of the process into the name; what Python code creates there is seen by
-an audit hook. Nothing else is touched: it may belong to a training that runs beside the scan.
+Shared memory outlives its creator when that dies at the wrong moment, or when the user's code opts out of Python's
+resource tracker. torch puts the PID into the name; an audit hook records what Python code creates. Everything else is
+left alone: it may belong to a training job on the same machine.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 def names() -> frozenset[str]:
-    """Everything in /dev/shm; empty where the platform has none."""
+    """The names of all entries in /dev/shm; empty if it does not exist."""
     with contextlib.suppress(OSError):
         return frozenset(path.name for path in SHARED_MEMORY.iterdir())
     return frozenset()
 
 
 def remove_tensors(processes: Collection[int]) -> None:
-    """Remove the shared tensors of processes that have ended, by their numbers."""
+    """Remove the shared tensors of ended processes, given by PID."""
     if processes:
         _remove(name for name in names() if name.startswith(tuple(f"torch_{number}_" for number in processes)))
 
 
 def remove_created(log: Path, before: Collection[str]) -> None:
-    """Remove what the log of `log_creations` lists and was not there `before`."""
+    """Remove the entries listed in the log of `log_creations` that did not exist `before`."""
     with contextlib.suppress(FileNotFoundError):
         created = frozenset(log.read_text(encoding="utf-8", errors="replace").splitlines())
         _remove(names() & created - frozenset(before))
@@ -49,7 +49,7 @@ def _remove(doomed: Any) -> None:
 
 
 def log_creations(log: Path) -> None:
-    """Append every name in /dev/shm that Python code of this process, or of a fork of it, creates to the file `log`."""
+    """Log the names that Python code of this process and its forks creates in /dev/shm to the file `log`."""
     own = str(log)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -72,7 +72,7 @@ def _opened(descriptor: int) -> str:
 
 
 def _shared_name(path: Any) -> str:
-    """The first part below /dev/shm of a path there, else nothing."""
+    """The entry of /dev/shm that a path belongs to; empty for other paths."""
     start = f"{SHARED_MEMORY}/"
     try:
         text = os.fsdecode(path)

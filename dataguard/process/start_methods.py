@@ -1,4 +1,4 @@
-"""A target under the start methods that were asked for: its own, and, for `all`, what every other one changes."""
+"""Run a target under the requested start method: its own, or with `all` also every other one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from dataguard.model import Check, Result, Status
+from dataguard.process.launcher import shared_zygote
 from dataguard.process.session import Session
 from dataguard.settings.parsers import EVERY_METHOD
 from dataguard.settings.settings import Settings
@@ -16,16 +17,15 @@ _DEFAULT_OF = {
     "forkserver": "forkserver, the default on Linux from Python 3.14 on",
     "fork": "fork",
 }
-_CONCERNED = "DG3"
-"""Checks of codes below this one judge how workers start, what they draw and what they share; the others look at
-samples and batches, which are the same however workers start."""
-_SAID = (Status.FAILED, Status.EXPECTED)
+_INDEPENDENT = "DG3"
+"""Checks with codes below this one depend on the start method; the others examine samples and batches, which don't."""
+_REPORTED = (Status.FAILED, Status.EXPECTED)
 
 
 class EveryStart(Session):
-    """A session that judges a loader as it is, and then under the start methods that are not the platform's default.
+    """A session that runs a check with the loader's own start method, and then with the other ones.
 
-    What is worse under one of those is reported as such.
+    A check that fails only with another start method is reported with the name of that method.
     """
 
     def __init__(self, spelling: str, settings: Settings) -> None:
@@ -35,23 +35,23 @@ class EveryStart(Session):
         self._others = {method: Session(spelling, replace(sampled, start_method=method)) for method in methods}
 
     def judge(self, check: Check, loader: str) -> Result:
-        """Let a check judge one of the loaders; never raises for what the user's code does."""
+        """Run a check on one of the loaders; never raises for what the user's code does."""
         own = super().judge(check, loader)
-        if own.status in _SAID or check.code >= _CONCERNED:
+        if own.status in _REPORTED or check.code >= _INDEPENDENT:
             return own
         started_here = self.environment.get("start_method")
         for method, session in self._others.items():
             if method == started_here:
                 continue
             other = session.judge(check, loader)
-            if other.status in _SAID:
+            if other.status in _REPORTED:
                 return _under(method, other)
             if own.status is Status.SKIPPED and other.status is Status.PASSED:
-                own = replace(other, reason=f"workers were started by {_DEFAULT_OF[method]}")
+                own = replace(other, reason=f"workers were started with {_DEFAULT_OF[method]}")
         return own
 
     def close(self) -> None:
-        """End every observing process; safe to call twice."""
+        """Stop every observing process; safe to call twice."""
         with ExitStack() as stack:
             for session in self._others.values():
                 stack.callback(session.close)
@@ -59,7 +59,7 @@ class EveryStart(Session):
 
 
 def _under(method: str, result: Result) -> Result:
-    """What failed only there, with the start method before its words."""
+    """A failure with the name of the start method in its messages."""
     findings = (
         replace(finding, message=f"under {_DEFAULT_OF[method]}: {finding.message}") for finding in result.findings
     )
@@ -67,5 +67,27 @@ def _under(method: str, result: Result) -> Result:
 
 
 def examine(spelling: str, settings: Settings) -> Session:
-    """A session for a target, under the start methods that the settings ask for."""
+    """A session for a target with the start method, or methods, of the settings."""
     return (EveryStart if settings.start_method == EVERY_METHOD else Session)(spelling, settings)
+
+
+class Sessions:
+    """The sessions of one run, by target and settings. They share one import of torch, and are closed together."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], Session] = {}
+        self._stack = ExitStack()
+
+    def of(self, target: str, settings: Settings) -> Session:
+        """The session of a target under these settings."""
+        key = (target, repr(settings))
+        if not self._open:
+            self._stack.enter_context(shared_zygote())
+        if key not in self._open:
+            self._open[key] = self._stack.enter_context(examine(target, settings))
+        return self._open[key]
+
+    def close(self) -> None:
+        """End every process that was started; safe to call twice."""
+        self._open.clear()
+        self._stack.close()

@@ -1,7 +1,4 @@
-"""The processes of one full scan that torchrun started, on one machine or several: who shares it, and how they part.
-
-Standard library only: the reporting process of each rank lives here.
-"""
+"""The ranks of a scan of all samples started by torchrun, on one machine or several. Standard library only."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ _LAUNCHER = ("GROUP_", "ROLE_", "TORCHELASTIC_")
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """One rank of a full scan: its number, the size of the team, and the store of torchrun through which all meet.
+    """One rank of a scan: its rank, the world size, and the address of torchrun's store, where all ranks meet.
 
-    `run` tells this run from others that the same store has served, or will.
+    `run` distinguishes this run from other runs that use the same store.
     """
 
     rank: int
@@ -40,31 +37,31 @@ class Team:
         return self.rank == 0
 
     def agree(self, code: int) -> int:
-        """Wait until the first rank has reported, and return its exit code, on every rank and at the same time.
+        """Wait until rank 0 has reported, and return its exit code on every rank at the same time.
 
-        torchrun ends all ranks as soon as one leaves with another code than 0, so that they have to leave together.
+        torchrun kills all ranks as soon as one exits with a code other than 0, so all must exit together.
         """
         asked = [sys.executable, "-m", "dataguard.lab.epoch.exit_code_agreement", str(code)]
         answer = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False)
         if answer.returncode:
             raise DataguardError(f"rank {self.rank} lost the other ranks before they could agree on an exit code")
         agreed, moment = answer.stdout.split()
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # where one rank is a little earlier than the others
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # in case one rank exits slightly before the others
         time.sleep(max(0.0, float(moment) - time.time()))
         return int(agreed)
 
 
 def team_of(environ: Mapping[str, str]) -> Team | None:
-    """The team that torchrun made this process part of; None for a process of its own.
+    """The team of this process if torchrun started it; None for a single process.
 
-    Raises UsageError where several ranks are spoken of, but not in torchrun's way.
+    Raises UsageError if WORLD_SIZE is set but torchrun did not start this process.
     """
     world = environ.get("WORLD_SIZE", "1")
     if not world.isdigit() or int(world) < 2:
         return None
     if environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         raise UsageError(
-            f"WORLD_SIZE is {world}, but torchrun did not start this process: start it as "
+            f"WORLD_SIZE is {world}, but torchrun did not start this process: run "
             "`torchrun --nproc-per-node=N -m dataguard scan TARGET --all`, or unset WORLD_SIZE to scan in one process"
         )
     run = f"{environ.get('TORCHELASTIC_RUN_ID', '')}/{environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
@@ -72,12 +69,12 @@ def team_of(environ: Mapping[str, str]) -> Team | None:
     return Team(int(environ["RANK"]), int(world), environ["MASTER_ADDR"], int(environ["MASTER_PORT"]), run, local)
 
 
-def leave_no_trace(environ: MutableMapping[str, str]) -> None:
-    """Take what torchrun says out of the environment: each rank runs the user's loader as one process alone would."""
+def clear_torchrun_variables(environ: MutableMapping[str, str]) -> None:
+    """Remove torchrun's variables from the environment: each rank runs the user's loader like a single process."""
     for name in [name for name in environ if name in _LAUNCHED or name.startswith(_LAUNCHER)]:
         del environ[name]
 
 
 def own_team(*, shared: bool) -> Team | None:
-    """The team of this process, where the scan is one that ranks share."""
+    """The team of this process, if ranks share the scan."""
     return team_of(os.environ) if shared else None

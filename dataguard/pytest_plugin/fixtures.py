@@ -1,6 +1,6 @@
-"""dataguard in tests of one's own: checks as parameters, reports and loaders as fixtures.
+"""dataguard in the user's own tests: checks as parameters, reports and loaders as fixtures.
 
-The processes that run loaders are kept for the whole session, so that several tests of one target look only once.
+The processes that run loaders live for the whole session, so that tests of the same target share observations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from dataguard.checks import CATALOGUE
 from dataguard.model import Check, Report, Result, Status, UsageError
 from dataguard.process.session import Session
-from dataguard.process.start_methods import examine
+from dataguard.process.start_methods import Sessions
 from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, changed, chosen
 from dataguard.settings.suggestions import suggest
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from dataguard.target.variants import Loader
 
 CHECKS, TARGET = "dataguard_checks", "dataguard_target"
-"""The marks of tests that take a check, and of tests whose fixtures are of another target than that of the run."""
+"""The marks of tests that take a check as argument, and of tests whose fixtures use their own target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One check and one loader: call it in a test to judge.
+    """One check and one loader; calling it in a test runs the check.
 
-    It skips the test where the check does not apply or cannot decide, and fails it with what was found.
+    It skips the test if the check does not apply or cannot decide, and fails the test with the findings.
     """
 
     check: Check
@@ -39,7 +39,7 @@ class Judgement:
     session: Session
 
     def __call__(self) -> Result:
-        """Judge, and return the result of a check that passed."""
+        """Run the check, and return its result if it passed."""
         __tracebackhide__ = True
         result = self.session.judge(self.check, self.loader)
         if result.status is Status.SKIPPED:
@@ -55,7 +55,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Laboratory:
-    """A target under examination: its loaders by name, and what any check says of them."""
+    """A target: the names of its loaders, and the result of any check on them."""
 
     target: str
     settings: Settings
@@ -67,14 +67,14 @@ class Laboratory:
         return self.session.loaders()
 
     def judge(self, check: str, loader: str | None = None) -> Result:
-        """What the check of this code or name says of a loader, the first one by default.
+        """The result of the check with this code or name on a loader, the first one by default.
 
         Raises UsageError for a check or a loader that does not exist.
         """
         (found, *others) = chosen(CATALOGUE, changed(self.settings, select=(check,), ignore=()))
         name = self.loaders[0] if loader is None else loader
         if others:
-            raise UsageError(f"{check!r} stands for {1 + len(others)} checks: name one")
+            raise UsageError(f"{check!r} matches {1 + len(others)} checks: name one")
         if name not in self.loaders:
             raise UsageError(f"{self.target} has no loader {name!r}{suggest(name, self.loaders)}")
         return self.session.judge(found, name)
@@ -82,19 +82,19 @@ class Laboratory:
 
 @dataclass
 class Toolbox:
-    """The sessions and reports of one run of pytest, by target and settings; it ends them with the run."""
+    """The sessions and reports of one pytest run, by target and settings; closed at the end of the run."""
 
     settings: Settings
     """The settings of the run."""
-    sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
+    sessions: Sessions = field(default_factory=Sessions)
     reports: dict[str, Report] = field(default_factory=dict)
 
     def session(self, target: str, settings: Settings) -> Session:
-        """The process that runs a target under these settings."""
-        return self.sessions.setdefault((target, repr(settings)), examine(target, settings))
+        """The session of a target with these settings."""
+        return self.sessions.of(target, settings)
 
     def report(self, settings: Settings) -> Report:
-        """The report of the settings' own targets."""
+        """The report of a scan with these settings."""
         from dataguard.engine import scan
 
         key = repr(settings)
@@ -103,7 +103,7 @@ class Toolbox:
         return self.reports[key]
 
     def settings_of(self, request: pytest.FixtureRequest) -> Settings:
-        """The settings of the run, with the target and the options of the test's mark, if it has one."""
+        """The settings of the run, updated with the target and options of the test's mark, if any."""
         settings = self.settings
         mark = request.node.get_closest_marker(TARGET)
         if mark:
@@ -112,21 +112,21 @@ class Toolbox:
             settings = changed(settings, targets=spellings, **options)
         if not settings.targets:
             raise UsageError(
-                f"{request.fixturename} needs a target: --dataguard=pkg.mod:attr, the same in an ini or settings file, "
-                f"or @dataguard.use_target('pkg.mod:attr')"
+                f"{request.fixturename} needs a target: give --dataguard=pkg.mod:attr, set it in an ini or settings "
+                f"file, or use @dataguard.use_target('pkg.mod:attr')"
             )
         return settings
 
     def laboratory(self, request: pytest.FixtureRequest) -> Laboratory:
-        """The only target of the settings under examination."""
+        """The only target of the settings."""
         settings = self.settings_of(request)
         if len(settings.targets) > 1:
-            raise UsageError(f"{len(settings.targets)} targets: choose one by @dataguard.use_target('pkg.mod:attr')")
+            raise UsageError(f"{len(settings.targets)} targets: choose one with @dataguard.use_target('pkg.mod:attr')")
         target = settings.targets[0]
         return Laboratory(target, settings, self.session(target, settings))
 
     def loader(self, request: pytest.FixtureRequest) -> Loader:
-        """A loader of the target, made anew in this process."""
+        """A new loader of the target, built in this process."""
         from dataguard.target.loading import load
 
         settings = self.settings_of(request)
@@ -137,22 +137,21 @@ class Toolbox:
             return target.build(wanted, given)
         built = target.build_all(given)
         if len(built) > 1:
-            raise UsageError(f"several loaders, {', '.join(built)}: choose by @dataguard.use_target(..., loader='...')")
+            raise UsageError(f"loaders {', '.join(built)}: choose one with @dataguard.use_target(..., loader='...')")
         return next(iter(built.values()))
 
     def pytest_unconfigure(self) -> None:
-        """End every process that was started, however the run ended."""
-        for session in self.sessions.values():
-            session.close()
+        """Stop every process that was started, however the run ended."""
+        self.sessions.close()
 
 
 def parametrize_with_checks(
     factory: Any, *, expect: Mapping[str, str] | None = None, **options: Any
 ) -> Callable[[Any], Any]:
-    """Run a test once for each check and loader of a factory, which it calls as its argument `check`.
+    """Run a test once for each check and loader of a factory; the test calls its argument `check`.
 
-    `expect` gives known findings with their reasons, and `options` are those of `Settings`. Raises UsageError for a
-    factory that cannot be found by name.
+    `expect` maps known findings to reasons; `options` are fields of `Settings`. Raises UsageError for a factory that
+    cannot be imported by name.
     """
     mark = getattr(pytest.mark, CHECKS)
     decorated: Callable[[Any], Any] = mark(spelling_of(factory), expect=dict(expect or {}), **options)
@@ -160,9 +159,9 @@ def parametrize_with_checks(
 
 
 def use_target(factory: Any, *, loader: str | None = None, **options: Any) -> Callable[[Any], Any]:
-    """Say what the fixtures of a test are of: a factory or its spelling, one of its loaders, and options of `Settings`.
+    """Set the target of a test's fixtures: a factory or its name, one of its loaders, and options of `Settings`.
 
-    Raises UsageError for a factory that cannot be found by name.
+    Raises UsageError for a factory that cannot be imported by name.
     """
     mark = getattr(pytest.mark, TARGET)
     decorated: Callable[[Any], Any] = mark(spelling_of(factory), loader=loader, **options)
@@ -170,10 +169,10 @@ def use_target(factory: Any, *, loader: str | None = None, **options: Any) -> Ca
 
 
 def parametrize(metafunc: pytest.Metafunc, mark: pytest.Mark, toolbox: Toolbox) -> None:
-    """Give a marked test its checks. The loaders of the target have names that only running it tells."""
+    """Parametrize a marked test with its checks. Calls the factory to learn the names of its loaders."""
     try:
         if "check" not in metafunc.fixturenames:
-            raise UsageError(f"{metafunc.function.__name__} needs an argument called check: it is what it calls")
+            raise UsageError(f"{metafunc.function.__name__} needs an argument named check, which it calls")
         (target,) = mark.args
         settings = changed(toolbox.settings, targets=(target,), **mark.kwargs)
         session = toolbox.session(target, settings)

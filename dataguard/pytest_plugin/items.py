@@ -1,7 +1,7 @@
 """The tests that `--dataguard` adds to a pytest session: one for each check and loader.
 
-While tests are collected, only the names of the loaders are asked for. A loader is observed when the first of its
-tests is set up, in a process of its own that ends with the session.
+Collection only asks for the names of the loaders. A loader is observed when the first of its tests is set up, in a
+separate process that ends with the session.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from _pytest._code.code import (
 from dataguard.checks import CATALOGUE
 from dataguard.model import Check, DataguardError, Result, Severity, Status, UsageError
 from dataguard.process.session import Session
-from dataguard.process.start_methods import examine
+from dataguard.process.start_methods import Sessions
 from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, chosen
 
 FOLDER = "dataguard"
-"""Where the tests seem to live: `dataguard::DG101-cloned-worker-rng[train]`."""
+"""The first part of the test ids: `dataguard::DG101-cloned-worker-rng[train]`."""
 INCONCLUSIVE = "inconclusive: "
 NOTE = "dataguard note"
-"""The user property with what a pass should still tell; in this shape it passes through xdist and into junitxml."""
+"""The user property for the note of a passed check; xdist and junitxml preserve user properties."""
 USAGE_ERROR = "dataguard_usage_error"
 
 
 class ContractBroken(DataguardError):
-    """A loader broke the contract; pytest shows the finding instead of a traceback."""
+    """A loader broke a contract; pytest shows the finding instead of a traceback."""
 
     def __init__(self, result: Result) -> None:
         super().__init__("; ".join(finding.message for finding in result.findings))
@@ -47,7 +47,7 @@ class ContractBroken(DataguardError):
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One loader of a target, and the label by which its tests are told apart from those of every other loader."""
+    """One loader of a target, and the unique label that its test ids carry."""
 
     session: Session
     target: str
@@ -56,17 +56,17 @@ class Named:
 
 
 class LoaderContracts:
-    """The plugin registered while `--dataguard` is given: it adds the tests, ends the sessions and reports."""
+    """The plugin registered when `--dataguard` is given: it adds the tests, closes the sessions and reports."""
 
     def __init__(self, config: pytest.Config, settings: Settings, only: list[str]) -> None:
         self.config = config
         self.settings = settings
         self.only = only
         self.checks = chosen(CATALOGUE, settings)
-        self.sessions: dict[str, Session] = {}
+        self._sessions = Sessions()
 
     def pytest_report_header(self) -> str:
-        """Say what is examined."""
+        """Show targets, number of checks and seed."""
         checks = "1 check" if len(self.checks) == 1 else f"{len(self.checks)} checks"
         return f"dataguard: {', '.join(self.settings.targets)} ({checks}, seed {self.settings.seed})"
 
@@ -74,7 +74,7 @@ class LoaderContracts:
     def pytest_make_collect_report(
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Put our tests beside what the session collected; the controller of xdist never comes here."""
+        """Add our tests to those that the session collected; not called in the controller of xdist."""
         report = yield
         if isinstance(collector, pytest.Session) and report.passed and report.result is not None:
             try:
@@ -88,21 +88,21 @@ class LoaderContracts:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Repeat in xdist's controller the usage error that ended a worker: its own output is lost."""
+        """Raise a worker's usage error again in xdist's controller, because the worker's output is lost."""
         message = getattr(node, "workeroutput", {}).get(USAGE_ERROR)
         if message:
             raise pytest.UsageError(message)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Give a skip the place it belongs to, the target, instead of the line of ours that raised it."""
+        """Report a skip at the target instead of the line of dataguard that raised it."""
         report = yield
         if isinstance(item, Contract) and isinstance(report.longrepr, tuple):
             report.longrepr = (item.named.target, None, report.longrepr[2])  # type: ignore[assignment] # it has no line
         return report
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """List what passed with something to tell, and count what could not be decided."""
+        """List the notes of passed checks, and count the inconclusive ones."""
         reports = [report for kind in ("passed", "skipped") for report in terminalreporter.stats.get(kind, ())]
         own = [report for report in reports if report.nodeid.startswith(f"{FOLDER}::")]
         notes = [(report, text) for report in own for name, text in report.user_properties if name == NOTE]
@@ -112,31 +112,29 @@ class LoaderContracts:
         for report, text in notes:
             terminalreporter.line(f"{report.nodeid} - {text}")
         if undecided:
-            terminalreporter.line(f"{len(undecided)} inconclusive, not passed (-rs shows the reasons)")
+            terminalreporter.line(f"{len(undecided)} inconclusive, which is not a pass (-rs shows the reasons)")
 
     def pytest_sessionfinish(self) -> None:
-        """End every process that was started, before a worker of xdist says that it is done and may be killed."""
+        """Stop every process before an xdist worker reports that it is done, after which it may be killed."""
         self.pytest_unconfigure()
 
     def pytest_unconfigure(self) -> None:
-        """End every process that was started, however the session ended."""
-        for session in self.sessions.values():
-            session.close()
+        """Stop every process that was started, however the session ended."""
+        self._sessions.close()
 
     def _named(self) -> list[Named]:
-        for target in self.settings.targets:
-            self.sessions.setdefault(target, examine(target, self.settings))
-        found = [(target, loader) for target, session in self.sessions.items() for loader in session.loaders()]
-        # The last label is unlike all others: no target is there twice.
-        labels = [(loader, f"{self.sessions[target].name}.{loader}", f"{target}.{loader}") for target, loader in found]
+        sessions = {target: self._sessions.of(target, self.settings) for target in self.settings.targets}
+        found = [(target, loader) for target, session in sessions.items() for loader in session.loaders()]
+        # The last label is always unique, because no target is listed twice.
+        labels = [(loader, f"{sessions[target].name}.{loader}", f"{target}.{loader}") for target, loader in found]
         shared = Counter(label for choices in labels for label in choices)
         return [
-            Named(self.sessions[target], target, loader, next(label for label in choices if shared[label] == 1))
+            Named(sessions[target], target, loader, next(label for label in choices if shared[label] == 1))
             for (target, loader), choices in zip(found, labels, strict=True)
         ]
 
     def _contracts(self, loaders: list[Named]) -> list[tuple[Check, Named]]:
-        """Every check on every loader, or those whose ids stand on the command line."""
+        """Every check on every loader, or only those with their ids on the command line."""
         every = {f"{check.id}[{named.label}]": (check, named) for named in loaders for check in self.checks}
         for word in self.only:
             if not any(_selects(word, name) for name in every):
@@ -145,7 +143,7 @@ class LoaderContracts:
 
 
 class Contracts(pytest.Directory):
-    """The collector of our tests. It is no folder on disk; its path is what ids and headlines are made of."""
+    """The collector of our tests. Not a folder on disk; its path only serves for ids and headlines."""
 
     def __init__(self, *, contracts: list[tuple[Check, Named]], plugin: LoaderContracts, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -157,7 +155,7 @@ class Contracts(pytest.Directory):
         fail_on = self.plugin.settings.fail_on
         for check, named in self.contracts:
             name = f"{check.id}[{named.label}]"
-            # Said outright, because the id that pytest 9.2 would derive is not the one that its --lf reads back.
+            # Explicit, because the id that pytest 9.2 would derive is not the one that --lf reads back.
             nodeid = f"{self.nodeid}::{name}"
             yield Contract.from_parent(self, name=name, nodeid=nodeid, check=check, named=named, fail_on=fail_on)
 
@@ -178,7 +176,7 @@ class Contract(pytest.Item):
             self.add_marker(pytest.mark.xdist_group(named.target))
 
     def setup(self) -> None:
-        """Observe and judge; so a bug of ours is an error of the set-up, and never a failure of the user's loader."""
+        """Run the check here, so that a bug in dataguard is a set-up error and not a failure of the user's loader."""
         if self.config.getoption("setupplan", False):
             return
         try:
@@ -188,10 +186,10 @@ class Contract(pytest.Item):
         for unit, count in self.result.exercised.items():
             self.user_properties.append((f"exercised {unit}", count))
         if self.result.status is Status.BROKEN:
-            pytest.fail(f"dataguard broke: a bug of dataguard, not of the loader\n{self.result.reason}", pytrace=False)
+            pytest.fail(f"a bug in dataguard, not in the loader\n{self.result.reason}", pytrace=False)
 
     def runtest(self) -> None:
-        """Say in pytest's words what became of the check."""
+        """Turn the result of the check into an outcome of pytest."""
         status, reason = self.result.status, self.result.reason or ""
         if status is Status.INCONCLUSIVE:
             pytest.skip(INCONCLUSIVE + reason)
@@ -210,21 +208,21 @@ class Contract(pytest.Item):
             raise ContractBroken(self.result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str | TerminalRepr:
-        """Show the finding instead of the lines of ours that raised."""
+        """Show the finding instead of a traceback through dataguard."""
         if isinstance(excinfo.value, ContractBroken):
             return self._finding(excinfo.value.result)
         return super().repr_failure(excinfo, style)
 
     def _traceback_filter(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Traceback:
-        """Begin the traceback of anything else, such as a timeout of pytest-timeout, here and not deep in pytest."""
+        """Start any other traceback, such as that of a pytest-timeout, in this file and not deep inside pytest."""
         return excinfo.traceback.cut(path=__file__)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Where the test seems to live, for headlines and junitxml."""
+        """The location of the test for headlines and junitxml."""
         return self.path, None, self.name
 
     def _finding(self, result: Result) -> TerminalRepr:
-        """A failure in the one shape that xdist carries with its headline, which the short summary shows."""
+        """A failure in the form whose headline survives xdist; the short summary shows it."""
         text = render_result(result, self.check.doc, width=_width(self.config), colour=False)
         first, *others = result.findings
         at = first.at

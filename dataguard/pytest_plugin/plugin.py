@@ -1,7 +1,7 @@
-"""The pytest front door: options, their ini twins, marks and fixtures.
+"""The pytest plugin: options, ini keys, marks and fixtures.
 
-Imports pytest only. The rest of dataguard is loaded when `--dataguard` (or the ini key `dataguard`) names a target,
-or when a test asks for it, so that every other run of pytest stays as fast as it was.
+Imports pytest only. The rest of dataguard is loaded when `--dataguard` (or the ini key `dataguard`) names a target, or
+when a test uses a fixture, so that other runs of pytest start as fast as without the plugin.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONFIGURED = "config"
-"""`--dataguard=config` stands for the targets of the configuration file; no spelling of a target looks like it."""
+"""`--dataguard=config` stands for the targets of the settings file; no target can have this form."""
 
 
 class Option(NamedTuple):
-    """One option of the command line, and its ini key: the same words with underscores.
+    """One command line option and its ini key, the same name with underscores.
 
-    `setting` is the field of `Settings` that it fills. `kind` is "text" for one value, "words" for a repeatable one,
-    "pairs" for repeatable KEY=VALUE, and "flag" for what is on or off.
+    `setting` is the field of `Settings` that it sets. `kind` is "text" for one value, "words" for a repeatable one,
+    "pairs" for repeatable KEY=VALUE, and "flag" for a switch.
     """
 
     flag: str
@@ -42,36 +42,36 @@ class Option(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Its name in an ini file, and of its value on the command line: `dataguard_select`."""
+        """The ini key and the option's destination: `dataguard_select`."""
         return self.flag.replace("-", "_")
 
 
 OPTIONS = (
     Option(
         "dataguard", "targets", "words", "[NAME=]PKG.MOD:ATTR",
-        "check the data loaders that this factory, loader or dataset yields, one test for each check and loader "
+        "check the data loaders of this factory, loader or dataset, one test for each check and loader "
         f"(repeatable); '{CONFIGURED}' stands for the targets of [tool.dataguard]",
     ),
-    Option("dataguard-select", "select", "words", "CODE", "run only these checks: codes, prefixes of codes or names"),
-    Option("dataguard-ignore", "ignore", "words", "CODE", "leave these checks out"),
+    Option("dataguard-select", "select", "words", "CODE", "run only these checks: codes, code prefixes or names"),
+    Option("dataguard-ignore", "ignore", "words", "CODE", "skip these checks"),
     Option("dataguard-samples", "samples", "text", "N", "read at most N samples in the traced pass"),
     Option("dataguard-all", "all", "flag", "", "read every sample once"),
-    Option("dataguard-budget", "budget", "text", "SECONDS", "let the observations of one loader take this long"),
-    Option("dataguard-timeout", "timeout", "text", "SECONDS", "call a loader hanging after so long without progress"),
+    Option("dataguard-budget", "budget", "text", "SECONDS", "time limit for the observations of a loader"),
+    Option("dataguard-timeout", "timeout", "text", "SECONDS", "report a hang after this long without progress"),
     Option("dataguard-seed", "seed", "text", "N", "seed python, numpy and torch with N before the factory is called"),
-    Option("dataguard-workers", "workers", "text", "N", "use N workers instead of the loader's own num_workers"),
-    Option("dataguard-start-method", "start_method", "text", "METHOD", "by fork, spawn, forkserver, or all in turn"),
-    Option("dataguard-ranks", "ranks", "text", "N", "look at N real ranks, also where the loader knows of none"),
-    Option("dataguard-fail-on", "fail_on", "text", "SEVERITY", "fail from this severity on: error, warning or note"),
-    Option("dataguard-role", "roles", "pairs", "NAME=ROLE", "the loader NAME is for train, val or test"),
+    Option("dataguard-workers", "workers", "text", "N", "override the loader's num_workers"),
+    Option("dataguard-start-method", "start_method", "text", "METHOD", "fork, spawn, forkserver, or all in turn"),
+    Option("dataguard-ranks", "ranks", "text", "N", "start N DDP ranks, even if the loader is not rank-aware"),
+    Option("dataguard-fail-on", "fail_on", "text", "SEVERITY", "lowest severity that fails: error, warning or note"),
+    Option("dataguard-role", "roles", "pairs", "NAME=ROLE", "role of the loader NAME: train, val or test"),
     Option("dataguard-expect", "expect", "pairs", "CODE=REASON", "CODE or CODE[loader] is known to fail: xfail"),
     Option("dataguard-config", "config", "text", "FILE", "read settings from FILE (dataguard.toml or pyproject.toml)"),
 )  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Register every option and its ini twin."""
-    group = parser.getgroup("dataguard", "contracts of data loaders")
+    """Register every option and its ini key."""
+    group = parser.getgroup("dataguard", "data loader contracts")
     for option in OPTIONS:
         if option.kind == "flag":
             group.addoption(f"--{option.flag}", dest=option.key, action="store_true", default=None, help=option.help)
@@ -87,7 +87,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker; when a target is asked for, resolve the settings and hand over to the rest of dataguard."""
+    """Register the marks; if a target is given, resolve the settings and load the rest of dataguard."""
     config.addinivalue_line("markers", "dataguard: one contract of one data loader, added by --dataguard")
     config.addinivalue_line("markers", "dataguard_checks: made by dataguard.parametrize_with_checks")
     config.addinivalue_line("markers", "dataguard_target: made by dataguard.use_target")
@@ -96,7 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     own = [arg for arg in config.args if _is_own(arg)]
     if not asked and not own and all("::" in arg for arg in config.args):
-        return  # Single tests were chosen, and of dataguard only the ini file speaks: they are all that should run.
+        return  # The command line selects single tests and only the ini file names a target: run just those tests.
     config.args[:] = [arg for arg in config.args if arg not in own]
 
     from dataguard.model import UsageError
@@ -110,7 +110,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give tests that `dataguard.parametrize_with_checks` marked their checks."""
+    """Parametrize the tests that `dataguard.parametrize_with_checks` marked."""
     mark = metafunc.definition.get_closest_marker("dataguard_checks")
     if mark is not None:
         from dataguard.pytest_plugin.fixtures import parametrize
@@ -120,30 +120,30 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def dataguard_lab(request: pytest.FixtureRequest) -> Laboratory:
-    """The target under examination: `dataguard_lab.judge("DG101", "train")` says what a check makes of a loader."""
+    """The target: `dataguard_lab.judge("DG101", "train")` returns the result of a check on a loader."""
     return _made(lambda toolbox: toolbox.laboratory(request), request)
 
 
 @pytest.fixture
 def dataguard_report(request: pytest.FixtureRequest) -> Report:
-    """The report of a scan, made once for all tests that ask for the same."""
+    """The report of a scan, shared by all tests with the same target and settings."""
     return _made(lambda toolbox: toolbox.report(toolbox.settings_of(request)), request)
 
 
 @pytest.fixture
 def dataguard_loader(request: pytest.FixtureRequest) -> Loader:
-    """A loader of the target, made anew in the process of the tests."""
+    """A new loader of the target, built in the test process."""
     return _made(lambda toolbox: toolbox.loader(request), request)
 
 
 @pytest.fixture
 def dataguard_dataset(dataguard_loader: Loader) -> Any:
-    """The dataset of that loader."""
+    """The dataset of `dataguard_loader`."""
     return dataguard_loader.dataset
 
 
 def toolbox_of(config: pytest.Config) -> Toolbox:
-    """The toolbox of this run, made when it is first asked for. Raises UsageError for settings that are wrong."""
+    """The toolbox of this run, created on first use. Raises UsageError for wrong settings."""
     from dataguard.pytest_plugin.fixtures import Toolbox
 
     found: Toolbox | None = config.pluginmanager.get_plugin("dataguard-toolbox")
@@ -163,9 +163,9 @@ def _made(make: Callable[[Toolbox], T], request: pytest.FixtureRequest) -> T:
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Merge command line, ini keys and configuration file, the earlier ones winning, by the resolver that all share.
+    """Merge command line, ini keys and settings file, in this order of precedence, with the shared resolver.
 
-    Raises dataguard's UsageError for an unknown word, a value of the wrong shape, or no target in the file.
+    Raises dataguard's UsageError for an unknown name, a value of the wrong shape, or no target in the file.
     """
     from dataguard.model import UsageError
     from dataguard.settings.settings import resolve
@@ -175,14 +175,14 @@ def read_settings(config: pytest.Config) -> Settings:
     if CONFIGURED in targets:
         configured = resolve(file, start=config.rootpath).targets
         if not configured:
-            raise UsageError(f"--dataguard={CONFIGURED}: neither dataguard.toml nor [tool.dataguard] names `targets`")
+            raise UsageError(f"--dataguard={CONFIGURED}: neither dataguard.toml nor [tool.dataguard] sets `targets`")
         at = targets.index(CONFIGURED)
         targets[at : at + 1] = configured
     return resolve(file, start=config.rootpath, targets=targets or None, hypothesis=_hypothesis(config), **given)
 
 
 def _hypothesis(config: pytest.Config) -> dict[str, Any] | None:
-    """The seed and the database of hypothesis' own plugin, where it runs, for the examples that checks draw."""
+    """The seed and database of hypothesis' pytest plugin, if active, for the examples that checks draw."""
     if not config.pluginmanager.has_plugin("hypothesispytest"):
         return None
     seed = config.getoption("--hypothesis-seed")
@@ -213,6 +213,6 @@ def _pair(option: Option, word: str) -> tuple[str, str]:
 
 
 def _is_own(arg: str) -> bool:
-    """Whether a command line argument is the id of one of our tests: `dataguard::DG101-cloned-worker-rng[train]`."""
+    """Whether a command line argument is the id of a dataguard test: `dataguard::DG101-cloned-worker-rng[train]`."""
     path, colons, _ = arg.partition("::")
     return bool(colons) and Path(path).name == "dataguard"

@@ -1,4 +1,4 @@
-"""One failed check as people read it: what was seen, with its evidence, why it happens and how to fix it."""
+"""One failed check as text: the findings with their evidence, the cause and the fix."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ MARKS = {
 _STACK_LINES = 14
 _FINDINGS = 5
 _ROW = 60
-"""Characters of a mapping from which on each of its keys has a row of its own."""
+"""A mapping of more characters than this gets one row for each key."""
 
 
-def write_failure(page: Page, result: Result, doc: Doc | None, verbosity: int, *, told_for: str | None = None) -> None:
-    """Write a failed result; `told_for` names the loader under which its cause and fix stand already."""
+def write_failure(
+    page: Page, result: Result, doc: Doc | None, verbosity: int, *, explained_under: str | None = None
+) -> None:
+    """Write a failed result; `explained_under` names the loader under which cause and fix were already written."""
     mark, style = MARKS[result.severity]
     page.put(identity(page, result), lead=page.text(f"{mark} {result.severity.value} ", style), fold=False)
     shown = result.findings if verbosity > 0 else result.findings[:_FINDINGS]
@@ -33,8 +35,8 @@ def write_failure(page: Page, result: Result, doc: Doc | None, verbosity: int, *
         page.put()
     if result.reason:
         page.put(result.reason, lead=_label(page, "note"))
-    if told_for is not None:
-        page.put(f"as above, for {told_for}", lead=_label(page, "fix"))
+    if explained_under is not None:
+        page.put(f"as above, for {explained_under}", lead=_label(page, "fix"))
     elif doc:
         page.prose(doc.cause, lead=_label(page, "cause"))
         page.prose(doc.fix, lead=_label(page, "fix"))
@@ -58,7 +60,7 @@ def _place(page: Page, at: Location) -> Text:
 
 
 def write_table(page: Page, values: Mapping[str, object], verbosity: int, indent: str = "  ") -> None:
-    """Write keys and values in two columns; lines of a stack stand below their key."""
+    """Write keys and values in two columns; the lines of a stack go below their key."""
     narrow = page.console.width < 60
     column = min(max((len(str(key)) for key in values), default=0), 12 if narrow else 24)
     for key, value in values.items():
@@ -75,14 +77,14 @@ def write_table(page: Page, values: Mapping[str, object], verbosity: int, indent
 
 
 def _rows(page: Page, values: Mapping[str, object], lead: Text, verbosity: int) -> None:
-    """Write a table within the table, a row for each key."""
+    """Write a nested mapping, one row for each key."""
     for key, value in values.items():
         page.put(page.short(f"{key}: {fold(value, full=verbosity > 0)}"), lead=lead)
         lead = Text(" " * len(lead))
 
 
 def write_lines(page: Page, lines: list[str], verbosity: int, indent: str) -> None:
-    """Write a stack or an output line by line, with its own indentation."""
+    """Write a stack or program output line by line, keeping its indentation."""
     for line in lines if verbosity > 0 else middle_out(lines, _STACK_LINES):
         code = line.lstrip()
         page.put(Text(page.clean(code)), lead=indent + " " * min(len(line) - len(code), 8), hang=4)

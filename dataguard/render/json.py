@@ -1,22 +1,26 @@
-"""A report as one JSON object, as `report.schema.json` beside this file describes it."""
+"""What each command reports, as one JSON object; `report.schema.json` next to this file describes that of a scan."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
 from enum import Enum
 from numbers import Integral, Real
 from typing import Any
 
-from dataguard.model import Doc, Finding, Report, Result
+from dataguard.machine.checkup import Checkup
+from dataguard.model import Check, Doc, Finding, Report, Result
+from dataguard.timings import Bench, Change
+
+CHECKUP_SCHEMA, CHECKS_SCHEMA = "urn:dataguard:doctor:1", "urn:dataguard:checks:1"
 
 
 def render(report: Report, docs: Mapping[str, Doc] | None = None, *, unicode: bool = True, **look: Any) -> str:
     """Return the report as indented JSON that ends in a newline; without `unicode`, as pure ASCII.
 
-    `docs` and `look` exist for the formats that people read and are ignored here.
+    `docs` and `look` are for human-readable formats and ignored here.
     """
     document = {
         "schema": report.schema,
@@ -28,6 +32,42 @@ def render(report: Report, docs: Mapping[str, Doc] | None = None, *, unicode: bo
         "notes": report.notes,
         "results": [_result(result) for result in report.results],
     }
+    return _written(document, unicode=unicode)
+
+
+def render_bench(bench: Bench, found: Iterable[Change] = (), **look: Any) -> str:
+    """Return measurements as the JSON object that `--compare` reads; `found` and `look` are ignored."""
+    return bench.to_json()
+
+
+def render_checkup(seen: Checkup, *, unicode: bool = True, **look: Any) -> str:
+    """Return what `dataguard doctor` found as a JSON object; `look` is ignored."""
+    problems, notes = (
+        [{"what": one.what, "advice": one.advice} for one in seen.remarks if one.wrong == wrong]
+        for wrong in (True, False)
+    )
+    machine = {field.name: getattr(seen.machine, field.name) for field in fields(seen.machine)}
+    document = {
+        "schema": CHECKUP_SCHEMA,
+        "dataguard": seen.version,
+        "problems": problems,
+        "notes": notes,
+        "machine": {**machine, "usable_cores": seen.machine.usable_cores, "thread_settings": seen.threads or {}},
+        "libraries": seen.libraries,
+    }
+    return _written(document, unicode=unicode)
+
+
+def render_checks(checks: Iterable[Check], *, unicode: bool = True, **look: Any) -> str:
+    """Return what `dataguard list` lists as a JSON object; `look` is ignored."""
+    listed = [
+        {"code": check.code, "name": check.name, "severity": check.severity, "summary": check.doc.summary}
+        for check in checks
+    ]
+    return _written({"schema": CHECKS_SCHEMA, "checks": listed}, unicode=unicode)
+
+
+def _written(document: Mapping[str, Any], *, unicode: bool) -> str:
     return json.dumps(_plain(document), indent=2, ensure_ascii=not unicode, allow_nan=False) + "\n"
 
 
@@ -55,7 +95,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Turn any value into what every JSON parser reads: no NaN, no lone surrogates, only strings as keys."""
+    """Convert any value to portable JSON: no NaN, no lone surrogates, only strings as keys."""
     if isinstance(value, Enum):
         return _plain(value.value)
     if value is None or isinstance(value, bool):
@@ -75,5 +115,5 @@ def _plain(value: Any) -> Any:
 
 
 def _words(value: object) -> str:
-    # A path that is not UTF-8 carries surrogates, which no JSON text may hold.
+    # A path that is not UTF-8 contains surrogates, which are invalid in JSON.
     return str(value).encode("utf-8", "backslashreplace").decode()

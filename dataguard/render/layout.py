@@ -1,7 +1,7 @@
-"""Lays text out for people: cleaned, wrapped under a hanging indent, and long values folded.
+"""Text layout: cleaned, wrapped with a hanging indent, long values shortened.
 
-It knows terminals and paper, and nothing of checks. Every string passes `Page.text`, so whatever the user's code put
-into a message can neither move the cursor nor fail to be encoded.
+Knows about terminals, not about checks. Every string passes `Page.text`, so whatever the user's code puts into a
+message can neither move the cursor nor fail to be encoded.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _CHARACTERS = 400
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A sheet of a given width that text is written on from top to bottom."""
+    """A page of a given width that text is written to from top to bottom."""
 
     console: Console
     unicode: bool
     home: re.Pattern[str] | None
-    """Matches the start of every path below the current directory."""
+    """Matches the current directory at the start of a path."""
 
     @classmethod
     def blank(cls, width: int, *, colour: bool, unicode: bool) -> Page:
-        """Return an empty page; without `colour` no escape sequence reaches it."""
+        """Return an empty page; without `colour` it contains no escape sequences."""
         console = Console(
             file=StringIO(),
             width=max(width, 20),
@@ -55,27 +55,27 @@ class Page:
         return cls(console, unicode, _home())
 
     def text(self, words: str, style: str = "") -> Text:
-        """Return words that are safe to print, with `code` between backticks highlighted."""
-        # A span and not a base style: what is joined to a text inherits its base style.
+        """Return text that is safe to print, with `code` in backticks highlighted."""
+        # A span and not a base style: text appended to a Text inherits its base style.
         text = Text.assemble((self.clean(words), style))
         text.highlight_regex(_CODE, "cyan")
         return text
 
     def clean(self, words: str) -> str:
-        """Escape what would disturb a terminal; in ASCII mode, everything beyond ASCII."""
+        """Escape control characters; in ASCII mode, everything beyond ASCII."""
         words = words.replace("\r\n", "\n").expandtabs(4)
         words = _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), words)
         return words if self.unicode else words.translate(_ASCII).encode("ascii", "backslashreplace").decode()
 
     def short(self, words: str) -> str:
-        """Return words with paths relative to the current directory or to the installed packages, where below."""
+        """Shorten paths below the current directory or the installed packages."""
         words = self.home.sub("", words) if self.home else words
         return _PACKAGES.sub("…/", words)
 
     def put(self, body: Text | str = "", *, lead: Text | str = "", fold: bool = True, hang: int = 0) -> None:
-        """Write `body` after `lead`, its further lines indented to the lead's width and `hang` more.
+        """Write `body` after `lead`, and indent its other lines by the width of the lead and `hang` more.
 
-        Without `fold` a line may run over the edge: paths and commands are there to be copied in one piece.
+        Without `fold` a line may exceed the width, so that paths and commands can be copied in one piece.
         """
         body = self.text(body) if isinstance(body, str) else body
         head = self.text(lead) if isinstance(lead, str) else lead
@@ -88,7 +88,7 @@ class Page:
             self.console.print(line, soft_wrap=True)
 
     def flow(self, parts: Iterable[Text], *, lead: Text | str = "", between: str = ", ") -> None:
-        """Write parts one after the other and break lines only between them."""
+        """Write parts one after another, breaking lines only between them."""
         head = self.text(lead) if isinstance(lead, str) else lead
         room = self.console.width - head.cell_len - len(between.rstrip())
         line = Text()
@@ -101,7 +101,7 @@ class Page:
         self.put(line, lead=head)
 
     def prose(self, words: str, *, lead: Text | str = "") -> None:
-        """Write paragraphs, bullets and code the way Markdown means them, the first line after `lead`."""
+        """Write Markdown paragraphs, bullets and code, the first line after `lead`."""
         head = self.text(lead) if isinstance(lead, str) else lead
         indent = " " * head.cell_len
         for bullet, block, verbatim in _blocks(words):
@@ -109,7 +109,7 @@ class Page:
             head = Text(indent)
 
     def rule(self, title: str = "", note: str = "", *, style: str = "") -> None:
-        """Write a line from edge to edge that carries a title on its left and a note on its right."""
+        """Write a horizontal rule with a title on the left and a note on the right."""
         left = self.text(f"━━ {title} ".replace("  ", " ") if title else "━━", style)
         right = self.text(f" {note} ━━" if note else "", style)
         if left.cell_len + right.cell_len > self.console.width:
@@ -118,7 +118,7 @@ class Page:
         self.put(left + self.text("━" * gap, style) + right, fold=False)
 
     def finish(self) -> str:
-        """Return everything written, without trailing spaces and with no two blank lines in a row."""
+        """Return everything written, without trailing spaces or consecutive blank lines."""
         stream = self.console.file
         assert isinstance(stream, StringIO)
         lines = [line.rstrip() for line in stream.getvalue().splitlines()]
@@ -126,7 +126,7 @@ class Page:
 
 
 def fold(value: Any, *, full: bool = False) -> str:
-    """Return a JSON-able value as people write it; a long one is cut and says by how much, unless `full`."""
+    """Return a JSON-able value as readable text; unless `full`, a long one is cut and says by how much."""
     text = _spelled(value, full)
     if full or "\n" in text or len(text) <= _CHARACTERS:
         return text
@@ -134,7 +134,7 @@ def fold(value: Any, *, full: bool = False) -> str:
 
 
 def middle_out(lines: list[str], keep: int) -> list[str]:
-    """Return the first and the last lines when there are more than `keep`, and say how many were left out."""
+    """Return the first and last lines if there are more than `keep`, with a line that counts the omitted ones."""
     if len(lines) <= keep:
         return lines
     first = keep // 2
@@ -168,7 +168,7 @@ def _listed(items: list[str], full: bool) -> str:
 
 
 def _blocks(words: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield (bullet, text, verbatim): a paragraph or list item joined to one line, or one line of code."""
+    """Yield (bullet, text, verbatim): a paragraph or list item joined into one line, or one line of code."""
     bullet, joined, fenced = "", "", False
     for line in [*words.strip("\n").splitlines(), ""]:
         fence = line.lstrip().startswith("```")
@@ -191,5 +191,5 @@ def _home() -> re.Pattern[str] | None:
     try:
         here = Path.cwd()
     except OSError:
-        return None  # the current directory was deleted under us; absolute paths are then the best there is
+        return None  # the current directory was deleted: show absolute paths
     return None if here == Path(here.anchor) else re.compile(rf"(?<![\w./\\-]){re.escape(str(here))}[/\\](?=\S)")

@@ -1,4 +1,4 @@
-"""A report for people: what is wrong first, with its evidence, cause and fix; what was not decided; one summary."""
+"""The human-readable report: findings first, with evidence, cause and fix; then what was not decided; a summary."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _VERSIONS = ("dataguard", "python", "torch")
 _UNSET: tuple[object, ...] = (None, (), [], {})
 _SINGULAR = {"batches": "batch", "indices": "index", "leaves": "leaf", "processes": "process"}
 _NOTABLE = 0.05
-"""Seconds from which it is worth saying how long a check took."""
+"""The time of a check is shown from this many seconds on."""
 _NAMED = 3
-"""A group of at most so many checks is named in full; a larger one by codes."""
+"""Up to this many checks are listed by code and name, more by code only."""
 
 
 def render(
@@ -37,8 +37,8 @@ def render(
 ) -> str:
     """Return the report as text of `width` columns.
 
-    `docs` gives cause and fix by code. `verbosity` is -1 for findings and the summary only, 0, or 1 to list what
-    passed and to cut nothing short. Without `unicode` the text is pure ASCII.
+    `docs` gives cause and fix by code. `verbosity` is -1 for findings and summary only, 0 by default, and 1 to list
+    passed checks and abbreviate nothing. Without `unicode` the text is pure ASCII.
     """
     page = Page.blank(width, colour=colour, unicode=unicode)
     if verbosity >= 0:
@@ -67,7 +67,7 @@ def render_result(
     verbosity: int = 0,
     unicode: bool = True,
 ) -> str:
-    """Return one failed result as it stands in the report, for those who report results one by one."""
+    """Return one failed result as it appears in the report."""
     page = Page.blank(width, colour=colour, unicode=unicode)
     write_failure(page, result, doc, verbosity)
     return page.finish()
@@ -97,7 +97,7 @@ def _failures(page: Page, report: Report, docs: Mapping[str, Doc], verbosity: in
         page.rule(loader or "target", _severities(own), style=MARKS[own[0].severity][1])
         for result in own:
             page.put()
-            write_failure(page, result, docs.get(result.code), verbosity, told_for=explained.get(result.code))
+            write_failure(page, result, docs.get(result.code), verbosity, explained_under=explained.get(result.code))
             explained.setdefault(result.code, loader or "the target")
         page.put()
 
@@ -127,7 +127,7 @@ def _reasons(page: Page, report: Report, status: Status, verbosity: int) -> None
 
 
 def _groups(page: Page, results: Sequence[Result], report: Report, verbosity: int) -> None:
-    """Write each reason once, and below it the checks it stopped; loaders only where not all were stopped."""
+    """Write each reason once, and below it the checks it applies to, with loaders unless it applies to all."""
     every = tuple(dict.fromkeys(result.loader for result in report.results))
     for reason in dict.fromkeys(result.reason for result in results):
         stopped = [result for result in results if result.reason == reason]
@@ -149,7 +149,7 @@ def _groups(page: Page, results: Sequence[Result], report: Report, verbosity: in
         page.flow(parts, lead="    ", between="; ")
         for result in stopped:
             for finding in result.findings:
-                page.put(page.short(finding.message), lead=f"    {result.code} saw: ")
+                page.put(page.short(finding.message), lead=f"    {result.code} found: ")
     if results:
         page.put()
 
@@ -177,15 +177,15 @@ def _broken(page: Page, report: Report, verbosity: int) -> None:
     broken = [result for result in report.results if result.status is Status.BROKEN]
     if not broken:
         return
-    page.rule("broken", "a bug of dataguard, not of your code", style=_COLOURS[Status.BROKEN])
+    page.rule("broken", "a bug in dataguard, not in your code", style=_COLOURS[Status.BROKEN])
     page.put()
     for result in broken:
         page.put(identity(page, result), lead="  ")
         for finding in result.findings:
-            page.put(page.short(finding.message), lead="    saw before it broke: ")
+            page.put(page.short(finding.message), lead="    found before it broke: ")
         write_lines(page, (result.reason or "no reason given").strip("\n").split("\n"), verbosity, "    ")
         page.put()
-    page.put("Please report it to the project, with the lines above, `dataguard --version` and the loader if you can.")
+    page.put("Please report it with the lines above, the output of `dataguard --version` and, if you can, the loader.")
     page.put()
 
 
@@ -206,20 +206,20 @@ def _summary(page: Page, report: Report, verbosity: int) -> None:
     page.rule(style=style)
     parts = [page.text(f"✗ {len(failed)} failed", style) + f" ({_severities(failed)})"] if failed else []
     if not report.results:
-        parts = [page.text("no check ran: none was chosen, or the target has no loader", style)]
+        parts = [page.text("no check ran: none was selected, or the target has no loader", style)]
     elif not failed and not broken:
-        parts = [page.text("✓ nothing found" if passed else "nothing could be decided: this is no pass", style)]
+        parts = [page.text("✓ no findings" if passed else "no check reached a verdict", style)]
     counted = ((status, report.count(status)) for status in _ORDER)
     parts += [page.text(f"{count} {status.value}", _COLOURS.get(status, "")) for status, count in counted if count]
     page.flow([*parts, page.text(_duration(report.seconds), "dim")])
     if passed and verbosity <= 0:
         first, *others = _counts(_most(passed))
-        page.flow(map(page.text, (f"behind the passes: up to {first}", *others)))
+        page.flow(map(page.text, (f"passes are based on up to {first}", *others)))
     if failed:
         codes = list(dict.fromkeys(result.code for result in failed))
         page.put(f"learn more: `dataguard explain {' '.join(codes[:_NAMED])}`", fold=False)
     elif passed and verbosity <= 0:
-        page.put("learn more: `-v` lists what passed")
+        page.put("learn more: `-v` lists the passed checks")
 
 
 def _title(page: Page, status: Status, count: int) -> None:

@@ -1,4 +1,4 @@
-"""What `dataguard bench` measured, for people: which setting is faster, where the time goes, what waits."""
+"""The text output of `dataguard bench`: which setting is faster, where the time goes, how long steps wait."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dataguard.stats.timing_comparison import MOST_ROUNDS, Ranking, Ratio
 from dataguard.timings import Bench, Change, LoaderTimes, Setting, Stage, Timed
 
 _ROOMY = 90
-"""Columns from which on a table needs no second lines."""
+"""From this width on, table rows are not wrapped."""
 
 
 def render(
     bench: Bench, found: Sequence[Change] = (), *, width: int = 100, colour: bool = False, unicode: bool = True
 ) -> str:
-    """Return the measurements as text of `width` columns, and what has changed since earlier ones."""
+    """Return the measurements as text of `width` columns, with the changes since an earlier run."""
     page = Page.blank(width, colour=colour, unicode=unicode)
     page.put(page.text("dataguard bench ", "bold") + page.text(bench.target))
     machine = bench.machine
@@ -35,13 +35,13 @@ def render(
         page.put()
         _changes(page, found)
     page.put()
-    page.put(page.text(f"{bench.seconds:.0f} s; intervals hold with odds of 1,000 to 1 on either side", "dim"))
+    page.put(page.text(f"{bench.seconds:.0f} s; intervals are one-sided 99.9 % confidence bounds", "dim"))
     return page.finish()
 
 
 def _loader(page: Page, loader: LoaderTimes) -> None:
     size = f"batches of {loader.batch_size}" if loader.batch_size else "no batching"
-    length = f", {loader.batches:,} in an epoch" if loader.batches is not None else ""
+    length = f", {loader.batches:,} per epoch" if loader.batches is not None else ""
     page.rule(loader.name, f"{size}{length}", style="bold")
     page.put()
     for title, race in (("workers", loader.workers), ("other arguments", loader.others)):
@@ -62,11 +62,11 @@ def _loader(page: Page, loader: LoaderTimes) -> None:
 def _race(page: Page, title: str, loader: LoaderTimes, race: Sequence[Timed]) -> None:
     base = _base(loader, race)
     whose = "yours" if base == loader.own else str(base)
-    rows: list[Sequence[str]] = [(title, "a batch", "from .. to", "start", "an epoch", "rounds", f"speed, of {whose}")]
+    rows: list[Sequence[str]] = [(title, "per batch", "min .. max", "start", "epoch", "rounds", f"speed, vs {whose}")]
     for timed in race:
         name = f"{timed.setting}{' (yours)' if timed.setting == loader.own else ''}"
         if not timed.per_batch:
-            page.put(f"{name}: no times: {timed.failed}", lead="  ", hang=2)
+            page.put(f"{name}: not measured: {timed.failed}", lead="  ", hang=2)
             continue
         epoch = _time(statistics.median(timed.costs(loader.batches))) if loader.batches is not None else ""
         ratio = None if timed.setting == base else loader.ratio(race, str(base), str(timed.setting))
@@ -85,7 +85,7 @@ def _race(page: Page, title: str, loader: LoaderTimes, race: Sequence[Timed]) ->
 
 
 def _base(loader: LoaderTimes, race: Sequence[Timed]) -> Setting:
-    """What the others of a race are compared with: the user's own setting, where it is among them."""
+    """The setting that the others are compared with: the user's own, if it was measured."""
     there = any(timed.setting == loader.own and timed.per_batch for timed in race)
     return loader.own if there else race[0].setting
 
@@ -95,7 +95,7 @@ def _range(seconds: Sequence[float]) -> str:
 
 
 def _alike(loader: LoaderTimes, race: Sequence[Timed], ranking: Ranking) -> bool:
-    """Whether the settings that are tied are surely as fast as each other, so that no more rounds would tell more."""
+    """Whether the tied settings are equally fast for certain, so that more rounds would change nothing."""
     ratios = [loader.ratio(race, name, ranking.order[0]) for name in ranking.tied]
     return all(ratio is not None and ratio.alike for ratio in ratios)
 
@@ -108,33 +108,33 @@ def _speed(ratio: Ratio | None) -> str:
 
 
 def _verdict(loader: LoaderTimes, race: Sequence[Timed]) -> str:
-    """What a race has shown, in words."""
+    """The outcome of a comparison in words."""
     ranking = loader.ranking(race)
     if not ranking.order:
         return "nothing could be measured"
     if len(ranking.order) == 1:
-        return f"nothing to compare `{ranking.order[0]}` with"
+        return f"only `{ranking.order[0]}` was measured: nothing to compare"
     base = str(_base(loader, race))
     whose = "yours" if base == str(loader.own) else f"`{base}`"
     if ranking.best is None:
         others = ", ".join(f"`{name}`" for name in ranking.tied)
         short = min(len(timed.per_batch) for timed in race if timed.per_batch) < MOST_ROUNDS
         more = "; a larger --budget gives more rounds" if short and not _alike(loader, race, ranking) else ""
-        return f"cannot tell `{ranking.order[0]}` apart from {others}{more}"
+        return f"cannot tell `{ranking.order[0]}` from {others}{more}"
     if ranking.best == base:
-        return f"`{base}`{', yours,' if whose == 'yours' else ''} loads the fastest"
+        return f"`{base}`{' (yours)' if whose == 'yours' else ''} is fastest"
     ratio = loader.ratio(race, base, ranking.best)
     if ratio is None:
-        return f"`{ranking.best}` loads the fastest"
+        return f"`{ranking.best}` is fastest"
     interval = f"{ratio.least:.2f} to {ratio.most:.2f}"
-    return f"`{ranking.best}` loads the fastest: {ratio.measured:.2f} times ({interval}) the speed of {whose}"
+    return f"`{ranking.best}` is fastest: {ratio.measured:.2f} times ({interval}) the speed of {whose}"
 
 
 def _stages(page: Page, stages: Sequence[Stage]) -> None:
     total = sum(stage.seconds or 0.0 for stage in stages)
     if not total:
         return
-    rows = [("where the time of a batch goes, in one process", "", "")]
+    rows = [("time of a batch by stage, in one process", "", "")]
     for stage in stages:
         rows.append(_stage(stage, total, ""))
         rows += [_stage(part, total, "  ") for part in stage.parts]
@@ -150,18 +150,18 @@ def _stage(stage: Stage, total: float, indent: str) -> tuple[str, str, str]:
 def _device(page: Page, loader: LoaderTimes) -> None:
     device = loader.device
     page.put()
-    page.put(f"{device['name']}: {_rate(device['limit_bytes_per_second'])} from pinned memory at most", lead="  ")
-    for way in ("pageable", "pinned"):
-        if way in device:
-            known = device[way]
-            told = f"{_rate(known['bytes_per_second'])}, {known['overlap']:.0%} of the copy beside computation"
-            page.put(f"a batch from {way} memory: {told}", lead="    ")
+    page.put(f"{device['name']}: at most {_rate(device['limit_bytes_per_second'])} from pinned memory", lead="  ")
+    for memory in ("pageable", "pinned"):
+        if memory in device:
+            copy = device[memory]
+            speed = f"{_rate(copy['bytes_per_second'])}, {copy['overlap']:.0%} of the copy overlaps compute"
+            page.put(f"a batch from {memory} memory: {speed}", lead="    ")
     if device.get("unpinned"):
-        page.put(f"pinning does not reach {', '.join(device['unpinned'])}", lead="    ")
+        page.put(f"not pinned by pin_memory: {', '.join(device['unpinned'])}", lead="    ")
 
 
 def _step(page: Page, loader: LoaderTimes) -> None:
-    rows = [(f"with a step ({loader.step})", "a batch and its step", "waiting", "spread")]
+    rows = [(f"with a step ({loader.step})", "batch and step", "waiting", "spread")]
     for waits in loader.waits:
         name = f"{waits.setting}{' (yours)' if waits.setting == loader.own else ''}"
         rows.append((name, _time(waits.each), f"{waits.share:.0%}", waits.spread))
@@ -181,7 +181,7 @@ def _changes(page: Page, found: Sequence[Change]) -> None:
 
 
 def _changed(change: Change) -> str:
-    if change.ratio is None or change.words == "cannot tell apart":
+    if change.ratio is None or change.words == "cannot tell":
         return change.words
     return f"{change.words}: {change.ratio.measured:.2f} x the time"
 

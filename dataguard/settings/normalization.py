@@ -1,8 +1,8 @@
-"""What a recovered gain and offset say: which statistics, in which order of channels, and on which scale.
+"""Identify the normalization from a recovered gain and offset: which statistics, channel order and scale.
 
-A channel that was decoded as `v`, from 0 to 255, comes out as `gain * v + offset`. The usual pipeline makes
-`(v / 255 - mean) / std` of it, so that `offset = -mean / std` tells the statistics whatever the scale, and the gain
-then tells the scale. Standard library only.
+A channel decoded as `v`, from 0 to 255, becomes `gain * v + offset`. The usual pipeline computes
+`(v / 255 - mean) / std`, so `offset = -mean / std` identifies the statistics whatever the scale, and the gain then
+gives the scale. Standard library only.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class Statistics:
     mean: Numbers
     std: Numbers
 
-    def of(self, channels: int, *, turned: bool) -> list[tuple[float, float]]:
-        """Mean and standard deviation of so many channels, blue first if `turned`; none where they do not fit."""
+    def of(self, channels: int, *, bgr: bool) -> list[tuple[float, float]]:
+        """Mean and standard deviation for this many channels, in BGR order if `bgr`; empty if they do not fit."""
         numbers = list(zip(self.mean, self.std, strict=True))
         if len(set(numbers)) == 1:
             return numbers[:1] * channels
-        return (numbers[::-1] if turned else numbers) if channels == len(numbers) else []
+        return (numbers[::-1] if bgr else numbers) if channels == len(numbers) else []
 
     @property
     def symmetric(self) -> bool:
-        """Whether the order of channels makes no difference to them."""
+        """Whether the statistics are the same in RGB and BGR order."""
         return self.mean == self.mean[::-1] and self.std == self.std[::-1]
 
     @property
     def is_telling(self) -> bool:
-        """Whether nobody who measures data of their own comes upon these numbers by chance."""
+        """Whether these numbers are too specific to be measured on other data by chance."""
         return min(self.std) > 0.01 and (len(self.mean) == 1 or not self.symmetric)
 
 
@@ -63,78 +63,78 @@ KNOWN: Mapping[str, Statistics] = {
     "faster-rcnn": _of_255("Faster R-CNN", (122.7717, 115.9465, 102.9801), (1.0, 1.0, 1.0)),
     "detectron": _of_255("Detectron", (123.675, 116.28, 103.53), (1.0, 1.0, 1.0)),
 }
-"""Statistics that published models were trained with, by the names that the contract takes."""
+"""Statistics that published models were trained with, by their names in the contract."""
 
-BIG_MEAN = "the mean is meant for values from 0 to 255, the standard deviation for values from 0 to 1"
-BIG_STD = "the mean is meant for values from 0 to 1, the standard deviation for values from 0 to 255"
+BIG_MEAN = "the mean is for values from 0 to 255, the standard deviation for values from 0 to 1"
+BIG_STD = "the mean is for values from 0 to 1, the standard deviation for values from 0 to 255"
 
 FACTORS: Mapping[float, str] = {
     255.0: "not divided by 255",
     1 / 255: "divided by 255 twice",
-    257.0: "16 bits scaled as 8",
-    1 / 257: "8 bits scaled as 16",
-    65535.0: "16 bits not divided by 65535",
+    257.0: "16-bit values scaled as 8-bit",
+    1 / 257: "8-bit values scaled as 16-bit",
+    65535.0: "16-bit values not divided by 65535",
     65025.0: "multiplied by 255 instead of divided",
     1 / 65025: "divided by 255 three times",
     1 / 65535: "divided by 255 and by 65535",
 }
-"""By how much a scale may be off, and what makes it so."""
+"""Typical scale errors: the factor by which values are off, and its cause."""
 
 _WRITTEN = 2e-4
-"""How far a number that was measured may lie off the one that was written down."""
+"""Tolerance between a measured number and the published one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The statistics that were applied, `times` times, on a scale that is off by `factor`.
 
-    `turned` tells that those of blue stand first.
+    `bgr` means that they were applied in BGR order.
     """
 
     statistics: Statistics
-    turned: bool
+    bgr: bool
     factor: float
     times: int = 1
 
     @property
     def slip(self) -> str | None:
-        """What is wrong with the scale, where the factor is one of the known ones."""
+        """The scale error, if the factor is a known one."""
         return slip_of(self.factor)
 
 
 def slip_of(factor: float) -> str | None:
-    """What makes a scale off by this factor; None where it is right or off by none of the known ones."""
+    """The scale error with this factor; None for a correct scale or an unknown factor."""
     return next((words for known, words in FACTORS.items() if isclose(factor, known, rel_tol=2e-3)), None)
 
 
 def recovered(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Numbers, Numbers]:
-    """The mean and standard deviation that were applied, for values from 0 to 1."""
+    """The applied mean and standard deviation, for values from 0 to 1."""
     pairs = list(zip(gains, offsets, strict=True))
     return tuple(-offset / gain / 255 for gain, offset in pairs), tuple(1 / gain / 255 for gain, _ in pairs)
 
 
 def plain_factor(gains: Sequence[float], offsets: Sequence[float]) -> float | None:
-    """The value of white, where there are no statistics: 1 for values from 0 to 1, 255 for raw ones."""
+    """The value of white if no statistics were applied: 1 for values from 0 to 1, 255 for raw values."""
     even = gains[0] > 0 and all(isclose(gain, gains[0], rel_tol=1e-3) for gain in gains)
     through = all(abs(offset) <= 1e-3 * abs(255 * gain) for gain, offset in zip(gains, offsets, strict=True))
     return gains[0] * 255 if even and through else None
 
 
 def read(gains: Sequence[float], offsets: Sequence[float], statistics: Sequence[Statistics]) -> Reading | None:
-    """Which of some statistics were applied, whatever the scale; the first that match, those in order before others."""
+    """Which of the given statistics were applied, whatever the scale; RGB order is tried before BGR."""
     for times in (1, 2):
-        for turned in (False, True):
+        for bgr in (False, True):
             for one in statistics:
-                factor = _factor(gains, offsets, one, times, turned=turned)
+                factor = _factor(gains, offsets, one, times, bgr=bgr)
                 if factor is not None:
-                    return Reading(one, turned, factor, times)
+                    return Reading(one, bgr, factor, times)
     return None
 
 
 def _factor(
-    gains: Sequence[float], offsets: Sequence[float], one: Statistics, times: int, *, turned: bool
+    gains: Sequence[float], offsets: Sequence[float], one: Statistics, times: int, *, bgr: bool
 ) -> float | None:
-    numbers = one.of(len(gains), turned=turned)
+    numbers = one.of(len(gains), bgr=bgr)
     if not numbers or min(gains) <= 0:
         return None
     factors = []
@@ -147,9 +147,9 @@ def _factor(
 
 
 def declared(contract: Mapping[str, Any]) -> Statistics | None:
-    """The statistics that the contract names or gives, if any; those of values from 0 to 255 are told by their size.
+    """The statistics that the contract names or gives, if any; a mean above 1 means values from 0 to 255.
 
-    None, too, for the name of weights, which torchvision knows.
+    Also None for the name of weights, which torchvision or timm resolves.
     """
     given = contract.get("normalization")
     if given is None or isinstance(given, str):
@@ -159,7 +159,7 @@ def declared(contract: Mapping[str, Any]) -> Statistics | None:
 
 
 def own_slip(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
-    """What is wrong with the scale where statistics are the user's own: they make sense 255 times larger or smaller."""
+    """The scale error with custom statistics: they are plausible only when scaled by 255 or 1/255."""
     mean, std = recovered(gains, offsets)
     if all(0.02 < 255 * one < 1 for one in (*mean, *std)):
         return FACTORS[255.0]
@@ -169,7 +169,7 @@ def own_slip(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
 
 
 def mixed_scales(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
-    """Which of mean and standard deviation is meant for other values than its partner, if one is."""
+    """Whether mean and standard deviation are for different value ranges, in words."""
     mean, std = recovered(gains, offsets)
     if min(mean) > 2 and max(std) < 2:
         return BIG_MEAN
@@ -184,7 +184,7 @@ def mixed_scales(gains: Sequence[float], offsets: Sequence[float]) -> str | None
 
 
 def near_miss(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Statistics, float, float] | None:
-    """Known statistics of which all numbers but one were applied, that one, and what stands in its place."""
+    """Known statistics of which all numbers but one were applied; the expected and the applied number."""
     applied = [number for part in recovered(gains, offsets) for number in part]
     for one in KNOWN.values():
         meant = [*one.mean, *one.std]
@@ -197,36 +197,36 @@ def near_miss(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Statist
 
 
 def muddled(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
-    """How numbers of known statistics stand where they do not belong, where they do so exactly: those of one another.
+    """How the numbers of known statistics were mixed up, in words; None if they were not.
 
-    To be asked where no known statistics were applied as they are.
+    Only meaningful when no known statistics were applied correctly.
     """
     mean, std = recovered(gains, offsets)
     telling = [one for one in KNOWN.values() if len(one.mean) == len(mean) and one.is_telling]
     for one in telling:
         if _same(mean, one.std) and _same(std, one.mean):
-            return f"mean and standard deviation of {one.name} are exchanged"
+            return f"mean and standard deviation of {one.name} are swapped"
         if _same(mean, std) and (_same(mean, one.mean) or _same(mean, one.std)):
             part = "mean" if _same(mean, one.mean) else "standard deviation"
-            return f"the {part} of {one.name} stands for both"
+            return f"the {part} of {one.name} is used for both"
         if _same(sorted(mean), sorted(one.mean)) and _same(sorted(std), sorted(one.std)):
-            return f"the numbers of {one.name} stand in another order"
+            return f"the statistics of {one.name} are permuted"
     own = [one.name for one in telling if len(mean) > 1 and _same(mean, one.mean)]
     other = [one.name for one in telling if len(mean) > 1 and _same(std, one.std)]
     if own and other:
-        return f"the mean is that of {own[0]}, and the standard deviation that of {other[0]}"
+        return f"the mean is from {own[0]}, the standard deviation from {other[0]}"
     return _stacked(mean, std)
 
 
 def _stacked(mean: Numbers, std: Numbers) -> str | None:
-    """Which two known statistics of colours were applied one after the other, if that explains all numbers."""
+    """Which two known RGB statistics were applied one after the other, if that explains all numbers."""
     known = [one for one in KNOWN.values() if len(one.mean) == len(mean) > 1 and min(one.std) > 0.01]
     for first, second in itertools.permutations(known, 2):
         pairs = list(zip(first.mean, first.std, second.mean, strict=True))
         both = tuple(mean + std * then for mean, std, then in pairs)
         spread = tuple(std * then for std, then in zip(first.std, second.std, strict=True))
         if (first.is_telling or second.is_telling) and _same(mean, both) and _same(std, spread):
-            return f"{first.name} statistics are applied, and {second.name} statistics after them"
+            return f"{first.name} statistics are applied, then {second.name} statistics"
     return None
 
 
@@ -235,7 +235,7 @@ def _same(some: Sequence[float], others: Sequence[float]) -> bool:
 
 
 def applied(gains: Sequence[float], offsets: Sequence[float], statistics: Sequence[Statistics]) -> str:
-    """The scale, mean and standard deviation that were applied, in words."""
+    """The applied scale, mean and standard deviation in words."""
     factor = plain_factor(gains, offsets)
     if factor is not None:
         return f"scale {_scale(factor / 255)}, no statistics"
@@ -251,5 +251,5 @@ def _scale(factor: float) -> str:
 
 
 def shown(numbers: Sequence[float]) -> list[float]:
-    """Numbers as they are reported: five digits."""
+    """Numbers rounded to five digits, as reported."""
     return [float(f"{number:.5g}") for number in numbers]

@@ -1,6 +1,6 @@
-"""Values of settings: how users write them, and what they mean. Standard library only.
+"""Parsers for the values of settings. Standard library only.
 
-Each parser takes a value as it came and where it came from, and raises UsageError for one that makes no sense.
+Each parser takes a raw value and its origin, and raises UsageError for an invalid value.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from dataguard.settings.suggestions import suggest
 
 ROLES = ("train", "val", "test")
 EVERY_METHOD = "all"
-"""Judge the loader's own start method, and what the others change."""
+"""Check the loader with its own start method, and report what changes under the others."""
 START_METHODS = ("fork", "spawn", "forkserver", EVERY_METHOD)
 TARGET_FORMS = ("index", "one-hot", "soft", "binary", "multilabel", "regression")
-"""What a target may be: see docs/labels.md."""
+"""Target forms: see docs/labels.md."""
 BBOX_FORMATS = (
     *("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized"),
     *("pascal_voc", "coco", "yolo", "albumentations"),
 )
-"""Formats of boxes as torchvision spells them, and the names that albumentations has for some of them."""
+"""Box formats, as named by torchvision and by albumentations."""
 
 
 def _words(value: Any, where: str) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def _whole(minimum: int) -> Callable[[Any, str], int]:
         except ValueError:
             number = None
         if not isinstance(number, int) or isinstance(number, bool) or number < minimum:
-            raise UsageError(f"{where}: expected a whole number of at least {minimum}, got {value!r}")
+            raise UsageError(f"{where}: expected an integer of at least {minimum}, got {value!r}")
         return number
 
     return parse
@@ -91,7 +91,7 @@ def _table(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _known_keys(value: Any, known: Collection[str], where: str) -> Mapping[str, Any]:
-    """A table that has no other keys than these."""
+    """The table; raises UsageError for an unknown key."""
     for key in _table(value, where):
         if key not in known:
             raise UsageError(f"{where}: unknown key {key!r}{suggest(key, known)}")
@@ -101,7 +101,7 @@ def _known_keys(value: Any, known: Collection[str], where: str) -> Mapping[str, 
 def _reasons(value: Any, where: str) -> Mapping[str, str]:
     for code, reason in _table(value, where).items():
         if not isinstance(reason, str) or not reason.strip():
-            raise UsageError(f'{where}.{code}: a reason is mandatory, such as {code} = "depth maps are not RGB"')
+            raise UsageError(f'{where}.{code}: a reason is required, such as {code} = "depth maps are not RGB"')
     return dict(value)
 
 
@@ -110,7 +110,7 @@ def _roles(value: Any, where: str) -> Mapping[str, str]:
 
 
 _WEIGHTS = re.compile(r"(torchvision:)?\w+_Weights\.\w+|timm:[\w./-]+")
-"""How weights are called: `torchvision:ResNet50_Weights.IMAGENET1K_V2`, or without, `timm:resnet50.a1_in1k`."""
+"""Names of weights: `torchvision:ResNet50_Weights.IMAGENET1K_V2` (the prefix is optional), `timm:resnet50.a1_in1k`."""
 
 
 def _normalization(value: Any, where: str) -> None:
@@ -124,7 +124,7 @@ def _normalization(value: Any, where: str) -> None:
         numbers = table.get(key)
         listed = numbers if isinstance(numbers, list | tuple) and all(map(_is_number, numbers)) else ()
         if len(listed) not in (1, 3) or (key == "std" and min(listed) <= 0):
-            expected = "one number for each channel, red first" + (", above 0" if key == "std" else "")
+            expected = "one number per channel, in RGB order" + (", above 0" if key == "std" else "")
             raise UsageError(f"{where}.{key}: expected {expected}, got {numbers!r}")
     if len(table["mean"]) != len(table["std"]):
         raise UsageError(f"{where}: mean and std have different lengths")
@@ -137,14 +137,14 @@ def _value_range(value: Any, where: str) -> None:
         or not all(map(_is_number, value))
         or value[0] >= value[1]
     ):
-        raise UsageError(f"{where}: expected the least and the largest value, such as [0, 1], got {value!r}")
+        raise UsageError(f"{where}: expected minimum and maximum, such as [0, 1], got {value!r}")
 
 
 def _ignore_index(value: Any, where: str) -> None:
-    """A label that stands for no class, or a list of such."""
+    """A label that the loss ignores, or a list of such labels."""
     given = value if isinstance(value, list | tuple) else [value]
     if not given or not all(isinstance(one, int) and not isinstance(one, bool) for one in given):
-        raise UsageError(f"{where}: expected a whole number such as 255 or -1, or a list of them, got {value!r}")
+        raise UsageError(f"{where}: expected an integer such as 255 or -1, or a list of integers, got {value!r}")
 
 
 def _gigabytes(value: Any, where: str) -> None:
@@ -184,9 +184,9 @@ def _contract(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _seed(value: Any, where: str) -> int | str:
-    """A number or a text, as hypothesis takes them."""
+    """An integer or a string, as hypothesis accepts them."""
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise UsageError(f"{where}: expected a whole number, got {value!r}")
+        raise UsageError(f"{where}: expected an integer, got {value!r}")
     return value
 
 

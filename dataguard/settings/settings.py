@@ -1,8 +1,7 @@
-"""What the user asked for: one resolver for the command line, pytest, configuration files and Python.
+"""The settings, and one resolver for the command line, pytest, settings files and Python. Standard library only.
 
 Later layers win: defaults < `dataguard.toml` or `[tool.dataguard]` < command line and pytest options < Python
 arguments.
-Standard library only.
 """
 
 from __future__ import annotations
@@ -25,48 +24,48 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One resolved set of choices; `resolve` is the way to get one."""
+    """One resolved set of settings; made by `resolve`."""
 
     targets: tuple[str, ...] = ()
-    """Spellings of what to examine: `[name=]pkg.mod:attr`."""
+    """The targets to scan: `[name=]pkg.mod:attr`."""
     select: tuple[str, ...] = ()
     """Codes, code prefixes or names of the checks to run; empty means all."""
     ignore: tuple[str, ...] = ()
-    """Codes, code prefixes or names of the checks to leave out."""
+    """Codes, code prefixes or names of the checks to skip."""
     samples: int = 256
-    """How many samples the traced pass reads at most."""
+    """The maximum number of samples that the traced pass reads."""
     all: bool = False
-    """Read every sample once; `samples` then bounds what is looked at closely."""
+    """Read every sample once; `samples` then limits the closer examinations."""
     resume: bool = False
-    """Go on with a scan of all samples that was interrupted."""
+    """Continue an interrupted scan of all samples."""
     budget: float = 60.0
-    """Seconds that the observations of one loader may take together."""
+    """Time limit in seconds for all observations of one loader."""
     timeout: float = 20.0
-    """Seconds without any progress after which a loader counts as hanging."""
+    """Seconds without progress after which a loader counts as hanging."""
     seed: int = 271_828
-    """Seed of python, numpy and torch before the factory is called.
+    """Seed for python, numpy and torch before the factory is called.
 
-    None that users give to generators of their own: with 0, what is drawn at random for one split would be what a
-    `torch.Generator().manual_seed(0)` draws for another, and the two would look like one.
+    A value that users don't pick for their own generators: with 0, a random split drawn from the global generator could
+    equal one drawn from `torch.Generator().manual_seed(0)`.
     """
     workers: int | None = None
-    """Replaces the loader's own num_workers."""
+    """Overrides the loader's num_workers."""
     start_method: str | None = None
-    """Replaces the loader's own multiprocessing start method: fork, spawn or forkserver; `all` tries every one."""
+    """Overrides the loader's multiprocessing start method: fork, spawn or forkserver; `all` tries each of them."""
     ranks: int | None = None
-    """How many real ranks to look at; None means two, where the loader knows of ranks."""
+    """The number of ranks to start; None means two if the loader is rank-aware."""
     checks: str | None = None
-    """The check set to keep to, as `2026.1`; None is the newest, whose new checks are warnings at most."""
+    """The check set to use, such as `2026.1`; None is the newest, whose new checks are warnings at most."""
     fail_on: Severity = Severity.WARNING
-    """The mildest severity that makes the exit code 1."""
+    """The lowest severity that makes the exit code 1."""
     expect: Mapping[str, str] = field(default_factory=dict)
     """Known findings, `DG401` or `DG401[train]`, each with its reason."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Loader name to train, val or test."""
+    """The role of a loader by name: train, val or test."""
     contract: Mapping[str, Any] = field(default_factory=dict)
     """What only the user knows about the data."""
     hypothesis: Mapping[str, Any] = field(default_factory=dict)
-    """How hypothesis draws: by a `seed`, or with a `database`, a folder of failing examples; the same without both."""
+    """Options of hypothesis: a `seed`, and a `database`, a folder of failing examples; deterministic without both."""
 
     def as_mapping(self) -> dict[str, Any]:
         """Every setting by name, as plain data for a report."""
@@ -75,18 +74,18 @@ class Settings:
 
     @property
     def memory(self) -> int | None:
-        """How many bytes of memory the machine has on which the loader is meant to run, if the user says so."""
+        """Bytes of memory of the machine that trains, if the user declared them."""
         given = self.contract.get("memory_gb")
         return None if given is None else round(1e9 * given)
 
     @property
     def key(self) -> str | None:
-        """Where the function is that gives the identity of a sample: `pkg.mod:function`."""
+        """The function that returns the identity of a sample: `pkg.mod:function`."""
         return self.contract.get("key")
 
 
 def resolve(config: str | Path | None = None, start: Path | None = None, **options: Any) -> Settings:
-    """Merge the configuration file and the options that are not None into `Settings`.
+    """Merge the settings file and the options that are not None into `Settings`.
 
     `config` names a file; without it the nearest `dataguard.toml`, else the nearest `pyproject.toml` with a
     `[tool.dataguard]` table, at or above `start` (default: the current directory) is read.
@@ -96,12 +95,12 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
     table = _read(path, required=config is not None) if path else {}
     settings = changed(replace(Settings(), **_parse(table, f"{path}: ")), **options)
     if settings.resume and not settings.all:
-        raise UsageError("resume: only a scan of all samples can be gone on with; add --all (all = true)")
+        raise UsageError("--resume requires --all (in a settings file: all = true)")
     return settings
 
 
 def changed(settings: Settings, **options: Any) -> Settings:
-    """The settings with those options that are not None; tables are merged entry by entry.
+    """The settings, updated with the options that are not None; tables are merged key by key.
 
     Raises UsageError for an unknown option or a value of the wrong shape.
     """
@@ -110,26 +109,26 @@ def changed(settings: Settings, **options: Any) -> Settings:
     return replace(settings, **{**given, **tables})
 
 
-LISTED = "; `dataguard list` shows them all"
+LISTED = "; `dataguard list` shows all checks"
 """What to say of a check that does not exist, where no other has a similar name."""
 
 
 def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
     """The checks that `select` and `ignore` leave, in catalogue order.
 
-    Raises UsageError for a word that names no check, with the closest code or name, and for a set that does not exist.
+    Raises UsageError for an unknown check, with the closest code or name, and for an unknown check set.
     """
     known = _of_set(tuple(checks), settings.checks)
-    kind = f"check of {settings.checks}" if settings.checks else "check"
+    kind = f"check in set {settings.checks}" if settings.checks else "check"
     spellings = [spelling for check in known for spelling in check.spellings]
     for option, words in (("select", settings.select), ("ignore", settings.ignore)):
         for word in words:
             if not any(_names(word, check) for check in known):
-                raise UsageError(f"{option}: no {kind} is called {word!r}{suggest(word, spellings, LISTED)}")
+                raise UsageError(f"{option}: unknown {kind} {word!r}{suggest(word, spellings, LISTED)}")
     for word in settings.expect:
         code = word.partition("[")[0]
         if code not in spellings:
-            raise UsageError(f"expect: no {kind} is called {code!r}{suggest(code, spellings, LISTED)}")
+            raise UsageError(f"expect: unknown {kind} {code!r}{suggest(code, spellings, LISTED)}")
     return tuple(
         check
         for check in known
@@ -139,10 +138,10 @@ def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
 
 
 def _of_set(checks: tuple[Check, ...], wanted: str | None) -> tuple[Check, ...]:
-    """The checks of a set; those that are new in the newest one do not fail as errors yet."""
+    """The checks of a set; without a set, the errors of the newest set count as warnings."""
     sets = sorted({check.since for check in checks} | {FIRST_SET}, key=_numbers)
     if wanted is not None and wanted not in sets:
-        raise UsageError(f"checks: there is no set {wanted!r}{suggest(wanted, sets)}")
+        raise UsageError(f"checks: unknown check set {wanted!r}{suggest(wanted, sets)}")
     newest = wanted is None and sets[-1] != FIRST_SET
     return tuple(
         replace(check, severity=Severity.WARNING)
@@ -158,7 +157,7 @@ def _numbers(name: str) -> tuple[int, ...]:
 
 
 def expectation(settings: Settings, check: Check, loader: str) -> str | None:
-    """The reason why this check is expected to fail on this loader, if the user gave one."""
+    """The user's reason why this check is expected to fail on this loader, if any."""
     for word in (*(f"{spelling}[{loader}]" for spelling in check.spellings), *check.spellings):
         if word in settings.expect:
             return settings.expect[word]
@@ -166,16 +165,16 @@ def expectation(settings: Settings, check: Check, loader: str) -> str | None:
 
 
 def misspelled(settings: Settings, loaders: Collection[str]) -> Iterator[str]:
-    """A remark on each loader name in the settings that no loader has, where one that they leave out is similar.
+    """A note for each loader name in the settings that matches no loader but resembles one not named there.
 
-    Names that are unlike all of them may belong to other targets.
+    Names that resemble no loader may belong to other targets.
     """
     roles = {name: f"roles.{name}" for name in settings.roles}
     named = {word.partition("[")[2].removesuffix("]"): f"expect.{word}" for word in settings.expect if "[" in word}
     for name, setting in (named | roles).items():
         hint = suggest(name, {*loaders} - {*named, *roles}, "") if name not in loaders else ""
         if hint:
-            yield f"{setting}: no loader is called {name!r}{hint}"
+            yield f"{setting}: no loader named {name!r}{hint}"
 
 
 def _names(word: str, check: Check) -> bool:
@@ -217,7 +216,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 _MERGED = ("expect", "roles", "contract", "hypothesis")
-"""Tables, of which a later layer replaces single entries."""
+"""Tables that are merged key by key."""
 
 
 def _parse(table: Mapping[str, Any], origin: str) -> dict[str, Any]:

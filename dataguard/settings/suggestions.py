@@ -1,4 +1,4 @@
-"""What to offer for a word that is none of the known ones. Standard library only."""
+"""Suggestions for misspelled names. Standard library only."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
-    """The end of an error message: the known word closest to a misspelled one, in whatever case.
+    """The end of an error message: the known word closest to a misspelled one, ignoring case.
 
-    Where none is close it is `otherwise`, or a list of all known words.
+    If none is close, `otherwise`, or the list of all known words.
     """
     options = list(known)
     spelled = {option.lower(): option for option in reversed(options)}

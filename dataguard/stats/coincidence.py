@@ -1,4 +1,4 @@
-"""How likely it is that independent draws agree by chance. Standard library only."""
+"""The probability that independent draws agree by chance. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from enum import Enum
 from itertools import combinations
 
 Groups = tuple[tuple[bytes, ...], ...]
-"""The digests of one leaf in one worker and epoch, in groups that a deterministic pipeline makes equal within.
+"""The digests of one leaf in one worker and epoch, in groups whose members a deterministic pipeline makes equal.
 
-A group holds the draws of one item, under one pinned state or as they are. An absent leaf counts as an empty digest.
+A group contains the draws of one item, under one pinned RNG state or without pinning. An absent leaf counts as an empty
+digest.
 """
 
 CERTAIN = -9.0
-"""log10 of the odds below which agreement is no coincidence."""
+"""log10 of the odds below which agreement is not a coincidence."""
 
 
 class Agreement(Enum):
-    """What comparing two series of draws of the same items says."""
+    """The outcome of comparing two series of draws of the same items."""
 
     DETERMINISTIC = "nothing random is drawn"
     DIFFERENT = "the draws differ"
@@ -28,7 +29,7 @@ class Agreement(Enum):
 
 
 def agreement(first: Groups, second: Groups) -> Agreement:
-    """Compare two series. "Random" means: two draws that a deterministic pipeline makes equal differ."""
+    """Compare two series. A series is random if draws differ that a deterministic pipeline would make equal."""
     if not is_random(first) and not is_random(second):
         return Agreement.DETERMINISTIC
     if first != second:
@@ -37,16 +38,16 @@ def agreement(first: Groups, second: Groups) -> Agreement:
 
 
 def is_random(groups: Groups) -> bool:
-    """Whether any group holds draws that differ."""
+    """Whether the draws of any group differ."""
     return any(len(set(group)) > 1 for group in groups)
 
 
 def log_odds(groups: Groups) -> float:
-    """log10 of the chance that a second, independent source draws the same digests in every group.
+    """log10 of the probability that an independent source draws the same digests in every group.
 
-    The chance that two draws of one group coincide is estimated from the pairs of draws inside that group, rounded up
-    (one coincidence more than was seen), so that a lone coin flip counts as the weak evidence it is. A group whose
-    draws are all equal says nothing.
+    The probability that two draws of a group coincide is estimated from the pairs of draws in that group and rounded up
+    (one more coincidence than observed), so that a single coin flip counts as weak evidence. A group whose draws are
+    all equal carries no evidence.
     """
     total = 0.0
     for group in groups:
@@ -57,10 +58,10 @@ def log_odds(groups: Groups) -> float:
 
 
 def is_shared(one: Collection[Hashable], other: Collection[Hashable]) -> bool:
-    """Whether two collections have more contents in common than what repeats within each of them makes likely.
+    """Whether two collections have more contents in common than repeats within each of them make likely.
 
-    How often two are equal by chance is rounded up, by one pair more than was seen; that as many are is then at most as
-    likely as a Poisson law has it.
+    The rate of equal pairs is rounded up by one more pair than observed; the number in common is then compared with a
+    Poisson distribution of that rate.
     """
     counts = [Counter(each) for each in (one, other)]
     common = len(counts[0].keys() & counts[1].keys())

@@ -1,4 +1,4 @@
-"""Whether something grows with every sample or levels off, told from readings along the way. Standard library only."""
+"""Decide from a series of readings whether something keeps growing or levels off. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 Points = Sequence[tuple[float, float]]
-"""Samples read so far, and what was measured then."""
+"""The number of samples read so far, and the measurement at that point."""
 
 STEADY = 0.6
-"""The last third grows at least by this share of what the middle third does, where nothing levels off."""
+"""Growth is steady if the last third grows by at least this share of the growth of the middle third."""
 FEWEST = 4
-"""Readings without which no trend is told."""
+"""The minimum number of readings for a trend."""
 CLEAR = 4.0
-"""How many times the scatter around a straight line a growth is at least."""
+"""The minimum ratio of the growth to the scatter around a straight line."""
 HINT = 0.5
-"""The share of all that a growth has to be, from which on it is worth a longer look."""
+"""The share of the thresholds from which on growth is examined for longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How a quantity went over some reads: `rate` is what it grows by for each sample, after the first third.
+    """The trend of a quantity: `rate` is the growth per sample, after the first third of the readings.
 
-    `steady` tells that it does not level off: the last third grew like the one before; `grown` is what both grew by.
+    `steady` means that it does not level off: the last third grew like the middle one; `grown` is the growth of both.
     """
 
     rate: float
@@ -34,9 +34,9 @@ class Trend:
 
 
 def trend(points: Points, least: float, share: float = 1.0) -> Trend | None:
-    """The trend of one process; None for too few readings. A third that grows by less than `least` is noise.
+    """The trend of one process; None for too few readings. Growth of a third by less than `least` is noise.
 
-    It is steady already where it reaches that `share` of each bound.
+    `share` scales all thresholds.
     """
     if len(points) < FEWEST or points[-1][0] <= points[0][0]:
         return None
@@ -54,7 +54,7 @@ def trend(points: Points, least: float, share: float = 1.0) -> Trend | None:
 
 
 def common(trends: Iterable[Trend | None]) -> Trend | None:
-    """What several workers have in common: steady only where all are; None where one could not be told."""
+    """The common trend of several workers: steady only if all are; None if one is unknown."""
     found = list(trends)
     known = [one for one in found if one is not None]
     if not known or len(known) < len(found):
@@ -68,7 +68,7 @@ def common(trends: Iterable[Trend | None]) -> Trend | None:
 
 
 def _at(points: Points, place: float) -> float:
-    """The value at a place between two readings."""
+    """The value at a point between readings, by linear interpolation."""
     (before, low), (after, high) = points[0], points[-1]
     for x, y in points:
         if x <= place:

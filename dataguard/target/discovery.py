@@ -1,7 +1,7 @@
-"""The loaders in what a factory hands out, and what they are called.
+"""Find the loaders in what a factory returns, and name them.
 
-A loader may come by itself, in dicts, tuples and dataclasses, from the hooks of a LightningDataModule, or held by an
-object that is iterated in its place. Datasets count where there is no loader.
+A factory may return a loader, dicts, tuples and dataclasses of loaders, a LightningDataModule, or a wrapper that holds
+a loader and is iterated in its place. Without any loader, datasets are used.
 """
 
 from __future__ import annotations
@@ -16,51 +16,51 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 _STAGES = ("train", "val", "test", "predict")
 _CONTAINERS = frozenset({"builtins", "collections", "array", "numpy", "pandas", "torch"})
-"""Packages whose types with a length and an index are containers of data, not datasets of the user's."""
+"""Packages whose types with `__len__` and `__getitem__` are containers of data, not datasets."""
 
 _MOST = 1000
-"""A list or dict of more entries holds samples or labels, not loaders."""
+"""A list or dict with more entries contains samples or labels, not loaders."""
 
 
 class _Attribute(str):
-    """A step of a path that is left out of the name where it tells nothing apart."""
+    """A step of a path that the name omits unless it is needed to be unique."""
 
     __slots__ = ()
 
 
-_HOLDERS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-"""Loaders that were found inside an object that is iterated in their place, with its class."""
+_WRAPPERS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""Loaders found inside a wrapper that is iterated in their place, with the wrapper's class name."""
 
 Path = tuple[Any, ...]
-"""The steps from a product to one of its loaders: an int for a position, an `_Attribute`, or the text of a key."""
+"""The steps from a product to one of its loaders: an int for a position, an `_Attribute`, or a key as text."""
 
 
 def is_loader(value: Any) -> bool:
-    """Whether it is a DataLoader itself, and does not just pass for one, as accelerate's loaders do."""
+    """Whether it is a DataLoader by type; accelerate's loaders only pretend to be one in `isinstance`."""
     return issubclass(type(value), DataLoader)
 
 
-def holder_of(loader: Any) -> str | None:
-    """The class of what is iterated in place of this loader, which it holds; None for a loader that stands alone."""
-    return _HOLDERS.get(loader)
+def wrapper_of(loader: Any) -> str | None:
+    """The class name of the wrapper that is iterated in place of this loader; None without a wrapper."""
+    return _WRAPPERS.get(loader)
 
 
-def held_as(loader: Any, variant: Any) -> Any:
-    """The variant of a loader, which is held as the loader is."""
-    if loader in _HOLDERS:
-        _HOLDERS[variant] = _HOLDERS[loader]
+def wrapped_like(loader: Any, variant: Any) -> Any:
+    """The variant of a loader, recorded with the same wrapper as the loader."""
+    if loader in _WRAPPERS:
+        _WRAPPERS[variant] = _WRAPPERS[loader]
     return variant
 
 
 def is_product(value: Any) -> bool:
-    """Whether it is, or holds, loaders or datasets as it stands, even when it can be called."""
+    """Whether it is or contains loaders or datasets itself, even if it is callable."""
     if isinstance(value, type):
         return False
     return is_loader(value) or isinstance(value, Dataset) or bool(_hooks(value)) or _is_wrapper(value)
 
 
 def parts_of(product: Any) -> list[tuple[str, Any]]:
-    """Every loader (or, without any loader, every dataset) in a product by name, which is empty for a single one."""
+    """Every loader (or, without any loader, every dataset) in a product by name; a single one has an empty name."""
     found = list(_walk(product, ()))
     found = [(path, part) for path, part in found if is_loader(part)] or found
     paths = [path for path, _ in found]
@@ -68,21 +68,21 @@ def parts_of(product: Any) -> list[tuple[str, Any]]:
 
 
 def _name(path: Path, paths: list[Path]) -> str:
-    """The steps that are keys, or that tell this path from another one."""
+    """The steps that are keys, or that distinguish this path from another one."""
 
-    def tells(depth: int) -> bool:
+    def distinguishes(depth: int) -> bool:
         beside = {other[depth] for other in paths if len(other) > depth and other[:depth] == path[:depth]}
         return len(beside) > 1 or not isinstance(path[depth], int | _Attribute)
 
-    return ".".join(str(step) for depth, step in enumerate(path) if tells(depth))
+    return ".".join(str(step) for depth, step in enumerate(path) if distinguishes(depth))
 
 
 def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     if is_loader(product):
         yield path, product
     elif _is_wrapper(product):
-        for steps, loader in _held(product):
-            _HOLDERS[loader] = type(product).__name__
+        for steps, loader in _loaders_in(product):
+            _WRAPPERS[loader] = type(product).__name__
             yield path + steps, loader
     elif isinstance(product, Dataset):
         yield path, product
@@ -95,11 +95,11 @@ def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     elif _is_map_dataset(product):
         yield path, product
     else:  # a plain object, whose attributes are named like the keys of a dict
-        yield from (((*path, str(steps[0]), *steps[1:]), loader) for steps, loader in _held(product))
+        yield from (((*path, str(steps[0]), *steps[1:]), loader) for steps, loader in _loaders_in(product))
 
 
 def _entries(product: Any) -> list[tuple[Any, Any]] | None:
-    """What a collection holds, by step; None when it is no collection."""
+    """The entries of a collection, by step; None if it is not a collection."""
     if isinstance(product, tuple) and hasattr(product, "_fields"):
         return list(zip(product._fields, product, strict=True))
     if isinstance(product, Mapping | list | tuple):
@@ -120,36 +120,36 @@ def _items(collection: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _is_map_dataset(value: Any) -> bool:
-    """Any object with a length and an index can stand behind a DataLoader, `torch.utils.data.Dataset` or not."""
+    """Whether a DataLoader accepts it as a dataset: anything with `__len__` and `__getitem__`."""
     kind = type(value)
     own = not isinstance(value, type) and kind.__module__.partition(".")[0] not in _CONTAINERS
     return own and hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not _gathers_loaders(value)
 
 
 def _gathers_loaders(value: Any) -> bool:
-    """Whether its items are loaders of a kind that torch does not know: fastai's DataLoaders."""
+    """Whether its items are loaders that are not torch's, like fastai's DataLoaders."""
     collections = (held for held in getattr(value, "__dict__", {}).values() if isinstance(held, list | tuple))
     items = (item for held in collections for item in held[:_MOST])
     return any(hasattr(type(item), "__iter__") and "dataset" in getattr(item, "__dict__", {}) for item in items)
 
 
 def _is_wrapper(value: Any) -> bool:
-    """Whether it is iterated in place of a loader that it holds: timm's PrefetchLoader, webdataset's WebLoader."""
+    """Whether it wraps a loader and is iterated in its place: timm's PrefetchLoader, webdataset's WebLoader."""
     if isinstance(value, Dataset) and not isinstance(value, IterableDataset):
         return False
     iterated = not isinstance(value, type) and hasattr(type(value), "__iter__") and _entries(value) is None
-    return iterated and any(True for _ in _held(value))
+    return iterated and any(True for _ in _loaders_in(value))
 
 
-def _held(holder: Any, depth: int = 3) -> Iterator[tuple[Path, Any]]:
-    """Each loader in an object's attributes once: itself, in a list or dict, or held by another wrapper."""
+def _loaders_in(holder: Any, depth: int = 3) -> Iterator[tuple[Path, Any]]:
+    """Each loader in an object's attributes once: directly, in a list or dict, or inside another wrapper."""
     seen: set[int] = set()
     for name, value in getattr(holder, "__dict__", {}).items():
         inside = [((), value)] if _entries(value) is None else [((key,), item) for key, item in _entries(value) or ()]
         for steps, item in inside:
             found = [((), item)] if is_loader(item) else []
             if not found and depth and not steps and hasattr(type(item), "__iter__"):
-                found = list(_held(item, depth - 1))
+                found = list(_loaders_in(item, depth - 1))
             for further, loader in found:
                 if id(loader) not in seen:
                     seen.add(id(loader))
@@ -157,20 +157,20 @@ def _held(holder: Any, depth: int = 3) -> Iterator[tuple[Path, Any]]:
 
 
 def _hooks(module: Any) -> dict[str, Callable[[], Any]]:
-    """The `*_dataloader` hooks that a LightningDataModule, or what is made like one, has of its own."""
+    """The `*_dataloader` hooks that a LightningDataModule, or a class like it, overrides."""
     hooks = {stage: getattr(module, f"{stage}_dataloader", None) for stage in _STAGES}
     own = {stage: hook for stage, hook in hooks.items() if callable(hook) and not _inherited(module, hook)}
     return {} if isinstance(module, type) else own
 
 
 def _inherited(module: Any, hook: Callable[..., Any]) -> bool:
-    """Whether Lightning's own class has the hook; one that its `from_datasets` set on the instance is the user's."""
+    """Whether the hook is Lightning's own; one that `from_datasets` set on the instance is the user's."""
     package = (getattr(hook, "__module__", "") or "").partition(".")[0]
     return package in ("lightning", "pytorch_lightning") and hook.__name__ not in vars(module)
 
 
 def _called(module: Any, hooks: Mapping[str, Callable[[], Any]]) -> Iterator[tuple[str, Any]]:
-    """Prepare a data module for each stage as its Trainer would, and yield what the stage's hook returns."""
+    """Prepare a data module for each stage as a Trainer would, and yield what the stage's hook returns."""
     phases = {"train": "fit", "val": "fit" if "train" in hooks else "validate"}
     prepare, setup = (getattr(module, name, None) for name in ("prepare_data", "setup"))
     if callable(prepare):

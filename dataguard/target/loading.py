@@ -1,7 +1,7 @@
-"""From a spelling such as `pkg.mod:make_loaders` to named loaders, and to fresh variants of each.
+"""From a target string such as `pkg.mod:make_loaders` to named loaders and new variants of them.
 
-A variant is built the way the user builds: the factory is called again, with arguments of `DataLoader.__init__`
-replaced while it constructs. Subclasses and helper functions stay themselves that way.
+A variant is built the way the user builds it: the factory is called again, while arguments of `DataLoader.__init__` are
+overridden. This way subclasses and helper functions keep working.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from torch.utils.data import DataLoader
 from dataguard.incident import OWN, Frame
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
-from dataguard.target.discovery import held_as, is_loader, is_product, parts_of
+from dataguard.target.discovery import is_loader, is_product, parts_of, wrapped_like
 from dataguard.target.variants import Construction, Loader, overridden
 
 FACTORY_PARAMETERS = ("rank", "world_size", "seed", "epoch", "num_workers", "root")
-"""Parameters of a factory that are given by name when its signature has them."""
+"""Factory parameters that are passed by name if the signature has them."""
 
 _SPELLING = re.compile(
     r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w-]+(?:\.[\w-]+)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
@@ -37,9 +37,9 @@ _KINDS = "a DataLoader, a Dataset, a dict, tuple or dataclass of them, or a Ligh
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Something in the user's code that yields loaders: a factory, a loader, a dataset or a collection of them.
+    """Something in the user's code that provides loaders: a factory, a loader, a dataset or a collection of them.
 
-    `branch` tells that it is one of a mapping of factories, so that its name comes before those of its loaders.
+    `branch` means that it is one of a mapping of factories, so its name is a prefix of its loaders' names.
     """
 
     name: str
@@ -48,20 +48,20 @@ class Target:
     branch: bool = False
 
     def branches(self) -> tuple[Target, ...]:
-        """The targets of a mapping of factories, each of which is called on its own; of any other, itself."""
+        """The factories of a mapping as separate targets, called independently; any other target is its only branch."""
         source = self.source
         if isinstance(source, Mapping) and source and all(map(_is_factory, source.values())):
             return tuple(Target(str(key), self.spelling, made, branch=True) for key, made in source.items())
         return (self,)
 
     def build_all(self, given: Mapping[str, Any] | None = None, **overrides: Any) -> dict[str, Loader]:
-        """Build every loader afresh, by name.
+        """Build a new instance of every loader, by name.
 
-        `given` holds values for factory parameters (see `FACTORY_PARAMETERS`). `overrides` replace arguments of
-        `DataLoader.__init__`; the extra key `schedule` is a function from the loader's index sampler, and whether that
-        yields batches (it is the `batch_sampler`, not the `sampler`), to the one to use instead.
-        Raises UsageError when the source needs unknown arguments or yields no loader; what the user's own
-        code raises passes through.
+        `given` has values for factory parameters (see `FACTORY_PARAMETERS`). `overrides` replace arguments of
+        `DataLoader.__init__`; the extra key `schedule` is a function that takes the loader's index sampler and whether
+        it is the `batch_sampler`, and returns the sampler to use instead.
+        Raises UsageError when the source needs unknown arguments or returns no loader; exceptions of the user's code
+        pass through.
         """
         if self.branches() != (self,):
             whole = [branch.build_all(given, **overrides) for branch in self.branches()]
@@ -73,14 +73,14 @@ class Target:
     ) -> tuple[dict[str, Loader], Construction]:
         """Like `build_all`, for a target of one branch; with what makes further variants of these loaders."""
         with overridden(overrides) as construction:
-            product = _produce(self, {**(given or {}), **_also_given(overrides)})
+            product = _produce(self, {**(given or {}), **_given_by_overrides(overrides)})
             parts = _parts(self, product)
             loaders = {name: part if is_loader(part) else _loader_of_dataset(part) for name, part in parts.items()}
-        variants = {id(loader): held_as(loader, construction.variant(loader)) for loader in loaders.values()}
+        variants = {id(loader): wrapped_like(loader, construction.variant(loader)) for loader in loaders.values()}
         return {name: variants[id(loader)] for name, loader in loaders.items()}, construction
 
     def build(self, loader: str | None = None, given: Mapping[str, Any] | None = None, **overrides: Any) -> Loader:
-        """Build the loader of that name (default: the first) afresh; see `build_all`."""
+        """Build a new instance of the loader with that name (default: the first); see `build_all`."""
         known = [branch for branch in self.branches() if loader is None or branch.may_hold(loader)]
         loaders = (known[0] if known else self).build_all(given, **overrides)
         if loader is not None and loader not in loaders:
@@ -88,20 +88,20 @@ class Target:
         return loaders[next(iter(loaders)) if loader is None else loader]
 
     def may_hold(self, loader: str) -> bool:
-        """Whether a loader of that name can be one of this target's."""
+        """Whether a loader of that name can belong to this target."""
         return not self.branch or loader == self.name or loader.startswith(f"{self.name}.")
 
     def takes(self, *names: str) -> bool:
-        """Whether the source is a function with a parameter of one of these names."""
+        """Whether the source is a function that has a parameter with one of these names."""
         calls = callable(self.source) and not is_product(self.source)
         return calls and any(parameter.name in names for parameter in _parameters(self.source))
 
 
 def load(spelling: str) -> Target:
-    """Import what `[name=]pkg.mod:attr` spells.
+    """Import the target `[name=]pkg.mod:attr`.
 
-    Raises UsageError, with the way out, for a malformed spelling, a module that is missing or does not import, and
-    a missing attribute.
+    Raises UsageError, with a suggestion, for a malformed target, a module that is missing or fails to import, and a
+    missing attribute.
     """
     match = _SPELLING.fullmatch(spelling)
     if not match:
@@ -113,7 +113,7 @@ def load(spelling: str) -> Target:
 
 
 def _repaired(spelling: str) -> str:
-    """What was probably meant: a file's path, pytest's `::`, a dot in the colon's place, a call."""
+    """A suggestion for a malformed target: a file path, pytest's `::`, a dot instead of the colon, a call."""
     name, equals, rest = spelling.rpartition("=")
     text = re.sub(r"\(.*\)$", "", rest).replace("::", ":")
     path, colon, attribute = text.rpartition(":") if re.search(r":\w*$", text) else (text, "", "")
@@ -126,7 +126,7 @@ def _repaired(spelling: str) -> str:
 
 
 def _module_parts(path: str) -> list[str]:
-    """The steps of the module that lies at a path, as seen from the current directory."""
+    """The parts of the module name for a file path, relative to the current directory."""
     file = Path(path.replace("\\", "/"))
     if file.is_absolute() and file.is_relative_to(Path.cwd()):
         file = file.relative_to(Path.cwd())
@@ -138,20 +138,20 @@ def _imported(name: str, spelling: str) -> Any:
         return importlib.import_module(name)
     except KeyboardInterrupt:
         raise
-    # Whatever importing the user's module raises is the user's to see: SystemExit of a script, pytest's Skipped.
+    # Report whatever the import of the user's module raises: SystemExit of a script, pytest's Skipped.
     except BaseException as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{name}.".startswith(f"{missing}."):
             raise UsageError(
-                f"{spelling}: no module named {missing!r}; it is looked for in the current directory and the "
+                f"{spelling}: no module named {missing!r} in the current directory or the "
                 f"installed packages{suggest(missing, _siblings(missing), '')}"
             ) from error
-        guard = " (put what a script does below if __name__ == '__main__':)" if isinstance(error, SystemExit) else ""
-        raise UsageError(f"{spelling}: importing {name} raised {_blame(error)}{guard}") from error
+        guard = " (put script code under if __name__ == '__main__':)" if isinstance(error, SystemExit) else ""
+        raise UsageError(f"{spelling}: importing {name} raised {_error_summary(error)}{guard}") from error
 
 
 def _siblings(module: str) -> list[str]:
-    """The modules that lie where this one was looked for; only the current directory's for one without a package."""
+    """The modules next to where this one was searched; for a top-level module, those in the current directory."""
     package = module.rpartition(".")[0]
     path = getattr(sys.modules.get(package), "__path__", None) if package else [str(Path.cwd())]
     return [f"{package}.{found.name}" if package else found.name for found in pkgutil.iter_modules(path or [])]
@@ -163,16 +163,16 @@ def _attribute(owner: Any, step: str, spelling: str) -> Any:
         return getattr(owner, step)
     except AttributeError:
         public = [known for known in dir(owner) if not known.startswith("_")]
-        hint = suggest(step, public, _offer(owner))
+        hint = suggest(step, public, _candidates(owner))
         raise UsageError(f"{spelling}: {name} has no attribute {step!r}{hint}") from None
     # A property or a module's own __getattr__ can raise anything.
     except Exception as error:
-        raise UsageError(f"{spelling}: reading {step!r} of {name} raised {_blame(error)}") from error
+        raise UsageError(f"{spelling}: reading {step!r} of {name} raised {_error_summary(error)}") from error
 
 
-def _offer(owner: Any) -> str:
-    """What a module defines itself that could be meant."""
-    defined = [name for name, value in vars(owner).items() if _could_be_meant(owner, name, value)]
+def _candidates(owner: Any) -> str:
+    """The names a module defines that could be targets."""
+    defined = [name for name, value in vars(owner).items() if _is_candidate(owner, name, value)]
     return f"; it has {', '.join(defined[:5])}{', ...' if defined[5:] else ''}" if defined else ""
 
 
@@ -180,22 +180,22 @@ def _is_factory(value: Any) -> bool:
     return callable(value) and not isinstance(value, type) and not is_product(value)
 
 
-def _could_be_meant(owner: Any, name: str, value: Any) -> bool:
+def _is_candidate(owner: Any, name: str, value: Any) -> bool:
     own = callable(value) and getattr(value, "__module__", None) == getattr(owner, "__name__", "")
     return not name.startswith("_") and (own or is_product(value))
 
 
-def _blame(error: BaseException) -> str:
-    """The error in one line, and the place in the user's code where it was raised."""
+def _error_summary(error: BaseException) -> str:
+    """The error on one line, with the place in the user's code where it was raised."""
     lines = str(error).strip().splitlines()
-    said = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     frames = [frame for frame in frames_of(error) if "importlib" not in frame.file]
     placed = not frames or isinstance(error, SyntaxError)
-    return said if placed else f"{said} at {frames[-1].file}:{frames[-1].line}"
+    return message if placed else f"{message} at {frames[-1].file}:{frames[-1].line}"
 
 
 def frames_of(error: BaseException) -> tuple[Frame, ...]:
-    """The stack on which an exception was raised as plain data, outermost frame first, without dataguard's own."""
+    """The traceback of an exception as plain data, outermost frame first, without dataguard's own frames."""
     return tuple(
         Frame(entry.filename, entry.lineno or 0, entry.name, entry.line or "")
         for entry in traceback.extract_tb(error.__traceback__)
@@ -203,12 +203,12 @@ def frames_of(error: BaseException) -> tuple[Frame, ...]:
     )
 
 
-def _also_given(overrides: Mapping[str, Any]) -> dict[str, Any]:
+def _given_by_overrides(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {"num_workers": overrides["num_workers"]} if "num_workers" in overrides else {}
 
 
 def _produce(target: Target, given: Mapping[str, Any]) -> Any:
-    """Call the factory, or take what is there when the target is no factory."""
+    """Call the factory, or return the source itself if it is not a factory."""
     source = target.source
     if is_product(source) or not callable(source):
         return source
@@ -234,15 +234,15 @@ def _arguments(target: Target, given: Mapping[str, Any]) -> dict[str, Any]:
             arguments[parameter.name] = known[parameter.name]
         elif required:
             raise UsageError(
-                f"{target.spelling} needs an argument {parameter.name!r}; write a function without arguments that "
-                f"calls it, and name that one (given by name when accepted: {', '.join(FACTORY_PARAMETERS[:-1])})"
+                f"{target.spelling} needs an argument {parameter.name!r}; name a function without arguments that "
+                f"calls it (passed by name if accepted: {', '.join(FACTORY_PARAMETERS[:-1])})"
             )
     return arguments
 
 
 def _parameters(factory: Callable[..., Any]) -> Iterable[inspect.Parameter]:
     strings: dict[str, Any] = {}
-    if sys.version_info >= (3, 14):  # a name that only a type checker imports is no reason to fail
+    if sys.version_info >= (3, 14):  # annotations may use names that are only imported for type checking
         from annotationlib import Format
 
         strings = {"annotation_format": Format.STRING}
@@ -253,7 +253,7 @@ def _parameters(factory: Callable[..., Any]) -> Iterable[inspect.Parameter]:
 
 
 def _parts(target: Target, product: Any) -> dict[str, Any]:
-    """Every loader (or, without any loader, every dataset) in what the target produced, by name."""
+    """Every loader (or, without any loader, every dataset) that the target returned, by name."""
     found = parts_of(product)
     if not found:
         verb = "is" if product is target.source else "returned"
@@ -263,12 +263,12 @@ def _parts(target: Target, product: Any) -> dict[str, Any]:
     if len(parts) < len(found):
         names = [name for name, _ in found]
         double = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"{target.spelling} gives two loaders the name {double!r}; name them differently")
+        raise UsageError(f"{target.spelling} has two loaders named {double!r}; name them differently")
     return parts
 
 
 def _described(product: Any) -> str:
-    """What was found in place of a loader, with the likely slip."""
+    """What was returned instead of a loader, with the likely mistake."""
     kind = type(product).__name__
     if product is None:
         return "None (is a return missing?)"
@@ -277,23 +277,23 @@ def _described(product: Any) -> str:
     if inspect.isroutine(product):
         return f"the function {product.__name__} (is a call missing?)"
     if inspect.isgenerator(product):
-        return "a generator (did you mean return in place of yield?)"
+        return "a generator (did you mean return instead of yield?)"
     if callable(getattr(product, "train_dataloader", None)):
-        return f"a {kind} without a *_dataloader hook of its own"
+        return f"a {kind} that overrides no *_dataloader hook"
     if isinstance(product, Mapping | list | tuple):
         return f"a {kind} without a loader in it" if product else f"an empty {kind}"
     return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
 
 
 def _loader_of_dataset(dataset: Any) -> Loader:
-    """A loader that reads a bare dataset as it is, one sample at a time: no batching that the user did not ask for."""
-    return DataLoader(dataset, batch_size=None, num_workers=2, shuffle=False, collate_fn=_as_it_is)
+    """A loader for a bare dataset that reads one sample at a time, without batching."""
+    return DataLoader(dataset, batch_size=None, num_workers=2, shuffle=False, collate_fn=_identity)
 
 
-def is_ours(loader: Loader) -> bool:
-    """Whether a loader was made here, because the user gave a dataset alone."""
-    return loader.collate_fn is _as_it_is
+def made_for_dataset(loader: Loader) -> bool:
+    """Whether dataguard made this loader for a bare dataset."""
+    return loader.collate_fn is _identity
 
 
-def _as_it_is(sample: Any) -> Any:
+def _identity(sample: Any) -> Any:
     return sample

@@ -1,4 +1,4 @@
-"""How a factory that is at hand as a Python object is found by name in another process. Standard library only."""
+"""The importable name of a factory that is given as a Python object. Standard library only."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dataguard.model import UsageError
 
 
 def spelling_of(factory: Any) -> str:
-    """The spelling `pkg.mod:attr` of a function or class of a module; a string is taken for one already.
+    """The name `pkg.mod:attr` of a module-level function or class; a string is returned unchanged.
 
-    Raises UsageError for what the process that runs the loader could not find again.
+    Raises UsageError for an object that another process could not import by name.
     """
     if isinstance(factory, str):
         return factory
     module, name = getattr(factory, "__module__", None), getattr(factory, "__qualname__", None)
     if not module or not name:
         raise UsageError(
-            f"an object of type {type(factory).__name__} has no name by which the process that runs it could find it: "
-            "give a function that makes it, or its spelling, 'pkg.mod:attr'"
+            f"an object of type {type(factory).__name__} has no name to import it by in another process: "
+            "pass a function that creates it, or its name, 'pkg.mod:attr'"
         )
     if module == "__main__" or not _is_found(factory, module, name):
         raise UsageError(
-            f"{name} cannot be imported by name, and the loader runs in a process of its own: put it at the top level "
-            "of a module, or give its spelling, 'pkg.mod:attr'"
+            f"{name} cannot be imported by name, but the loader runs in a separate process: move it to the top level "
+            "of a module, or pass its name, 'pkg.mod:attr'"
         )
     return f"{module}:{name}"
 

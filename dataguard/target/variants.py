@@ -1,8 +1,8 @@
-"""Variants of a loader: the same one with other constructor arguments.
+"""Variants of a loader: the same loader with other constructor arguments.
 
-`overridden` changes `DataLoader.__init__` while the user's factory runs, so that subclasses and helper functions stay
-themselves. `Construction.variant` turns what the factory handed out into the variant: a loader that was constructed
-just now is one already; any other is edited in a shallow copy.
+`overridden` patches `DataLoader.__init__` while the user's factory runs, so that subclasses and helper functions keep
+working. `Construction.variant` turns what the factory returned into the variant: a loader that was just constructed
+already is one; any other is edited in a shallow copy.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _NEEDS_WORKERS = {"prefetch_factor", "persistent_workers", "multiprocessing_cont
 _ORDER = {"batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"}
 _INDEXED = {"shuffle", "sampler", "batch_sampler"}
 _NEWER = {"in_order"}
-"""Arguments that not every supported torch has; an override of one is ignored where it is unknown."""
+"""Arguments that not every supported torch version has; overrides are ignored where the argument is unknown."""
 _ARGUMENTS = {name for name in inspect.signature(DataLoader.__init__).parameters if name not in ("self", "dataset")}
 
 
 @dataclass(frozen=True, slots=True)
 class Construction:
-    """What happened while `DataLoader.__init__` was overridden: the loaders that were made, and their places."""
+    """What happened while `DataLoader.__init__` was patched: the loaders that were made, and their sampler slots."""
 
     overrides: Mapping[str, Any]
     made: list[Loader] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Construction:
     """By the `id` of the loader: where a schedule can come, inside what its class has wrapped around it."""
 
     def variant(self, loader: Loader) -> Loader:
-        """The loader with the overrides in: itself when it was made with them, else a shallow copy."""
+        """The loader with the overrides applied: itself if it was constructed with them, else a shallow copy."""
         workers = self.overrides.get("num_workers", loader.num_workers)
         made, variant = any(loader is one for one in self.made) and loader.num_workers == workers, loader
         if made:
@@ -65,7 +65,7 @@ class Construction:
     def _reschedule(self, variant: Loader, loader: Loader) -> None:
         """Replace the index sampler in place; `DataLoader.__setattr__` forbids it, its `__dict__` does not.
 
-        A subclass may have wrapped its index sampler while it was constructed: then the place inside is taken.
+        A subclass may have wrapped its index sampler in its constructor; then the sampler inside is replaced.
         """
         state, slot = vars(variant), _slot(variant)
         place = self.places.get(id(loader)) if state[slot] is vars(loader).get(slot) else None
@@ -79,9 +79,9 @@ class Construction:
 
 @contextmanager
 def overridden(overrides: Mapping[str, Any]) -> Iterator[Construction]:
-    """Apply the overrides to every `DataLoader.__init__` that runs inside.
+    """Apply the overrides to every `DataLoader.__init__` that runs inside the context.
 
-    Raises TypeError for a name that is no argument of it (and not `schedule`).
+    Raises TypeError for an unknown argument (other than `schedule`).
     """
     unknown = set(overrides) - _ARGUMENTS - _NEWER - {"schedule"}
     if unknown:
@@ -100,7 +100,7 @@ def overridden(overrides: Mapping[str, Any]) -> Iterator[Construction]:
 
 
 def _constructors() -> list[type[Loader]]:
-    """The classes that take the arguments; torchdata's StatefulDataLoader does not call `DataLoader.__init__`."""
+    """The classes to patch; torchdata's StatefulDataLoader does not call `DataLoader.__init__`."""
     stateful = getattr(sys.modules.get("torchdata.stateful_dataloader"), "StatefulDataLoader", None)
     return [DataLoader] if stateful is None else [stateful, DataLoader]
 
@@ -116,7 +116,7 @@ def _overriding(original: Callable[..., None], construction: Construction) -> Ca
         except TypeError:
             original(self, *args, **kwargs)  # raises the error the user would have seen
             raise
-        if "dataset" not in arguments:  # another library has put a constructor of its own here
+        if "dataset" not in arguments:  # another library replaced the constructor
             return original(self, *args, **kwargs)
         original(**_edited(arguments, overrides))
         construction.made.append(self)
@@ -129,10 +129,10 @@ def _overriding(original: Callable[..., None], construction: Construction) -> Ca
 
 
 def _edited(arguments: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """The constructor arguments with the overrides in, and without what would contradict them.
+    """The constructor arguments with the overrides applied, and without arguments that conflict with them.
 
-    An override that torch cannot grant is left out: an order for a stream, what needs workers without any. What the
-    user's own arguments contradict among themselves stays, for torch to raise what it raises for the user.
+    Overrides that torch does not allow are dropped: an order for a stream, worker options without workers. Conflicts
+    among the user's own arguments stay, so that torch raises its usual error.
     """
     stream = isinstance(arguments["dataset"], IterableDataset)
     wanted = {name: value for name, value in overrides.items() if name in _ARGUMENTS}
@@ -158,17 +158,17 @@ def _without(arguments: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
 
 
 def _taken_apart(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with what a `batch_sampler` tells of its sampler, batch size and last batch in its place."""
+    """The arguments with the `batch_sampler` replaced by its sampler, batch size and drop_last."""
     whole = arguments.get("batch_sampler")
-    told = {name: getattr(whole, name, None) for name in ("sampler", "batch_size", "drop_last")}
-    return _without(arguments, {"batch_sampler"}) | {name: value for name, value in told.items() if value is not None}
+    parts = {name: getattr(whole, name, None) for name in ("sampler", "batch_size", "drop_last")}
+    return _without(arguments, {"batch_sampler"}) | {name: value for name, value in parts.items() if value is not None}
 
 
 def copied(loader: Loader, overrides: Mapping[str, Any]) -> Loader:
-    """A shallow copy with the overrides in, for a loader that the factory did not construct just now.
+    """A shallow copy with the overrides applied, for a loader that the factory did not just construct.
 
-    It was made at import time and is shared, or its class never calls `DataLoader.__init__`. What the overrides touch
-    is read off a plain loader constructed from the same arguments.
+    Either it was made at import time and is shared, or its class never calls `DataLoader.__init__`. The overridden
+    attributes are copied from a plain DataLoader that is constructed with the same arguments.
     """
     variant = copy.copy(loader)
     state = vars(variant)
@@ -184,13 +184,13 @@ def copied(loader: Loader, overrides: Mapping[str, Any]) -> Loader:
         constructor = next(kind for kind in _constructors() if isinstance(loader, kind))
         plain = constructor(**_edited(arguments, overrides))
         state.update({name: value for name, value in vars(plain).items() if name in touched})
-        if "multiprocessing_context" in touched:  # a property, stored under another name by each class
+        if "multiprocessing_context" in touched:  # a property that each class stores under a different name
             variant.multiprocessing_context = plain.multiprocessing_context
     return variant
 
 
 def _arguments_of(loader: Loader) -> dict[str, Any]:
-    """The arguments that construct a plain DataLoader like this one."""
+    """The arguments to construct a plain DataLoader like this one."""
     arguments = {name: getattr(loader, name) for name in _ARGUMENTS - _ORDER if hasattr(loader, name)}
     arguments["dataset"] = loader.dataset
     if arguments["collate_fn"] in (default_collate, default_convert):  # torch's choice, which depends on batch_size
@@ -204,14 +204,14 @@ def _arguments_of(loader: Loader) -> dict[str, Any]:
 
 
 def _shuffles(loader: Loader) -> bool:
-    """Whether the order is what `shuffle=True` makes: it draws from the loader's own generator."""
+    """Whether the sampler is that of `shuffle=True`: it draws from the loader's own generator."""
     order: Any = loader.sampler
     whole = type(order) is RandomSampler and not order.replacement and order._num_samples is None
     return whole and order.generator is loader.generator
 
 
 def _slot(loader: Loader) -> str:
-    """The attribute that holds the sampler from which torch takes what it fetches."""
+    """The attribute with the index sampler that torch iterates."""
     return "sampler" if loader.batch_sampler is None else "batch_sampler"
 
 
@@ -221,9 +221,10 @@ def unwrapped(sampler: Any) -> Any:
 
 
 class _Place:
-    """Where a schedule can come: it is the user's own index sampler in every respect until another occupies it.
+    """A proxy of the user's index sampler, until a schedule replaces the sampler inside.
 
-    A factory may also construct loaders for itself, to take the mean of a dataset, say; theirs stay unoccupied.
+    A factory may also construct loaders for its own use, for instance to compute the mean of a dataset; those keep
+    their samplers.
     """
 
     def __init__(self, occupant: Any) -> None:
@@ -259,18 +260,18 @@ def _shut_started(loader: Loader) -> None:
 
 
 def _postpone_started(loader: Loader) -> None:
-    """Put off the iterators that a subclass starts while it is constructed, as the loaders of YOLO do.
+    """Postpone the iterators that a subclass starts in its constructor, as YOLO's loaders do.
 
-    Their workers would know nothing of what is changed about the loader before it is asked for its first batch.
+    Otherwise their workers would miss changes that are made to the loader before its first batch.
     """
     for name in _started(loader):
         vars(loader)[name] = None if name == "_iterator" else _Postponed(loader)
-    if "_initial_iter_for_state_dict" in vars(loader):  # StatefulDataLoader would go on with the iterator just removed
+    if "_initial_iter_for_state_dict" in vars(loader):  # StatefulDataLoader would continue with the removed iterator
         vars(loader)["_initial_iter_for_state_dict"] = False
 
 
 class _Postponed:
-    """An iterator over a loader that starts when its first batch is asked for."""
+    """An iterator over a loader that starts with the request for the first batch."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader

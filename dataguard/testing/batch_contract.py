@@ -1,4 +1,4 @@
-"""What a user and a loader have agreed on about each part of a batch, and an assertion that says where it is broken."""
+"""A contract for each part of a batch, and an assertion that reports violations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What one part of a batch has to be; what is None may be anything.
+    """The contract of one part of a batch; None means no constraint.
 
-    `shape` has None, or ..., for a size that may be any, as in `(None, 3, 224, 224)`; `dtype` is one of torch, or its
-    name; `between` are the least and the greatest value; `finite` forbids NaN and Inf; `one_of` lists all values there
-    are.
+    `shape` has None or ... for any size, as in `(None, 3, 224, 224)`; `dtype` is a torch dtype or its name; `between`
+    is the minimum and maximum; `finite` forbids NaN and Inf; `one_of` lists the allowed values.
     """
 
     shape: Sequence[int | None] | None = None
@@ -26,36 +25,35 @@ class Leaf:
     one_of: Iterable[float] | None = None
 
     def faults(self, value: Any) -> Iterator[str]:
-        """What is wrong with a value, in words."""
+        """The violations of a value, in words."""
         try:
             tensor = torch.as_tensor(value)
         except (TypeError, ValueError, RuntimeError):
-            yield f"is a {type(value).__name__}, which holds no numbers"
+            yield f"is a {type(value).__name__}, not numeric"
             return
         if self.shape is not None and not _fits(tuple(tensor.shape), tuple(self.shape)):
-            yield f"has the shape {_shown(tensor.shape)}, expected {_shown(self.shape)}"
+            yield f"has shape {_shown(tensor.shape)}, expected {_shown(self.shape)}"
         if self.dtype is not None and _name(tensor.dtype) != _name(self.dtype):
             yield f"is {_name(tensor.dtype)}, expected {_name(self.dtype)}"
         if not tensor.numel():
             return
         if self.finite and (tensor.is_floating_point() or tensor.is_complex()) and not bool(tensor.isfinite().all()):
-            yield f"holds {int((~tensor.isfinite()).sum())} values that are not finite"
+            yield f"has {int((~tensor.isfinite()).sum())} non-finite values"
         if self.between is not None:
             least, greatest = float(tensor.min()), float(tensor.max())
             if not (self.between[0] <= least and greatest <= self.between[1]):
-                yield f"lies between {least:g} and {greatest:g}, expected {self.between[0]:g} to {self.between[1]:g}"
+                yield f"has values from {least:g} to {greatest:g}, expected {self.between[0]:g} to {self.between[1]:g}"
         if self.one_of is not None:
             others = set(tensor.unique().tolist()) - set(self.one_of)
             if others:
-                yield f"holds {', '.join(map(str, sorted(others)[:5]))}, which is none of the values agreed on"
+                yield f"has values not in one_of: {', '.join(map(str, sorted(others)[:5]))}"
 
 
 def assert_contract(loader: Iterable[Any], *, batches: int = 2, **parts: Leaf | Sequence[int | None]) -> None:
-    """Read some batches, in this process, and compare their parts with what is agreed.
+    """Read some batches in this process, and check their parts against a contract.
 
-    A part is named as it is in the batch: by key, or by attribute; of a tuple or list, the first name stands for the
-    first part, and so on. A plain tuple stands for `Leaf(shape=...)`. Raises AssertionError with all that is
-    wrong, ValueError when no parts are named.
+    Parts are named by key or attribute; for a tuple or list, the first name is the first part, and so on. A plain
+    tuple means `Leaf(shape=...)`. Raises AssertionError with all violations, ValueError when no parts are named.
     """
     __tracebackhide__ = True
     if not parts:
@@ -72,7 +70,7 @@ def assert_contract(loader: Iterable[Any], *, batches: int = 2, **parts: Leaf | 
     if not seen:
         raise AssertionError("the loader yields no batch")
     if faults:
-        raise AssertionError("the loader does not keep to what is agreed:\n" + "\n".join(f"  {one}" for one in faults))
+        raise AssertionError("the loader breaks the contract:\n" + "\n".join(f"  {one}" for one in faults))
 
 
 _NOTHING = object()

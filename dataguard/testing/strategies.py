@@ -1,9 +1,8 @@
-"""Hypothesis strategies for tests of your own: indices and samples of a dataset, batches of a loader, and its settings.
+"""Hypothesis strategies for your own tests: indices and samples of a dataset, batches of a loader, loader settings.
 
-Indices are drawn by hypothesis, so that its seed, its database and its settings hold for them, and a failing example
-shrinks to the smallest indices and the fewest samples. The global random generators of python, numpy and torch are in
-one state whenever a sample is read or a batch is made, and have their own states back afterwards: an example that
-failed fails again.
+Hypothesis draws the indices, so its seed, database and settings apply, and a failing example shrinks to the smallest
+indices and the fewest samples. The global RNGs of python, numpy and torch are set to a fixed state before a sample is
+read or a batch is made, and restored afterwards, so a failing example is reproducible.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from dataguard.lab.rng.global_rng import PIN, pinned
 __all__ = ["batches", "indices", "loader_settings", "samples"]
 
 STREAMED = 64
-"""How many samples at the beginning of a stream are drawn from."""
+"""Samples of a stream are drawn from this many first ones."""
 LARGEST = 8
-"""The largest batch where no loader says how large one is."""
+"""The maximum batch size without a loader."""
 
 
 def indices(dataset: Dataset[Any]) -> SearchStrategy[int]:
-    """Indices from 0 to `len(dataset) - 1`, often the first and the last ones; they shrink towards 0.
+    """Indices from 0 to `len(dataset) - 1`, often the first and last ones; they shrink towards 0.
 
     Raises InvalidArgument for a dataset that is a stream, is empty, or has no length.
     """
     if isinstance(dataset, IterableDataset):
         raise InvalidArgument(
-            f"{type(dataset).__name__} is a stream, which has no indices: draw from samples() instead"
+            f"{type(dataset).__name__} is an iterable-style dataset without indices: use samples() instead"
         )
     length = _length(dataset)
     if length < 1:
@@ -45,10 +44,10 @@ def indices(dataset: Dataset[Any]) -> SearchStrategy[int]:
 
 
 def samples(dataset: Dataset[Any]) -> SearchStrategy[Any]:
-    """Samples, as `dataset[index]` gives them; of a stream, those among the first 64.
+    """Samples as returned by `dataset[index]`; for a stream, samples among the first 64.
 
-    Each is read anew. Which index it was is told beside a failing example. Raises InvalidArgument as `indices` does,
-    but for streams.
+    Each sample is read again. A failing example shows its index. Raises InvalidArgument as `indices` does, except for
+    streams.
     """
     return _places(dataset).map(_Reader(dataset).read)
 
@@ -60,12 +59,12 @@ def batches(
     min_size: int | None = None,
     max_size: int | None = None,
 ) -> SearchStrategy[Any]:
-    """Batches of any samples in any order, put together by `collate_fn` in this process.
+    """Batches of any samples in any order, collated by `collate_fn` in this process.
 
-    `source` is a loader, whose `collate_fn` and `batch_size` are taken, or a dataset, with default_collate and batches
-    of up to 8 samples. A batch holds `min_size` to `max_size` different samples: for a loader with `drop_last` just as
-    many as one of its batches, else from 1 on. The indices are told beside a failing example. Raises InvalidArgument
-    for sizes that cannot be, and as `samples` does.
+    `source` is a loader, whose `collate_fn` and `batch_size` are used, or a dataset, with default_collate and batches
+    of up to 8 samples. A batch has `min_size` to `max_size` distinct samples; the default minimum is 1, or a full batch
+    if the loader has `drop_last`. A failing example shows its indices. Raises InvalidArgument for impossible sizes, and
+    as `samples` does.
     """
     loader = source if isinstance(source, DataLoader) else None
     dataset: Dataset[Any] = loader.dataset if loader is not None else source  # type: ignore[assignment]
@@ -76,12 +75,12 @@ def batches(
     most = min(full if max_size is None else max_size, there)
     least = (most if loader is not None and loader.drop_last else 1) if min_size is None else min_size
     if not 1 <= least <= most:
-        raise InvalidArgument(f"a batch of at least {least} and at most {most} of {there} samples cannot be")
+        raise InvalidArgument(f"no batch has at least {least} and at most {most} of {there} samples")
     return _different(places, least, most, crowded=2 * most > there).map(_Reader(dataset, collate).batch)
 
 
 def _different(places: SearchStrategy[int], least: int, most: int, *, crowded: bool) -> SearchStrategy[list[int]]:
-    """Lists of different places. Those of `unique=True` do not shrink to the fewest, and serve where places are few."""
+    """Lists of distinct places. `unique=True` shrinks badly, so it is only used when there are few places."""
     if crowded:
         return st.lists(places, min_size=least, max_size=most, unique=True)
     drawn = st.lists(places, min_size=least, max_size=most).map(lambda found: list(dict.fromkeys(found)))
@@ -89,7 +88,7 @@ def _different(places: SearchStrategy[int], least: int, most: int, *, crowded: b
 
 
 class _Reader:
-    """Reads samples and makes batches, with the global generators in one state."""
+    """Reads samples and makes batches, with the global RNGs in a fixed state."""
 
     def __init__(self, dataset: Dataset[Any], collate: Callable[[list[Any]], Any] = default_collate) -> None:
         self.dataset = dataset
@@ -122,25 +121,25 @@ class _Reader:
 
 
 def _places(dataset: Dataset[Any]) -> SearchStrategy[int]:
-    """Indices, or of a stream the places among its first samples."""
+    """Indices, or positions among the first samples of a stream."""
     if not isinstance(dataset, IterableDataset):
         return indices(dataset)
 
-    def those_there_are() -> SearchStrategy[int]:
+    def available() -> SearchStrategy[int]:
         with pinned(PIN):
             count = sum(1 for _ in islice(iter(dataset), STREAMED))
         if not count:
             raise InvalidArgument(f"{type(dataset).__name__} is a stream that yields nothing")
         return st.integers(0, count - 1)
 
-    return st.deferred(those_there_are)
+    return st.deferred(available)
 
 
 def _length(dataset: Any) -> int:
     try:
         return len(dataset)
     except TypeError as error:
-        raise InvalidArgument(f"{type(dataset).__name__} has no length, so that its indices are unknown") from error
+        raise InvalidArgument(f"{type(dataset).__name__} has no length, so its indices are unknown") from error
 
 
 def _batch_size(loader: DataLoader[Any] | None) -> int:

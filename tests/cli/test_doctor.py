@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from dataguard.cli import doctor
-from dataguard.cli.doctor import Checkup, as_json, as_text
 from dataguard.cli.main import dataguard as command_line
 from dataguard.machine.cgroups import Allowance, read_allowance
+from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
 from dataguard.machine.units import size, span
+from dataguard.render.json import CHECKUP_SCHEMA, render_checkup
+from dataguard.render.machine import render as text
 from tests.test_imports import HEAVY, loaded
 
 GB, MB = 10**9, 10**6
@@ -109,56 +112,57 @@ def test_a_machine_has_what_its_groups_allow(tmp_path: Path) -> None:
     assert replace(MACHINE, cpu_quota=0.5).usable_cores == 1
 
 
+checked = partial(Checkup, "0.1.0")
 WRONG: Mapping[str, tuple[Checkup, str]] = {
     "small shm": (
-        Checkup(replace(MACHINE, shm_total=67108864, shm_free=67108864), LIBRARIES),
-        "/dev/shm holds 67.1 MB",
+        checked(replace(MACHINE, shm_total=67108864, shm_free=67108864), LIBRARIES),
+        "/dev/shm has 67.1 MB",
     ),
-    "full shm": (Checkup(replace(MACHINE, shm_free=MB), LIBRARIES), "/dev/shm has 1 MB free"),
-    "no shm": (Checkup(replace(MACHINE, shm_total=None), LIBRARIES), "there is no /dev/shm"),
+    "full shm": (checked(replace(MACHINE, shm_free=MB), LIBRARIES), "/dev/shm has 1 MB free"),
+    "no shm": (checked(replace(MACHINE, shm_total=None), LIBRARIES), "/dev/shm is missing"),
     "full memory": (
-        Checkup(replace(MACHINE, memory_limit=40 * GB, memory_used=39 * GB), LIBRARIES),
-        "1 GB of memory are free",
+        checked(replace(MACHINE, memory_limit=40 * GB, memory_used=39 * GB), LIBRARIES),
+        "only 1 GB of the 40 GB memory limit are free",
     ),
-    "few files": (Checkup(replace(MACHINE, open_files=256), LIBRARIES), "may open 256 files"),
-    "no torch": (Checkup(MACHINE, {"torch": {}}), "torch is not installed"),
+    "few files": (checked(replace(MACHINE, open_files=256), LIBRARIES), "may open 256 files"),
+    "no torch": (checked(MACHINE, {"torch": {}}), "torch is not installed"),
     "broken torchvision": (
-        Checkup(
+        checked(
             MACHINE, {**LIBRARIES, "torchvision": {"error": "RuntimeError: operator torchvision::nms does not exist"}}
         ),
         "torchvision cannot be imported",
     ),
-    "numpy of another time": (Checkup(MACHINE, {"torch": {"version": "2.2", "numpy_works": False}}), "cannot use"),
-    "no device": (Checkup(MACHINE, LIBRARIES, driver=True), "torch sees no device: this build is for the CPU"),
+    "numpy of another time": (checked(MACHINE, {"torch": {"version": "2.2", "numpy_works": False}}), "incompatible"),
+    "no device": (checked(MACHINE, LIBRARIES, driver=True), "torch sees no device: this is a CPU-only build"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_comes_first(name: str) -> None:
+def test_problems_come_first(name: str) -> None:
     seen, words = WRONG[name]
     assert not seen.healthy
-    lines = as_text(seen).splitlines()
-    assert lines[2] == "wrong"
+    lines = text(seen).splitlines()
+    assert lines[2] == "problems"
     assert words in lines[3]
-    assert words in json.loads(as_json(seen))["wrong"][0]["what"]
+    assert words in json.loads(render_checkup(seen))["problems"][0]["what"]
 
 
-def test_what_is_worth_knowing_does_not_fail() -> None:
+def test_notes_do_not_fail() -> None:
     machine = replace(MACHINE, memory_limit=8 * GB, memory_used=GB, cpu_quota=2.0, open_files=1024)
     two = ("opencv-python", "opencv-python-headless")
-    seen = Checkup(machine, {**LIBRARIES, "pillow": {"version": "9.0.0.post1", "libjpeg_turbo": None}}, two)
+    seen = checked(machine, {**LIBRARIES, "pillow": {"version": "9.0.0.post1", "libjpeg_turbo": None}}, two)
     assert seen.healthy
     assert len(seen.remarks) == 6
-    assert "nothing is wrong" in as_text(seen)
-    assert Checkup(MACHINE, LIBRARIES).remarks == ()
+    assert "no problems" in text(seen)
+    assert checked(MACHINE, LIBRARIES).remarks == ()
 
 
 def test_the_command_tells_by_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seen, code in ((Checkup(MACHINE, LIBRARIES), 0), (WRONG["small shm"][0], 1)):
+    for seen, code in ((checked(MACHINE, LIBRARIES), 0), (WRONG["small shm"][0], 1)):
         monkeypatch.setattr(doctor, "check_up", lambda seen=seen: seen)
         outcome = CliRunner().invoke(command_line, ["doctor", "--format", "json"], standalone_mode=False)
         assert outcome.return_value == code
-        assert json.loads(outcome.output)["schema"] == doctor.SCHEMA
+        assert json.loads(outcome.output)["schema"] == CHECKUP_SCHEMA
 
 
 def test_the_doctor_asks_libraries_elsewhere() -> None:

@@ -62,7 +62,7 @@ class TestExitCodes:
     def test_clean_is_0(self, run: Run) -> None:
         code, out, err = run("scan", TARGET)
         assert code == 0
-        assert "✓ nothing found" in out
+        assert "✓ no findings" in out
         assert err == ""
 
     @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ class TestExitCodes:
     def test_a_broken_check_is_3_and_reported(self, run: Run) -> None:
         code, out, _ = run("scan", TARGET, answer=full())
         assert code == 3
-        assert "a bug of dataguard, not of your code" in out
+        assert "a bug in dataguard, not in your code" in out
 
     def test_a_bug_of_ours_is_3_with_a_traceback_and_a_plea(self, run: Run) -> None:
         code, out, err = run("scan", TARGET, answer=RuntimeError("impossible"))
@@ -103,11 +103,11 @@ class TestExitCodes:
         state.mkdir(parents=True)
         (state / "position.json").touch()
         code, _, err = run("scan", TARGET, "--all", answer=KeyboardInterrupt())
-        assert (code, err.strip().endswith("the same command with --resume goes on")) == (130, True)
+        assert (code, err.strip().endswith("run the same command with --resume")) == (130, True)
 
     def test_ctrl_c_is_130_and_one_line(self, run: Run) -> None:
         code, out, err = run("scan", TARGET, answer=KeyboardInterrupt())
-        assert (code, out, err.strip()) == (130, "", "dataguard: interrupted, nothing is reported")
+        assert (code, out, err.strip()) == (130, "", "dataguard: interrupted, no report")
 
 
 class TestUsage:
@@ -116,26 +116,26 @@ class TestUsage:
         [
             (("scan",), "no target: name one, such as `dataguard scan mypkg.data:make_loader`"),
             (("scan", TARGET, "--sampels", "3"), "--sampels"),
-            (("scan", TARGET, "--resume"), "resume: only a scan of all samples can be gone on with; add --all"),
-            (("scan", TARGET, "--samples", "few"), "samples: expected a whole number of at least 1, got 'few'"),
+            (("scan", TARGET, "--resume"), "--resume requires --all"),
+            (("scan", TARGET, "--samples", "few"), "samples: expected an integer of at least 1, got 'few'"),
             (("scan", TARGET, "--budget", "-1"), "budget: expected a positive number of seconds"),
             (("scan", TARGET, "--start-method", "forc"), "did you mean 'fork'?"),
             (("scan", TARGET, "--fail-on", "warn"), "did you mean 'warning'?"),
-            (("scan", TARGET, "--expect", "DG101"), "a reason is mandatory"),
+            (("scan", TARGET, "--expect", "DG101"), "a reason is required"),
             (("scan", TARGET, "--role", "train"), "--role train: expected LOADER=ROLE"),
             (("scan", TARGET, "--role", "=train"), "expected LOADER=ROLE"),
             (("scan", TARGET, "--role", "a=training"), "did you mean 'train'?"),
             (("scan", TARGET, "--config", "none.toml"), "none.toml: no such file"),
             (("scan", TARGET, "--format", "xml"), "xml"),
-            (("scan", TARGET, "--format", "text", "--format", "json"), "give each format its own output"),
-            (("scan", TARGET, "--format", "json", "--output", "a", "--output", "b"), "give each format its own output"),
+            (("scan", TARGET, "--format", "text", "--format", "json"), "give one output per format"),
+            (("scan", TARGET, "--format", "json", "--output", "a", "--output", "b"), "give one output per format"),
             (("scan", TARGET, "--output", "a", "--format", "text", "--output", "a", "--format", "json"), "the same"),
-            (("scan", TARGET, "--output", "none/a.txt"), "--output none/a.txt: there is no folder none"),
+            (("scan", TARGET, "--output", "none/a.txt"), "--output none/a.txt: no such folder: none"),
             (("scan", TARGET, "--output", "."), "--output .: is a folder"),
             (("explain",), "Missing argument"),
-            (("explain", "DG999"), "no check is called 'DG999'"),
+            (("explain", "DG999"), "unknown check 'DG999'"),
             (("explain", "clone-worker-rng"), "did you mean 'cloned-worker-rng'?"),
-            (("explain", "qqqqqqqqq"), "`dataguard list` shows them all"),
+            (("explain", "qqqqqqqqq"), "`dataguard list` shows all checks"),
             (("scna",), "scna"),
         ],
     )
@@ -218,13 +218,13 @@ class TestOutputs:
         files = ("--format", "json", "--output", "r.json", "--format", "text", "--output", "-")
         code, out, err = run("scan", TARGET, *files)
         assert (code, err) == (0, "")
-        assert "✓ nothing found" in out
+        assert "✓ no findings" in out
         assert json.loads(Path("r.json").read_text(encoding="utf-8"))["results"]
 
     def test_when_nothing_is_shown_a_line_tells_what_came_of_it(self, run: Run) -> None:
         code, out, err = run("scan", TARGET, "--output", "r.txt")
         assert (code, out, err) == (0, "", "dataguard: 2 passed; written to r.txt\n")
-        assert "nothing found" in Path("r.txt").read_text(encoding="utf-8")
+        assert "no findings" in Path("r.txt").read_text(encoding="utf-8")
         assert run("scan", TARGET, "--output", "r.txt", "-q")[2] == ""
 
     def test_quiet_and_verbose(self, run: Run) -> None:
@@ -295,13 +295,13 @@ PROGRAM = """
 import sys, time, pytest
 from tests.support.sample_reports import *
 from dataguard.cli.main import main
-from dataguard.process.progress import News, Unreadable
+from dataguard.process.progress import ReadingProgress, Unreadable
 
 def scan(targets, settings, listen):
     if listen:
         listen("DG101-cloned-worker-rng", "train", None)
         amiss = Unreadable(0, 3, 7, "7", "OSError: truncated", "OSError", "images/7.jpg", None)
-        listen("DG101-cloned-worker-rng", "train", News("train", 30, 100, (amiss,)))
+        listen("DG101-cloned-worker-rng", "train", ReadingProgress("train", 30, 100, (amiss,)))
         listen("DG101-cloned-worker-rng", "train", full().results[1])
     if "slow" in targets[0]:
         sys.stdout.write("ready" + chr(10)); sys.stdout.flush()
@@ -324,7 +324,7 @@ class TestProcesses:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
-        assert (process.returncode, err.strip()) == (130, b"dataguard: interrupted, nothing is reported")
+        assert (process.returncode, err.strip()) == (130, b"dataguard: interrupted, no report")
 
     def test_progress_is_for_terminals_only(self) -> None:
         ours, theirs = pty.openpty()
@@ -372,7 +372,7 @@ class TestPython:
         stub_engine(monkeypatch, lambda *_: clean())
         with pytest.raises(UsageError, match="name a target"):
             dataguard.scan()
-        with pytest.raises(UsageError, match="a target is spelled"):
+        with pytest.raises(UsageError, match="a target is a string"):
             dataguard.scan(["a:x"])  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="did you mean 'samples'"):
             dataguard.scan("a:x", sample=3)

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from dataguard.process import launcher
-from dataguard.process.launcher import nursery
+from dataguard.process.launcher import shared_zygote
 from dataguard.process.process_tree import descendants
 from dataguard.process.session import Session
 from dataguard.settings.settings import Settings
@@ -29,17 +29,17 @@ def make():
 """
 
 
-Nurseries = Callable[[], list[psutil.Process]]
+Zygotes = Callable[[], list[psutil.Process]]
 
 
 @pytest.fixture
-def nurseries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nurseries]:
-    """A folder with a module of loaders, and the nurseries that a test has to itself."""
-    (tmp_path / "nursed_loaders.py").write_text(LOADERS)
+def zygotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Zygotes]:
+    """A folder with a module of loaders, and the zygotes that a test has to itself."""
+    (tmp_path / "forked_loaders.py").write_text(LOADERS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(launcher, "_open", [])
     before = descendants()
-    with nursery():
+    with shared_zygote():
         yield lambda: [
             one for one in descendants() if one not in before and "dataguard.observer.zygote" in command(one)
         ]
@@ -57,33 +57,33 @@ def command(process: psutil.Process) -> list[str]:
 def names(monkeypatch: pytest.MonkeyPatch, name: str) -> tuple[str, str, int]:
     """The environment, the folder and the number of the process in which a loader is made."""
     monkeypatch.setenv("NAME", name)
-    with Session("nursed_loaders:make", Settings()) as session:
+    with Session("forked_loaders:make", Settings()) as session:
         variable, folder, pid = session.loaders()
         return variable, folder, int(pid)
 
 
 def test_each_target_has_the_environment_and_the_folder_of_its_moment(
-    nurseries: Nurseries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    zygotes: Zygotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert names(monkeypatch, "first")[:2] == ("first", tmp_path.name)
-    (only,) = nurseries()
+    (only,) = zygotes()
     below = tmp_path / "below"
     below.mkdir()
-    (below / "nursed_loaders.py").write_text(LOADERS)
+    (below / "forked_loaders.py").write_text(LOADERS)
     monkeypatch.chdir(below)
     variable, folder, pid = names(monkeypatch, "second")
     assert (variable, folder) == ("second", "below")
-    assert nurseries() == [only]
+    assert zygotes() == [only]
     assert not psutil.pid_exists(pid)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert names(monkeypatch, "third")[0] == "third"
-    assert nurseries() != [only]
+    assert zygotes() != [only]
 
 
-def test_one_that_has_died_is_started_again(nurseries: Nurseries, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_has_died_is_started_again(zygotes: Zygotes, monkeypatch: pytest.MonkeyPatch) -> None:
     names(monkeypatch, "first")
-    (only,) = nurseries()
+    (only,) = zygotes()
     only.kill()
     psutil.wait_procs([only], 10)
     assert names(monkeypatch, "second")[0] == "second"
-    assert len(nurseries()) == 1
+    assert len(zygotes()) == 1

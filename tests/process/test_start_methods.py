@@ -41,4 +41,4 @@ def test_what_fails_anyway_is_not_blamed_on_the_start_method() -> None:
 def test_what_forked_workers_skip_is_tried() -> None:
     found = judged("sample_datasets.dg101_cloned_worker_rng:good", "DG104")["DG104"]
     assert found.status is Status.PASSED
-    assert found.reason == "workers were started by spawn, the default on macOS and Windows"
+    assert found.reason == "workers were started with spawn, the default on macOS and Windows"

@@ -149,25 +149,25 @@ class TestDeaths:
     @pytest.mark.parametrize(
         ("loader", "how", "where"),
         [
-            ("segfault_main", "the main process was killed by SIGSEGV", "reading a sample, index 5"),
-            ("segfault_worker", "worker 1 was killed by SIGSEGV", "reading a sample, index 5"),
+            ("segfault_main", "the main process was killed by SIGSEGV", "reading a sample (index 5"),
+            ("segfault_worker", "worker 1 was killed by SIGSEGV", "reading a sample (index 5"),
             ("segfault_collate", "was killed by SIGSEGV", "collating a batch"),
-            ("segfault_init", "was killed by SIGSEGV", "starting the worker"),
+            ("segfault_init", "was killed by SIGSEGV", "starting a worker"),
             ("segfault_sampler", "the main process was killed by SIGSEGV", "iterating the loader"),
             ("segfault_stream", "was killed by SIGSEGV", "reading a sample"),
-            ("leave_main", "the main process exited with status 7", "reading a sample, index 5"),
-            ("leave_worker", "worker 1 exited with status 7", "reading a sample, index 5"),
+            ("leave_main", "the main process exited with status 7", "reading a sample (index 5"),
+            ("leave_worker", "worker 1 exited with status 7", "reading a sample (index 5"),
             ("leave_collate", "exited with status 7", "collating a batch"),
-            ("leave_init", "exited with status 7", "starting the worker"),
+            ("leave_init", "exited with status 7", "starting a worker"),
             ("leave_sampler", "the main process exited with status 7", "iterating the loader"),
             ("leave_stream", "exited with status 7", "reading a sample"),
-            ("leave_pleased_main", "the main process exited with status 0", "reading a sample, index 5"),
-            ("kill_main", "the main process was killed by SIGKILL", "reading a sample, index 5"),
-            ("kill_worker", "worker 1 was killed by SIGKILL", "reading a sample, index 5"),
-            ("bus_error_main", "the main process was killed by SIGBUS", "reading a sample, index 5"),
-            ("bus_error_worker", "worker 1 was killed by SIGBUS", "reading a sample, index 5"),
-            ("abort_main", "the main process was killed by SIGABRT", "reading a sample, index 5"),
-            ("abort_worker", "worker 1 was killed by SIGABRT", "reading a sample, index 5"),
+            ("leave_pleased_main", "the main process exited with status 0", "reading a sample (index 5"),
+            ("kill_main", "the main process was killed by SIGKILL", "reading a sample (index 5"),
+            ("kill_worker", "worker 1 was killed by SIGKILL", "reading a sample (index 5"),
+            ("bus_error_main", "the main process was killed by SIGBUS", "reading a sample (index 5"),
+            ("bus_error_worker", "worker 1 was killed by SIGBUS", "reading a sample (index 5"),
+            ("abort_main", "the main process was killed by SIGABRT", "reading a sample (index 5"),
+            ("abort_worker", "worker 1 was killed by SIGABRT", "reading a sample (index 5"),
         ],
     )
     def test_dg002_says_how_and_where(self, deaths: Outcome, loader: str, how: str, where: str) -> None:
@@ -229,18 +229,18 @@ class TestExceptions:
 
 
 class TestHangs:
-    """Loaders that wait for ever, or burn the CPU for ever."""
+    """Loaders that wait forever, or burn the CPU forever."""
 
     @pytest.mark.parametrize(
         ("loader", "where", "function"),
         [
-            ("sleep_main", "reading a sample, index 5", "sleep"),
-            ("sleep_worker", "reading a sample, index 5, worker 1", "sleep"),
-            ("sleep_collate", "collating a batch, worker", "sleep"),
-            ("sleep_init", "starting the worker, worker", "sleep"),
+            ("sleep_main", "reading a sample (index 5", "sleep"),
+            ("sleep_worker", "reading a sample (index 5, worker 1)", "sleep"),
+            ("sleep_collate", "collating a batch (worker", "sleep"),
+            ("sleep_init", "starting a worker (worker", "sleep"),
             ("sleep_sampler", "iterating the loader", "sleep"),
-            ("sleep_stream", "reading a sample, worker", "sleep"),
-            ("wait_for_lock_worker", "reading a sample, index 5, worker 1", "wait_for_lock"),
+            ("sleep_stream", "reading a sample (worker", "sleep"),
+            ("wait_for_lock_worker", "reading a sample (index 5, worker 1)", "wait_for_lock"),
         ],
     )
     def test_dg003_shows_who_waits_and_on_which_line(
@@ -428,7 +428,7 @@ def test_a_session_in_this_process_survives_and_leaves_nothing(
 ) -> None:
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv(MARK, project.mark)
-    monkeypatch.setattr(launcher, "_open", [])  # a nursery would carry the mark, and stay
+    monkeypatch.setattr(launcher, "_open", [])  # a shared zygote would carry the mark, and stay
     report = dataguard.scan("nasty:segfault_factory", select=("DG0",), timeout=TIMEOUT)
     assert [result.status.value for result in report.results] == ["skipped", "failed", "skipped"]
     assert report.exit_code(Settings().fail_on) == 1

@@ -82,18 +82,18 @@ def test_fixtures_without_a_target_say_what_is_missing(pytester: pytest.Pytester
     pytester.makepyfile(test_data=USES)
     outcome = run(pytester)
     outcome.assert_outcomes(errors=2)
-    outcome.stdout.fnmatch_lines(["*dataguard_loader needs a target: --dataguard=pkg.mod:attr*"])
+    outcome.stdout.fnmatch_lines(["*dataguard_loader needs a target: give --dataguard=pkg.mod:attr*"])
 
 
 @pytest.mark.parametrize(
     ("marked", "words"),
     [
-        ("def test_it(dataguard_loader): pass", "several loaders, train, val: choose by *"),
+        ("def test_it(dataguard_loader): pass", "loaders train, val: choose one with *"),
         (
             "def test_it(dataguard_lab): dataguard_lab.judge('DG301', 'trian')",
             "*has no loader 'trian'; did you mean 'train'?*",
         ),
-        ("def test_it(dataguard_lab): dataguard_lab.judge('DG3')", "*stands for * checks: name one"),
+        ("def test_it(dataguard_lab): dataguard_lab.judge('DG3')", "*matches * checks: name one"),
     ],
 )
 def test_a_wrong_choice_is_told(pytester: pytest.Pytester, marked: str, words: str) -> None:
@@ -110,7 +110,7 @@ def test_a_test_that_takes_no_check_is_told(pytester: pytest.Pytester) -> None:
         def test_loader(): pass
         """
     )
-    run(pytester).stdout.fnmatch_lines(["*test_loader needs an argument called check*"])
+    run(pytester).stdout.fnmatch_lines(["*test_loader needs an argument named check*"])
 
 
 def test_a_factory_is_checked_by_itself_or_by_its_spelling() -> None:
@@ -152,13 +152,13 @@ def test_parts_are_found_however_a_batch_holds_them(batch: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "leaf", "words"),
     [
-        (IMAGE, Leaf(shape=(None, 8, 8, 3)), "has the shape (4, 3, 8, 8), expected (any, 8, 8, 3)"),
-        (IMAGE, Leaf(shape=(4,)), "has the shape (4, 3, 8, 8), expected (4,)"),
+        (IMAGE, Leaf(shape=(None, 8, 8, 3)), "has shape (4, 3, 8, 8), expected (any, 8, 8, 3)"),
+        (IMAGE, Leaf(shape=(4,)), "has shape (4, 3, 8, 8), expected (4,)"),
         (IMAGE.double(), Leaf(dtype=torch.float32), "is float64, expected float32"),
-        (255 + IMAGE, Leaf(between=(0, 1)), "lies between 255 and 255, expected 0 to 1"),
-        (IMAGE / 0, Leaf(), "holds 768 values that are not finite"),
-        (LABEL, Leaf(one_of=[1, 2, 3]), "holds 0, which is none of the values agreed on"),
-        ("cat", Leaf(), "is a str, which holds no numbers"),
+        (255 + IMAGE, Leaf(between=(0, 1)), "has values from 255 to 255, expected 0 to 1"),
+        (IMAGE / 0, Leaf(), "has 768 non-finite values"),
+        (LABEL, Leaf(one_of=[1, 2, 3]), "has values not in one_of: 0"),
+        ("cat", Leaf(), "is a str, not numeric"),
     ],
 )
 def test_what_is_not_as_agreed_is_told_in_numbers(value: Any, leaf: Leaf, words: str) -> None:

@@ -180,12 +180,12 @@ def test_every_outcome_is_what_pytest_has_for_it(place: pytest.Pytester) -> None
             "dataguard::DG501-non-finite-sample?train? FAILED *",
             "dataguard::DG501-non-finite-sample?val? PASSED *",
             "*___ DG501-non-finite-sample?train? ___*",
-            "*dataset?5? holds 3 NaN*",
+            "*dataset?5? contains 3 NaN*",
             "*cause*",
             "*fix*",
             "*repro*",
             "*slowest 3 durations*",
-            "FAILED dataguard::DG501-non-finite-sample?train? - *dataset?5? holds 3 NaN",
+            "FAILED dataguard::DG501-non-finite-sample?train? - *dataset?5? contains 3 NaN",
             "SKIPPED ?2? loaders:bad: num_workers=0*",
             "XFAIL dataguard::DG403-singleton-batch?train? - the last batch is one by design",
             "XPASS dataguard::DG302-endless-index?train? - expected to fail (indices wrap around by design)*",
@@ -197,7 +197,7 @@ def test_every_outcome_is_what_pytest_has_for_it(place: pytest.Pytester) -> None
     cases = {case.get("name"): case for case in ElementTree.parse(place.path / "report.xml").iter("testcase")}
     failure = cases["DG501-non-finite-sample[train]"]
     assert failure.get("classname") == "dataguard"
-    assert "holds 3 NaN" in next(failure.iter("failure")).get("message", "")
+    assert "contains 3 NaN" in next(failure.iter("failure")).get("message", "")
     properties = {item.get("name"): item.get("value") for item in failure.iter("property")}
     assert properties["exercised samples"] == "13"
     assert_nothing_is_left(place)
@@ -218,7 +218,7 @@ def test_what_could_not_be_decided_is_skipped_and_counted(place: pytest.Pytester
     outcome.assert_outcomes(skipped=1)
     outcome.stdout.fnmatch_lines(
         [
-            "1 inconclusive, not passed (-rs shows the reasons)",
+            "1 inconclusive, which is not a pass (-rs shows the reasons)",
             "SKIPPED ?1? loaders:stream: inconclusive: *try --all",
         ]
     )
@@ -288,9 +288,9 @@ def test_two_workers_of_xdist_share_the_tests(place: pytest.Pytester) -> None:
     outcome.stdout.fnmatch_lines(
         [
             f"dataguard: loaders:bad (3 checks, seed {Settings().seed})",
-            "*dataset?5? holds 3 NaN*",
+            "*dataset?5? contains 3 NaN*",
             "dataguard::DG403-singleton-batch?train? - warning: *",
-            "FAILED dataguard::DG501-non-finite-sample?train? - *dataset?5? holds 3 NaN",
+            "FAILED dataguard::DG501-non-finite-sample?train? - *dataset?5? contains 3 NaN",
         ]
     )
     parents = {parent for _, parent in hosts(place)}
@@ -489,10 +489,10 @@ def test_a_settings_file_is_found_from_where_its_name_was_written(pytester: pyte
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--dataguard-select=DG999"], "ERROR: select: no check is called 'DG999'*"),
-        (["--dataguard-samples=many"], "ERROR: *samples: expected a whole number of at least 1, got 'many'"),
+        (["--dataguard-select=DG999"], "ERROR: select: unknown check 'DG999'*"),
+        (["--dataguard-samples=many"], "ERROR: *samples: expected an integer of at least 1, got 'many'"),
         (["--dataguard-expect=DG101"], "ERROR: --dataguard-expect: expected CODE=REASON, got 'DG101'"),
-        (["--dataguard-expect=DG101="], "ERROR: *DG101: a reason is mandatory*"),
+        (["--dataguard-expect=DG101="], "ERROR: *DG101: a reason is required*"),
         (["--dataguard-config=none.toml"], "ERROR: *none.toml: no such file"),
         (["--dataguard=config"], "ERROR: --dataguard=config: neither dataguard.toml nor *"),
         (["dataguard::DG101-cloned-worker-rng[test]"], "ERROR: not found: dataguard::DG101-cloned-worker-rng?test? *"),

@@ -20,14 +20,18 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 
-from dataguard.cli.main import FORMATS as OFFERED
-from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, Report, Severity, Status
-from dataguard.render import FORMATS
+from dataguard.checks import CATALOGUE
+from dataguard.machine.checkup import Checkup
+from dataguard.machine.machine import Machine
+from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, Report, Severity, Status, UsageError
+from dataguard.render.formats import FORMATS, formats_of, renderer
 from dataguard.render.text import render_result
+from dataguard.timings import Bench
 from tests.support.sample_reports import DOCS, clean, empty, full, result, undecided
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 REPORTS = {"full": full, "clean": clean, "undecided": undecided, "empty": empty}
+RENDER = {form: renderer("scan", form) for form in formats_of("scan")}
 LOOKS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "report_full_w40.txt": ("full", "text", {"width": 40}),
     "report_full_w80.txt": ("full", "text", {"width": 80}),
@@ -73,7 +77,7 @@ class TestGolden:
     @pytest.mark.parametrize("name", LOOKS)
     def test_output_is_the_golden_one(self, name: str) -> None:
         report, form, look = LOOKS[name]
-        text = FORMATS[form](REPORTS[report](), DOCS, **look).replace(str(Path.cwd()), "/project")
+        text = RENDER[form](REPORTS[report](), DOCS, **look).replace(str(Path.cwd()), "/project")
         path = GOLDEN / name
         if os.environ.get("DATAGUARD_REGOLD"):
             path.write_text(text, encoding="utf-8")
@@ -88,7 +92,7 @@ class TestText:
     @pytest.mark.parametrize("verbosity", [-1, 0, 1])
     @pytest.mark.parametrize("report", REPORTS)
     def test_lines_fit_and_have_no_trailing_spaces(self, report: str, verbosity: int, width: int) -> None:
-        text = FORMATS["text"](REPORTS[report](), DOCS, width=width, verbosity=verbosity)
+        text = RENDER["text"](REPORTS[report](), DOCS, width=width, verbosity=verbosity)
         assert text.endswith("\n")
         assert not text.endswith("\n\n")
         lines = text.splitlines()
@@ -100,8 +104,8 @@ class TestText:
         assert [line for line in lines if len(line) > width and not copied.search(line)] == []
 
     def test_colour_adds_escapes_and_nothing_else(self) -> None:
-        plain = FORMATS["text"](full(), DOCS, width=80)
-        coloured = FORMATS["text"](full(), DOCS, width=80, colour=True)
+        plain = RENDER["text"](full(), DOCS, width=80)
+        coloured = RENDER["text"](full(), DOCS, width=80, colour=True)
         assert "\x1b" not in plain
         assert coloured != plain
         assert ESCAPE.sub("", coloured) == plain
@@ -109,16 +113,16 @@ class TestText:
     def test_the_environment_does_not_colour(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("COLUMNS", "40")
-        assert "\x1b" not in FORMATS["text"](full(), DOCS, width=80)
-        assert FORMATS["text"](full(), DOCS, width=80) == FORMATS["text"](full(), DOCS, width=80, colour=False)
+        assert "\x1b" not in RENDER["text"](full(), DOCS, width=80)
+        assert RENDER["text"](full(), DOCS, width=80) == RENDER["text"](full(), DOCS, width=80, colour=False)
 
     def test_every_severity_is_a_word(self) -> None:
-        text = FORMATS["text"](full(), DOCS)
+        text = RENDER["text"](full(), DOCS)
         for line in ("✗ error DG101-", "! warning DG406-", "i note DG803-"):
             assert line in text
 
     def test_the_worst_comes_first(self) -> None:
-        text = FORMATS["text"](full(), DOCS)
+        text = RENDER["text"](full(), DOCS)
         order = [
             text.index(word) for word in ("error DG401", "warning DG406", "note DG803", "expected (1)", "━━ broken")
         ]
@@ -127,29 +131,29 @@ class TestText:
     def test_a_loader_with_an_error_comes_before_one_with_a_note(self) -> None:
         note = result("DG803", "train", Status.FAILED, Finding("slow"))
         error = result("DG101", "val", Status.FAILED, Finding("cloned"))
-        text = FORMATS["text"](replace(empty(), results=(note, error)), DOCS)
+        text = RENDER["text"](replace(empty(), results=(note, error)), DOCS)
         assert text.index("━━ val") < text.index("━━ train")
 
     def test_cause_and_fix_stand_once(self) -> None:
-        text = FORMATS["text"](full(), DOCS)
+        text = RENDER["text"](full(), DOCS)
         assert text.count("Seed the generator") == 1
         assert text.count("fix    as above, for val") == 1
 
     def test_quiet_keeps_findings_broken_checks_and_the_summary(self) -> None:
-        text = FORMATS["text"](full(), DOCS, verbosity=-1)
+        text = RENDER["text"](full(), DOCS, verbosity=-1)
         for kept in ("DG101", "DG502", "6 failed"):
             assert kept in text
         for left_out in ("expected (1)", "skipped (7)", "inconclusive (1)", "note: ", "dataguard mypkg"):
             assert left_out not in text
 
     def test_verbose_lists_every_pass_with_what_it_looked_at(self) -> None:
-        text = FORMATS["text"](full(), DOCS, verbosity=1)
+        text = RENDER["text"](full(), DOCS, verbosity=1)
         assert re.search(r"DG102-frozen-epochs\[train\] +80 draws, 2 workers, 0\.4 s", text)
         assert "line 715" in text
         assert "more findings" not in text
 
     def test_the_summary_counts_every_status(self) -> None:
-        (line,) = [line for line in FORMATS["text"](full(), DOCS, width=200).splitlines() if "6 failed" in line]
+        (line,) = [line for line in RENDER["text"](full(), DOCS, width=200).splitlines() if "6 failed" in line]
         counted = (
             "6 failed (4 errors, 1 warning, 1 note), 1 broken, 3 passed, 1 expected, 1 inconclusive, 7 skipped, 38.0 s"
         )
@@ -158,16 +162,16 @@ class TestText:
     def test_one_of_a_unit_is_singular(self) -> None:
         looked = {"workers": 1, "batches": 1, "leaves": 1, "draws": 1200}
         report = replace(empty(), results=(result("DG301", "x", Status.PASSED, exercised=looked),))
-        assert "up to 1 worker, 1 batch, 1 leaf, 1,200 draws" in FORMATS["text"](report, DOCS)
+        assert "up to 1 worker, 1 batch, 1 leaf, 1,200 draws" in RENDER["text"](report, DOCS)
 
     def test_a_broken_check_never_reads_as_nothing_found(self) -> None:
         report = replace(clean(), results=(*clean().results, result("DG502", "loader", Status.BROKEN, reason="x")))
-        assert "nothing found" not in FORMATS["text"](report, DOCS)
+        assert "no findings" not in RENDER["text"](report, DOCS)
 
     def test_paths_below_the_current_directory_are_relative(self) -> None:
         inside, outside = Path.cwd() / "pkg" / "data.py", Path.cwd().parent / "other.py"
         finding = Finding(f"{inside} is broken", {"file": [str(inside)], "far": str(outside)}, Location(str(inside), 3))
-        text = FORMATS["text"](report_of(finding), {}, width=200)
+        text = RENDER["text"](report_of(finding), {}, width=200)
         assert "  pkg/data.py is broken\n" in text
         assert "→ pkg/data.py:3\n" in text
         assert re.search(r"file +pkg/data\.py\n", text)
@@ -178,11 +182,11 @@ class TestText:
         gone.mkdir()
         monkeypatch.chdir(gone)
         gone.rmdir()
-        assert "4 workers" in FORMATS["text"](report_of(Finding("4 workers")), {})
+        assert "4 workers" in RENDER["text"](report_of(Finding("4 workers")), {})
 
     def test_long_values_are_cut_and_verbose_shows_them(self) -> None:
         report = report_of(Finding("long", {"text": "word " * 200, "many": list(range(1000))}))
-        short, long = (FORMATS["text"](report, {}, verbosity=verbosity) for verbosity in (0, 1))
+        short, long = (RENDER["text"](report, {}, verbosity=verbosity) for verbosity in (0, 1))
         assert "more characters" in short
         assert "… 990 more" in short
         assert "…" not in long
@@ -190,13 +194,13 @@ class TestText:
 
     def test_control_characters_are_shown_and_not_obeyed(self) -> None:
         finding = Finding("\x1b[2Jcleared\x07", {"bad\x1bkey": "a\rb\x00", "bidi": "\u202eevil"}, repro="x\x1b[1m")
-        text = FORMATS["text"](report_of(finding), {})
+        text = RENDER["text"](report_of(finding), {})
         assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", text)
         assert "\\x1b[2Jcleared\\x07" in text
 
     def test_ascii_is_ascii(self) -> None:
         finding = Finding("größe ≥ 3", {"ключ": "…"}, Location("/tmp/é.py", 1))
-        text = FORMATS["text"](report_of(finding), DOCS, unicode=False)
+        text = RENDER["text"](report_of(finding), DOCS, unicode=False)
         assert text.isascii()
         assert "gr\\xf6\\xdfe >= 3" in text
 
@@ -209,18 +213,18 @@ class TestText:
         failed = result("DG101", what, Status.FAILED, Finding(message, evidence, Location(what, 1, what), reason))
         skipped = result("DG301", what, Status.SKIPPED, reason=reason)
         report = replace(empty(), results=(failed, skipped), targets=(message,), notes=(reason,), settings=evidence)
-        text = FORMATS["text"](report, DOCS, width=60, verbosity=verbosity)
+        text = RENDER["text"](report, DOCS, width=60, verbosity=verbosity)
         assert text.encode("utf-8")
         assert "\x1b" not in text
         assert not re.search(r"[ \t]$", text, re.MULTILINE)
-        assert FORMATS["text"](report, DOCS, width=60, verbosity=verbosity, unicode=False).isascii()
+        assert RENDER["text"](report, DOCS, width=60, verbosity=verbosity, unicode=False).isascii()
 
 
 class TestOneResult:
     def test_it_reads_as_in_the_report(self) -> None:
         failed = full().results[1]
         text = render_result(failed, DOCS["DG101"], width=80)
-        assert text in FORMATS["text"](report_of(*failed.findings), DOCS, width=80)
+        assert text in RENDER["text"](report_of(*failed.findings), DOCS, width=80)
 
     def test_it_needs_no_documentation(self) -> None:
         text = render_result(result("DG101", "", Status.FAILED, Finding("x")), None)
@@ -239,14 +243,14 @@ class TestJson:
 
     @pytest.mark.parametrize("report", REPORTS)
     def test_reports_are_valid(self, report: str) -> None:
-        VALIDATOR.validate(parse(FORMATS["json"](REPORTS[report](), DOCS)))
+        VALIDATOR.validate(parse(RENDER["json"](REPORTS[report](), DOCS)))
 
     def test_one_target_is_a_string_and_several_are_a_list(self) -> None:
-        assert parse(FORMATS["json"](full(), {}))["target"] == "mypkg.data:make_loaders"
-        assert parse(FORMATS["json"](undecided(), {}))["target"] == ["a:x", "b=c:y"]
+        assert parse(RENDER["json"](full(), {}))["target"] == "mypkg.data:make_loaders"
+        assert parse(RENDER["json"](undecided(), {}))["target"] == ["a:x", "b=c:y"]
 
     def test_nothing_of_a_report_is_lost(self) -> None:
-        document = parse(FORMATS["json"](full(), {}))
+        document = parse(RENDER["json"](full(), {}))
         assert [(r["code"], r["loader"], r["status"]) for r in document["results"]] == [
             (r.code, r.loader, r.status.value) for r in full().results
         ]
@@ -262,7 +266,7 @@ class TestJson:
         odd = {"nan": math.nan, "inf": -math.inf, "path": Path("/x"), "kind": Severity.NOTE, "s": {2, 1}, "t": (1,)}
         evidence: Any = {**odd, 3: True}
         finding = Finding("odd", evidence, Location("/data/\udcff.py"))
-        document = parse(FORMATS["json"](report_of(finding), {}))
+        document = parse(RENDER["json"](report_of(finding), {}))
         VALIDATOR.validate(document)
         shown = document["results"][0]["findings"][0]
         expected = {"nan": "nan", "inf": "-inf", "path": "/x", "kind": "note", "s": [1, 2], "t": [1], "3": True}
@@ -273,14 +277,14 @@ class TestJson:
         import numpy
 
         finding = Finding("x", {"i": numpy.int64(3), "f": numpy.float32(0.5), "n": numpy.float64("nan")})
-        shown = parse(FORMATS["json"](report_of(finding), {}))["results"][0]["findings"][0]["evidence"]
+        shown = parse(RENDER["json"](report_of(finding), {}))["results"][0]["findings"][0]["evidence"]
         assert shown == {"i": 3, "f": 0.5, "n": "nan"}
 
     def test_ascii_is_the_same_document(self) -> None:
         report = report_of(Finding("größe ≥ 3"))
-        text = FORMATS["json"](report, {}, unicode=False)
+        text = RENDER["json"](report, {}, unicode=False)
         assert text.isascii()
-        assert parse(text) == parse(FORMATS["json"](report, {}))
+        assert parse(text) == parse(RENDER["json"](report, {}))
 
     @pytest.mark.parametrize(
         ("where", "change"),
@@ -296,7 +300,7 @@ class TestJson:
         ],
     )
     def test_the_schema_is_strict(self, where: tuple[str | int, ...], change: Mapping[str, Any]) -> None:
-        document = parse(FORMATS["json"](full(), {}))
+        document = parse(RENDER["json"](full(), {}))
         place = document
         for step in where:
             place = place[step]
@@ -307,10 +311,35 @@ class TestJson:
     @given(evidence=st.dictionaries(TEXT, JSON_VALUES, max_size=4), message=TEXT.filter(bool))
     @hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_whatever_checks_saw_is_valid(self, evidence: Mapping[str, Any], message: str) -> None:
-        text = FORMATS["json"](report_of(Finding(message, evidence)), {})
+        text = RENDER["json"](report_of(Finding(message, evidence)), {})
         assert text.encode("utf-8")
         VALIDATOR.validate(parse(text))
 
 
-def test_the_command_line_offers_every_format() -> None:
-    assert tuple(FORMATS) == OFFERED
+COMMANDS = {
+    "scan": (full(), DOCS),
+    "bench": (Bench("a:b", {}, {}, (), 1.0),),
+    "doctor": (Checkup("0.1.0", Machine.read(), {}),),
+    "list": (CATALOGUE,),
+}
+"""What each command hands to a renderer."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_format_of_a_command_writes_what_it_reports(command: str) -> None:
+    assert {name for renderers in FORMATS.values() for name in renderers} == set(COMMANDS)
+    for form in formats_of(command):
+        text = renderer(command, form)(*COMMANDS[command], width=80, colour=False, unicode=False)
+        assert text.isascii()
+        assert text.endswith("\n")
+        assert (form == "json") == text.startswith("{\n")
+
+
+def test_a_format_of_one_command_is_refused_by_the_others_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dataguard.render.formats.FORMATS", {**FORMATS, "sarif": {"scan": "text:render"}})
+    assert formats_of("scan") == ("text", "json", "sarif")
+    assert renderer("scan", "sarif")(empty(), DOCS)
+    with pytest.raises(UsageError, match="--format sarif: `dataguard doctor` has no such format; known: text, json"):
+        renderer("doctor", "sarif")
+    with pytest.raises(UsageError, match="--format sariff: `dataguard scan` has no such format; did you mean 'sarif'"):
+        renderer("scan", "sariff")

@@ -25,7 +25,7 @@ def test_without_it_nothing_tells_samples_apart() -> None:
 def test_with_it_they_are_counted() -> None:
     found = result("doubled", KEY)
     assert found.status is Status.FAILED
-    assert found.findings[0].evidence["first read twice"] == "sample 0 of one process (['key'] = 0)"
+    assert found.findings[0].evidence["first duplicate"] == "sample 0 in a single process (['key'] = 0)"
     assert result("shared", KEY).status is Status.PASSED
 
 

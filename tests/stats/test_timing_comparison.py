@@ -27,7 +27,7 @@ def noisy(costs: Mapping[str, float], spread: float, seed: int) -> Callable[[str
 
 
 def run(costs: Mapping[str, float], spread: float, seed: int) -> dict[str, list[float]]:
-    return race(list(costs), noisy(costs, spread, seed), goes_on=lambda: True, seed=seed)
+    return race(list(costs), noisy(costs, spread, seed), may_continue=lambda: True, seed=seed)
 
 
 class TestRace:
@@ -59,16 +59,16 @@ class TestRace:
             laps.append(name)
             return 1.0 + 0.5 * (len(laps) % 3)
 
-        times = race(["a", "b", "c"], lap, goes_on=lambda: len(laps) < 8)
+        times = race(["a", "b", "c"], lap, may_continue=lambda: len(laps) < 8)
         assert {name: len(seconds) for name, seconds in times.items()} == {"a": 2, "b": 2, "c": 2}
 
     def test_the_first_round_is_always_whole(self) -> None:
-        assert race(["a", "b"], lambda _: 1.0, goes_on=lambda: False) == {"a": [1.0], "b": [1.0]}
+        assert race(["a", "b"], lambda _: 1.0, may_continue=lambda: False) == {"a": [1.0], "b": [1.0]}
 
     def test_what_fails_leaves_with_its_times(self) -> None:
-        times = race(["a", "b"], lambda name: None if name == "b" else 1.0, goes_on=lambda: True)
+        times = race(["a", "b"], lambda name: None if name == "b" else 1.0, may_continue=lambda: True)
         assert times == {"a": [1.0] * LEAST_ROUNDS}
-        assert race(["a"], lambda _: None, goes_on=lambda: True) == {}
+        assert race(["a"], lambda _: None, may_continue=lambda: True) == {}
 
 
 class TestRatios:

@@ -170,7 +170,7 @@ def full() -> Report:
         },
         settings={"samples": 256, "budget": 60.0, "select": [], "expect": {"DG207": "curriculum: the order is meant"}},
         seconds=38.04,
-        notes=("roles.vall: no loader is called 'vall'; did you mean 'val'?",),
+        notes=("roles.vall: no loader named 'vall'; did you mean 'val'?",),
     )
 
 

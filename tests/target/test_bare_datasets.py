@@ -33,5 +33,5 @@ def test_any_object_with_an_index_is_a_dataset() -> None:
 
 def test_what_would_be_read_twice_is_said() -> None:
     reason = results("train_stream")["DG201"].reason or ""
-    assert "a dataset alone was given" in reason
+    assert "the target is a dataset, not a loader" in reason
     assert "two workers would each read everything" in reason

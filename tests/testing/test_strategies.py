@@ -163,7 +163,7 @@ class Endless:
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda: strategies.indices(Stream()), "is a stream"),
+        (lambda: strategies.indices(Stream()), "is an iterable-style dataset"),
         (lambda: strategies.indices(Numbers(0)), "is empty"),
         (lambda: strategies.samples(Endless()), "has no length"),  # type: ignore[arg-type]
         (lambda: strategies.batches(DataLoader(Numbers(), batch_size=None)), "batching is off"),

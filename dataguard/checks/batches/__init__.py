@@ -1,1 +1,1 @@
-"""What collate_fn makes of samples (DG4)."""
+"""How collate_fn turns samples into batches (DG4)."""

@@ -1,4 +1,4 @@
-"""DG401: samples that do not fit into one batch."""
+"""DG401: samples that cannot be collated into one batch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @check("DG401", "ragged-collate", Severity.ERROR)
 def dg401_ragged_collate(lab: Lab) -> Judgement:
-    """collate_fn fails on samples that the dataset really yields.
+    """collate_fn fails on samples that the dataset returns.
 
-    Symptom: "stack expects each tensor to be equal size", at random batches, sometimes after hours.
-    Cause: some samples differ in shape, dtype, keys or None-ness, and collate_fn cannot put them into one batch.
-    Fix: make the samples alike in the dataset (resize, convert, fill in), or give the loader a collate_fn that pads or
-        keeps a list.
+    Symptom: "stack expects each tensor to be equal size", in random batches, sometimes after hours.
+    Cause: some samples differ in shape, dtype or keys, or contain None, and collate_fn cannot batch them.
+    Fix: make the samples uniform in the dataset (resize, convert, fill in), or use a collate_fn that pads or keeps a
+        list.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
     if not lab.facts.batched:
@@ -46,7 +46,7 @@ def dg401_ragged_collate(lab: Lab) -> Judgement:
 
 
 def _mixtures(lab: Lab, samples: Sequence[SampleRecord], refused: BatchRecord | None) -> Mixtures | None:
-    """Batches of the most different samples, where any two may meet, or of those of a batch that was refused."""
+    """Batches of the most different samples if shuffling may combine any two, or of those of a batch that failed."""
     if lab.facts.kind != "map" or not (refused or lab.facts.mixes_samples):
         return None
     try:
@@ -61,9 +61,10 @@ def _clash(lab: Lab, clash: Clash) -> Finding:
     indices = list(clash.indices)
     shown = list(dict.fromkeys(indices))
     difference = _difference(clash.samples[0], clash.samples[-1]) if len(shown) > 1 else ""
-    what = f"samples {shown}" if len(shown) > 1 else f"sample {shown[0]} {'by itself' if len(indices) == 1 else ''}"
+    alone = " alone" if len(indices) == 1 else ""
+    what = f"samples {shown}" if len(shown) > 1 else f"sample {shown[0]}{alone}"
     return Finding(
-        message=f"collate_fn fails on {what.strip()}: {difference or clash.incident.message.splitlines()[0]}",
+        message=f"collate_fn fails on {what}: {difference or clash.incident.message.splitlines()[0]}",
         evidence={"exception": clash.incident.message, "samples": [str(index) for index in indices]},
         at=clash.incident.location,
         repro=lab.repro.batch(indices),

@@ -1,4 +1,4 @@
-"""DG402: a batch is not made of its samples."""
+"""DG402: a batch that does not match its samples."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 
-_HARMLESS = "collate_fn writes into samples that the dataset keeps, which workers forget while they are not persistent"
+_HARMLESS = "collate_fn writes into samples that the dataset stores; workers lose this at the end of each epoch"
 
 
 @check("DG402", "lossy-collate", Severity.ERROR)
 def dg402_lossy_collate(lab: Lab) -> Judgement:
-    """What arrives in a batch is not what the dataset gives index by index.
+    """A batch does not match what the dataset returns for its indices.
 
-    Symptom: a loss that goes down slowly or not at all, or metrics no better than chance: inputs meet other labels.
-    Cause: collate_fn, or `__getitems__`, sorts or filters one part of the samples and not the others, skips samples,
-        cuts fractions off, or writes into samples that the dataset keeps.
-    Fix: sort and filter whole samples, before they are taken apart; copy what is written into; ask a database for rows
-        in the order of the indices.
+    Symptom: a loss that falls slowly or not at all, or metrics at chance level: inputs are paired with wrong labels.
+    Cause: collate_fn, or `__getitems__`, sorts or filters one part of the samples and not the others, drops samples,
+        truncates fractions, or writes into samples that the dataset stores.
+    Fix: sort and filter whole samples before unpacking them; copy before writing; return database rows in the order of
+        the indices.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
     bench = lab.batches.bench
@@ -40,19 +40,19 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
     found = list(_lost(collation)) or list(_apart(collation))
     found += [*_changed(collation), *(_written(lab, collation) if lasting else ())]
     if found and is_aliased(lab):
-        raise NotApplicable("samples lie in one buffer, whatever is made of them: see DG308")
+        raise NotApplicable("all samples share one buffer: see DG308")
     for message, evidence in found:
         order = None if None in collation.indices else list(collation.shown)
-        yield Finding(message, known({**evidence, "samples put together": order}), repro=repro)
+        yield Finding(message, known({**evidence, "collated samples": order}), repro=repro)
     wrong = misread(together) if together else None
     if together and wrong:
-        answers = [" or ".join(map(str, place)) for place in together.given]
-        asked = [str(index) for index in together.asked]
+        returned = [" or ".join(map(str, place)) for place in together.given]
+        requested = [str(index) for index in together.asked]
         line = lab.repro.expression(f".dataset.__getitems__({list(together.asked)})")
-        yield Finding(f"__getitems__ {wrong}", {"asked for": asked, "given": answers}, repro=line)
+        yield Finding(f"__getitems__ {wrong}", {"requested": requested, "returned": returned}, repro=line)
     leaves = {one.leaf for form in collation.forms.values() for one in form.carried}
     if not (leaves or found or together):
-        raise Undecided("nothing in the batch is recognised: its samples are mixed, made anew, or all alike")
+        raise Undecided("no row of the batch matches a sample: samples are mixed, regenerated, or all equal")
     looked = {"samples": count, "batches": len(collation.forms), "leaves": len(leaves), "reads": bench.reads}
     return Looked(looked, _HARMLESS if collation.written and not lasting else None)
 
@@ -66,8 +66,8 @@ def _apart(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
     pair = mispaired(collation)
     if pair:
         one, two = (_name(collation, sample) for sample in pair.samples)
-        message = f"row {pair.row} of batch{pair.leaf} is {one}, and of batch{pair.other} {two}"
-        yield message, {"rows": f"{len(pair.order)} samples, {pair.form}"}
+        message = f"row {pair.row} of batch{pair.leaf} is {one}, but row {pair.row} of batch{pair.other} is {two}"
+        yield message, {"batch": f"{len(pair.order)} samples, {pair.form}"}
 
 
 def _lost(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
@@ -76,21 +76,20 @@ def _lost(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
         names = ", ".join(_name(collation, sample) for sample in gone.samples[:4])
         names += ", ..." if len(gone.samples) > 4 else ""
         rows = f"{gone.rows} rows of batch{gone.leaf} for {len(collation.indices)} samples"
-        verb = "does" if len(gone.samples) == 1 else "do"
-        why = ": others stand there several times" if gone.repeated else ""
-        yield f"{names} {verb} not come out of collate_fn{why}", {"rows": rows, "samples lost": len(gone.samples)}
+        fault = f"replaces {names} with copies of other samples" if gone.repeated else f"drops {names}"
+        yield f"collate_fn {fault}", {"rows": rows, "samples lost": len(gone.samples)}
 
 
 def _written(lab: Lab, collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
     moving = moving_leaves(lab) if collation.written else ()
     written = {path: index for path, index in collation.written.items() if path not in moving}
     for path, index in list(written.items())[:1]:
-        message = f"collate_fn writes into dataset[{index!r}]{path}, which is another one when it is read again"
-        yield message, {"leaves written into": list(written)}
+        message = f"collate_fn writes into dataset[{index!r}]{path}: the next read returns the modified value"
+        yield message, {"modified leaves": [f"sample{path}" for path in written]}
 
 
 def _changed(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
-    for path, words in collation.cut.items():
-        yield f"sample{path} loses its fraction: {words}, where all samples are the same", {}
-    for path, words in collation.wrapped.items():
-        yield f"sample{path} does not fit: {words}, where large numbers turn into others", {}
+    for path, cast in collation.cut.items():
+        yield f"sample{path} is truncated: {cast}, where all samples are equal", {}
+    for path, cast in collation.wrapped.items():
+        yield f"sample{path} overflows: {cast}, where large numbers wrap around", {}

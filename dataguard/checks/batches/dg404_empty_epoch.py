@@ -1,4 +1,4 @@
-"""DG404: no batch comes out."""
+"""DG404: an epoch without batches."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 @check("DG404", "empty-epoch", Severity.ERROR)
 def dg404_empty_epoch(lab: Lab) -> Judgement:
-    """An epoch ends without a single batch.
+    """An epoch yields no batch.
 
-    Symptom: training is over in a moment, and the model is as it was; a mean over no batches is NaN or raises.
-    Cause: `drop_last` with fewer samples than a batch, on each rank or for each worker of a stream; an empty dataset; a
-        sampler or stream that works only once, such as a generator or an open file.
-    Fix: lower the batch size or the number of workers, or leave `drop_last` out; hand over something that starts anew
+    Symptom: training ends at once and leaves the model unchanged; a mean over no batches is NaN or raises.
+    Cause: `drop_last` with fewer samples than one batch, per rank or per worker of a stream; an empty dataset; a
+        sampler or stream that can be iterated only once, such as a generator or an open file.
+    Fix: lower the batch size or the number of workers, or turn off `drop_last`; pass an object that starts over
         whenever it is iterated.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
     """
     looked: dict[str, int] = {}
-    where = _empty(lab, looked)
-    if where is not None:
+    empty = _empty(lab, looked)
+    if empty:
         facts = lab.facts
         yield Finding(
-            message=f"no batch comes out{where}",
+            message=empty,
             evidence=known(
                 {
                     "len(dataset)": "0" if facts.length == 0 else facts.length,
@@ -44,26 +44,26 @@ def dg404_empty_epoch(lab: Lab) -> Judgement:
 
 
 def _empty(lab: Lab, looked: dict[str, int]) -> str | None:
-    """Which epoch is empty, in words."""
+    """Which epoch yields no batch, as a message."""
     try:
         looked |= lab.epoch.exercised
     except EmptyEpoch as empty:
         if empty.stops:
             raise
-        return ""
+        return "the loader yields no batch"
     first, second = _first_batches(lab)
     if first and second == 0:
-        return f" of a second epoch, after {first} in the first"
+        return f"the second epoch yields no batch, after {first} in the first"
     if lab.ranks.declared:
         ranks = lab.ranks.shards().ranks
         looked["ranks"] = len(ranks)
         if not any(share.batches for share in ranks):
-            return f" of any of {len(ranks)} ranks"
+            return f"none of {len(ranks)} ranks yields a batch"
     return None
 
 
 def _first_batches(lab: Lab) -> tuple[int, int | None]:
-    """How many batches each of two epochs gives; None where that was not seen."""
+    """The number of batches in each of two epochs; None if it was not seen."""
     if lab.facts.kind == "map":
         drawn = lab.streams.orders.batches
         return drawn[0], None if lab.facts.own_iter else drawn[1]

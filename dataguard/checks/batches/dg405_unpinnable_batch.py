@@ -1,4 +1,4 @@
-"""DG405: pinning does not reach the tensors of a batch."""
+"""DG405: a batch whose tensors pin_memory does not reach."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def dg405_unpinnable_batch(lab: Lab) -> Judgement:
     """pin_memory=True, but the tensors in the batch are not pinned.
 
-    Symptom: `to(device, non_blocking=True)` waits for each copy, in silence, so that loading and computing do not
-        overlap; or the thread that pins raises.
+    Symptom: `to(device, non_blocking=True)` silently blocks on each copy, so copies and compute do not overlap; or the
+        pinning thread raises.
     Cause: torch pins tensors in mappings, sequences and named tuples, and calls `pin_memory()` on any other object that
-        has it; a class without one (a dataclass, a set, any plain object) is handed on as it is.
-    Fix: give the class a method `pin_memory(self)` that pins its tensors and returns self, or hand out a dict, tuple or
+        has it; an object without it (a dataclass, a set, any plain object) is passed on unpinned.
+    Fix: give the class a method `pin_memory(self)` that pins its tensors and returns self, or return a dict, tuple or
         named tuple.
     Links: https://docs.pytorch.org/docs/stable/data.html#memory-pinning
     """
@@ -30,13 +30,13 @@ def dg405_unpinnable_batch(lab: Lab) -> Judgement:
         yield Finding(
             message=message,
             evidence={
-                "type of the batch": pinning.kind,
-                "tensors in it": pinning.before,
+                "batch type": pinning.kind,
+                "tensors": pinning.before,
                 "not pinned": [f"batch{path}" for path in pinning.unpinned[:16]],
-                "seen by": "Tensor.is_pinned()" if pinning.really else "calls of Tensor.pin_memory()",
+                "checked by": "Tensor.is_pinned()" if pinning.really else "calls of Tensor.pin_memory()",
             },
         )
-    note = None if pinning.before or message else "there are no tensors in the batch: nothing is pinned"
+    note = None if pinning.before or message else "the batch has no tensors to pin"
     return Looked({"tensors": pinning.before}, note)
 
 
@@ -44,9 +44,9 @@ def _fault(pinning: Pinning) -> str | None:
     if pinning.refused:
         return f"pinning the batch raises {pinning.refused}"
     if pinning.tensors < pinning.before:
-        came = f"{pinning.tensors} of {pinning.before} tensors come out, in a {pinning.came_out}"
-        return f"pinning the {pinning.kind} loses tensors: {came}"
+        left = f"{pinning.tensors} of {pinning.before} tensors remain, in a {pinning.came_out}"
+        return f"pinning the {pinning.kind} loses tensors: {left}"
     if pinning.unpinned:
         first = f"batch{pinning.unpinned[0]}"
-        return f"{len(pinning.unpinned)} of {pinning.tensors} tensors are not pinned, {first} among them"
+        return f"{len(pinning.unpinned)} of {pinning.tensors} tensors are not pinned, e.g. {first}"
     return None

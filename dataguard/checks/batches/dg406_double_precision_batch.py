@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 MAIN = 0.1
-"""The share of the largest leaf's numbers from which on another leaf counts as data, and is no small matrix beside."""
+"""A leaf with at least this share of the largest leaf's elements counts as data, not as a small matrix beside them."""
 _TARGET = re.compile(r"^\[1\]$|(?:\b|_)(?:label|target|y)s?(?:\b|_)", re.IGNORECASE)
-"""The second of a pair, or what is called a target."""
+"""The second of a pair, or a leaf with the name of a target."""
 
 
 @check("DG406", "double-precision-batch", Severity.WARNING)
 def dg406_double_precision_batch(lab: Lab) -> Judgement:
     """Inputs or targets reach the model as float64.
 
-    Symptom: "expected scalar type Float but found Double"; or everything is computed and copied at twice the size, and
-        many times slower.
-    Cause: numpy makes float64 of Python floats and of most arithmetic, `torch.from_numpy` keeps it, and
-        default_collate makes float64 of Python floats.
-    Fix: `.float()`, `astype(numpy.float32)`, or `torch.tensor(value, dtype=torch.float32)` for labels. Names, times and
-        small matrices beside the data may stay as they are.
+    Symptom: "expected scalar type Float but found Double"; or compute and copies use twice the memory and are many
+        times slower.
+    Cause: numpy turns Python floats and most arithmetic into float64, `torch.from_numpy` keeps it, and default_collate
+        turns Python floats into float64.
+    Fix: `.float()`, `astype(numpy.float32)`, or `torch.tensor(value, dtype=torch.float32)` for labels. Identifiers,
+        timestamps and small matrices beside the data may stay float64.
     Links: https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html
     """
     if lab.facts.double:
-        raise NotApplicable("float64 is torch's default type here")
+        raise NotApplicable("torch's default dtype is float64")
     epoch = lab.epoch
     types: dict[str, set[str]] = {}
     for sample in epoch.samples:
@@ -42,12 +42,12 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
     found: dict[str, Leaf] = {}
     beside: set[str] = set()
     for batch in epoch.batches:
-        # Where samples differ in type, one batch is of this and another of that: see DG305.
-        doubles = [leaf for leaf in batch.leaves if leaf.dtype == "float64" and leaf.shape]
-        doubles = [leaf for leaf in doubles if len(types.get(leaf.path, ())) < 2]
-        largest = max((_numbers(leaf) for leaf in batch.leaves), default=0)
-        for leaf in doubles:
-            if _TARGET.search(leaf.path) or (len(leaf.shape or ()) > 1 and _numbers(leaf) >= MAIN * largest):
+        float64 = [leaf for leaf in batch.leaves if leaf.dtype == "float64" and leaf.shape]
+        # If samples differ in type, batches do as well: that is DG305.
+        float64 = [leaf for leaf in float64 if len(types.get(leaf.path, ())) < 2]
+        largest = max((_elements(leaf) for leaf in batch.leaves), default=0)
+        for leaf in float64:
+            if _TARGET.search(leaf.path) or (len(leaf.shape or ()) > 1 and _elements(leaf) >= MAIN * largest):
                 found.setdefault(leaf.path, leaf)
             else:
                 beside.add(leaf.path)
@@ -55,25 +55,30 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
         path, leaf = next(iter(found.items()))
         origin = _origin(lab, leaf)
         yield Finding(
-            message=f"batch{path} is float64, {leaf.shape}{origin}",
-            evidence=known({"float64 leaves": [f"batch{one}" for one in found][:16], "others": sorted(beside)[:16]}),
+            message=f"batch{path} of shape {leaf.shape} is float64{origin}",
+            evidence=known(
+                {
+                    "float64 leaves": [f"batch{one}" for one in found][:16],
+                    "float64 beside the data": [f"batch{one}" for one in sorted(beside)[:16]],
+                }
+            ),
         )
     note = f"float64 beside the data: {', '.join(f'batch{path}' for path in sorted(beside)[:4])}" if beside else None
     return Looked(epoch.exercised, None if found else note)
 
 
-def _numbers(leaf: Leaf) -> int:
-    """How many numbers a leaf holds; text and single values are none."""
+def _elements(leaf: Leaf) -> int:
+    """The number of elements of an array; 0 for strings and single values."""
     return math.prod(leaf.shape) if leaf.shape and leaf.dtype else 0
 
 
 def _origin(lab: Lab, leaf: Leaf) -> str:
-    """Where the type comes from, in words: the sample, or collate_fn."""
+    """Where the type comes from: the sample, or collate_fn."""
     samples = lab.epoch.samples
     leaves: Iterable[Leaf] = samples[0].leaves if samples else ()
     source = next((one for one in leaves if one.path == leaf.path), None)
     if source is None:
         return ""
     if source.dtype == "float64":
-        return f": the dataset gives {source.kind} of float64"
-    return ": collate_fn makes it of " + (f"a Python {source.kind}" if source.dtype is None else source.dtype)
+        return f": the dataset returns a float64 {'scalar' if source.kind == source.dtype else source.kind}"
+    return ": collate_fn converts it from " + (f"a Python {source.kind}" if source.dtype is None else source.dtype)

@@ -1,4 +1,4 @@
-"""DG407: padding that nothing tells from the data."""
+"""DG407: padding without lengths or a mask."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ if TYPE_CHECKING:
 
 @check("DG407", "unmasked-padding", Severity.WARNING)
 def dg407_unmasked_padding(lab: Lab) -> Judgement:
-    """collate_fn pads samples to one length, and the batch does not tell how long they were.
+    """collate_fn pads samples to a common length, and the batch has no lengths or mask.
 
-    Symptom: predictions for a sample change with what else is in its batch; attention, means and recurrent states take
-        padding for data.
-    Cause: the batch carries neither lengths nor a mask, and the value that pads is one that the data have as well.
-    Fix: return the lengths or a mask beside the padded tensor, or pad with a value that the data never have.
+    Symptom: predictions for a sample depend on the other samples in its batch; attention, means and recurrent states
+        treat padding as data.
+    Cause: the batch has neither lengths nor a mask, and the padding value also occurs in the data.
+    Fix: return the lengths or a mask with the padded tensor, or pad with a value that never occurs in the data.
     Links: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pad_sequence.html
     """
     padding = lab.batches.padding
     looked = {"samples": padding.samples, "padded leaves": len(padding.padded)}
     if not padding.padded:
-        raise NotApplicable("no leaf of the batch is padded, as far as can be seen")
-    untold = [one for one in padding.padded if not (one.told_by or one.distinct)]
-    if untold:
-        one = untold[0]
+        raise NotApplicable("no padded leaf seen in the batch")
+    ambiguous = [one for one in padding.padded if not (one.told_by or one.distinct)]
+    if ambiguous:
+        one = ambiguous[0]
         short, row = min((length, row) for row, length in enumerate(one.lengths))
         yield Finding(
-            message=f"row {row} of batch{one.leaf} is {short} long and padded with {one.fill} to {one.longest}, and "
-            "nothing in the batch tells",
+            message=f"row {row} of batch{one.leaf} has length {short} and is padded with {one.fill} to {one.longest}, "
+            "but the batch has no lengths or mask",
             evidence={
-                "padded": [f"batch{other.leaf}" for other in untold],
+                "padded leaves": [f"batch{other.leaf}" for other in ambiguous],
                 "lengths": list(one.lengths),
-                "made of": one.source if one.source.startswith("batch") else f"sample{one.source}",
-                "the data have this value as well": f"{one.fill}",
+                "padded from": one.source if one.source.startswith("batch") else f"sample{one.source}",
+                "padding value": f"{one.fill}, which the data also contain",
             },
         )
-    told = next((one.told_by for one in padding.padded if one.told_by), None)
-    silent = None if told else "lengths can only be told by the value that pads"
-    return Looked(looked, None if untold else silent)
+    explicit = any(one.told_by for one in padding.padded)
+    return Looked(looked, None if ambiguous or explicit else "only the padding value shows the lengths")

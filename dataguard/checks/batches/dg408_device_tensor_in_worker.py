@@ -1,4 +1,4 @@
-"""DG408: tensors on a device, made in a worker."""
+"""DG408: device tensors created in a worker."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 @check("DG408", "device-tensor-in-worker", Severity.ERROR)
 def dg408_device_tensor_in_worker(lab: Lab) -> Judgement:
-    """Workers make tensors that are not on the CPU.
+    """Workers create tensors that are not on the CPU.
 
-    Symptom: "Cannot re-initialize CUDA in forked subprocess"; device memory that fills up with a context for each
-        worker; tensors without content where the device is `meta`.
-    Cause: the dataset or collate_fn moves tensors to the device, or a default device is set where workers inherit it.
-    Fix: leave tensors on the CPU in workers; pin them, and move whole batches in the training loop.
+    Symptom: "Cannot re-initialize CUDA in forked subprocess"; device memory that fills up with one context per worker;
+        tensors without data if the device is `meta`.
+    Cause: the dataset or collate_fn moves tensors to the device, or workers inherit a default device.
+    Fix: keep tensors on the CPU in workers; pin them, and move whole batches in the training loop.
     Links: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
     """
     if not lab.facts.num_workers:
-        raise NotApplicable("num_workers=0: samples are made in the main process")
+        raise NotApplicable("num_workers=0: samples are created in the main process")
     epoch = lab.epoch
     samples = ((f"sample{leaf.path}", leaf.device, one.worker) for one in epoch.samples for leaf in one.leaves)
     batches = ((f"batch{leaf.path}", leaf.device, one.worker) for one in epoch.batches for leaf in one.leaves)

@@ -1,4 +1,4 @@
-"""Whether a batch keeps its samples, and what belongs together, together. Standard library only."""
+"""Whether a batch keeps all its samples, and the leaves of each in the same row. Standard library only."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Mispair:
     row: int
     samples: tuple[int, int]
     order: tuple[int, ...]
-    """The samples in the order in which they were put in, which `form` says in a word."""
+    """The samples in the order in which they were collated, which `form` names."""
     form: str
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Samples that no row of any leaf holds, or none of one `leaf`, where others take their rows."""
+    """Samples in no row of any leaf, or in none of one `leaf`, where other samples take their rows."""
 
     samples: tuple[int, ...]
     leaf: str
@@ -38,9 +38,9 @@ class Missing:
 
 
 def mispaired(collation: Collation) -> Mispair | None:
-    """The first two leaves that do not belong together, whatever the seed, in one of the orders.
+    """The first two leaves whose rows do not match under any seed, in one of the orders.
 
-    A leaf may come a second time in another order, as negatives of a contrastive loss do: one that fits is enough.
+    A leaf may occur twice in different orders, as negatives of a contrastive loss do: one match is enough.
     """
     for name in FORMS:
         found = [_mispairs(form, name) for (_, form_name), form in collation.forms.items() if form_name == name]
@@ -61,16 +61,16 @@ def _mispairs(form: Form, name: str) -> dict[tuple[bytes, bytes], Mispair]:
 
 
 def _tried(form: Form, sources: tuple[bytes, bytes], name: str) -> Iterator[Mispair | None]:
-    """Every two leaves that carry these sources in as many rows: None where all rows agree."""
+    """All pairs of leaves that carry these sources in the same number of rows; None for a pair whose rows all match."""
     first, second = ([one for one in form.carried if one.source == source] for source in sources)
     for one in first:
         for two in second:
             if len(one.rows) == len(two.rows):
-                yield None if _is_told(one.rows, two.rows, form) else _apart(one, two, form, name)
+                yield None if _has_permutation(one.rows, two.rows, form) else _apart(one, two, form, name)
 
 
-def _is_told(one: Rows, two: Rows, form: Form) -> bool:
-    """Whether a leaf of the batch says how the rows of one leaf are to be put into the order of the other."""
+def _has_permutation(one: Rows, two: Rows, form: Form) -> bool:
+    """Whether a leaf of the batch holds the permutation that maps the rows of one leaf to those of the other."""
     ways = [order for order in form.orders if len(order) == len(one)]
     return any(
         all(these[place] & those[row] for row, place in enumerate(order))
@@ -87,10 +87,10 @@ def _apart(one: Carried, two: Carried, form: Form, name: str) -> Mispair | None:
 
 
 def missing(collation: Collation) -> Missing | None:
-    """Samples that are lost because of where they stand, the same ones whatever the seed.
+    """Samples that are lost because of their position, the same ones under every seed.
 
-    A sample that gives nothing even alone is left out on purpose, and so is one that is lost in every order, for what
-    it holds. What changes with the seed is drawn.
+    A sample that yields nothing even alone was filtered on purpose, and so was one that is lost in every order, because
+    of its content. What changes with the seed is random.
     """
     if not collation.alone:
         return None
@@ -104,7 +104,7 @@ def missing(collation: Collation) -> Missing | None:
 
 
 def _lost(form: Form, collation: Collation) -> Missing | None:
-    """Samples of which nothing is there, but for what they share with others."""
+    """Samples of which nothing remains except what they share with others."""
     lost, where = [], None
     for sample in form.positions:
         gone = [one for one in form.carried if not any(sample in row for row in one.rows)]
@@ -116,7 +116,7 @@ def _lost(form: Form, collation: Collation) -> Missing | None:
 
 
 def _replaced(form: Form, collation: Collation) -> Missing | None:
-    """Samples that are missing from all leaves of a source, whose rows are as many as there are samples."""
+    """Samples missing from all leaves of a source that has as many rows as there are samples."""
     for source in dict.fromkeys(one.source for one in form.carried):
         leaves = [one for one in form.carried if one.source == source]
         lost = [sample for sample in form.positions if not any(sample in row for one in leaves for row in one.rows)]
@@ -126,14 +126,14 @@ def _replaced(form: Form, collation: Collation) -> Missing | None:
 
 
 def misread(together: Together) -> str | None:
-    """What `__getitems__` does wrong, in words."""
+    """What `__getitems__` does wrong, as the rest of a message."""
     if together.parts:
         one, first = together.parts[0]
         two, second = next(part for part in together.parts if part[1] != first)
-        return f"mixes samples: sample{one} is that of dataset[{first!r}], sample{two} that of dataset[{second!r}]"
+        return f"mixes samples: sample{one} is from dataset[{first!r}], sample{two} from dataset[{second!r}]"
     if len(together.given) != len(together.asked):
-        return f"gives {len(together.given)} samples for {len(together.asked)} indices"
+        return f"returns {len(together.given)} samples for {len(together.asked)} indices"
     for asked, given in zip(together.asked, together.given, strict=True):
         if asked not in given:
-            return f"gives dataset[{given[0]!r}] where dataset[{asked!r}] was asked for"
+            return f"returns dataset[{given[0]!r}] where dataset[{asked!r}] was requested"
     return None

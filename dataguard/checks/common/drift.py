@@ -1,4 +1,4 @@
-"""What changes between readings of one sample, while no generator varies. Standard library only."""
+"""Leaves that change between reads of one sample under the same random state. Standard library only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import combinations
 from operator import ne
 from typing import TYPE_CHECKING
 
-from dataguard.incident import had
+from dataguard.incident import observed_or_none
 from dataguard.model import Undecided
 from dataguard.stats.coincidence import CERTAIN, is_random, log_odds
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from dataguard.lab.reading.sample_reader import Answer
 
 SMALLER = 8
-"""How many times smaller than an input a label is at least, if it is no single value."""
-TELLS = 0.8
-"""The share of samples that differ in a leaf by which samples are recognised."""
+"""A label of several values is at least this many times smaller than its input."""
+IDENTIFIES = 0.8
+"""The share of samples in which a leaf must differ for it to identify samples."""
 REPEATS = 0.5
-"""The share of distinct values above which a leaf tells samples apart, and is no class."""
+"""The share of distinct values above which a leaf identifies samples and is not a class."""
 RUNS = 6
-"""How many runs have to agree where a leaf varies between two orders only."""
+"""Runs that must agree if a leaf varies only between the two orders."""
 
 
 class Cause(Enum):
-    """What of the reads before decides a leaf."""
+    """The part of the earlier reads that a leaf depends on."""
 
     OWN = "how often it was read before"
-    OTHERS = "which samples were read before, or how many"
+    OTHERS = "which samples were read before it, or how many"
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A leaf of a sample that has these digests at its reads, and what they hang on."""
+    """A leaf of a sample with its digest in each read, and what they depend on."""
 
     leaf: str
     item: int
@@ -49,47 +49,47 @@ class Drift:
     cause: Cause
 
     @property
-    def goes_on(self) -> bool:
-        """Whether it changes after its second read, so that it is no cache that fills."""
+    def keeps_changing(self) -> bool:
+        """Whether it changes after its second read, unlike a cache that fills."""
         return len(set(self.series[1:])) > 1
 
 
 def drifts(readings: Readings, epoch: Sequence[SampleRecord]) -> dict[str, Drift]:
-    """The leaves that change, with the sample that changes most; one that counts or tells the time is none."""
+    """The leaves that change, each with the sample that changes most; counters and timestamps are left out."""
     found = {}
     for leaf in dict.fromkeys(path for answer in readings.forward.passes[0] for path in answer.digests):
-        forward, turned = _series(readings.forward, leaf), _series(readings.turned, leaf)
-        own = all(one[: len(two)] == two for one, two in zip(forward, turned, strict=True))
-        if (own and not is_random(_known(forward))) or _counts(readings, leaf, forward, epoch):
+        forward, backward = _series(readings.forward, leaf), _series(readings.turned, leaf)
+        own = all(one[: len(two)] == two for one, two in zip(forward, backward, strict=True))
+        if (own and not is_random(_known(forward))) or _is_counter(readings, leaf, forward, epoch):
             continue
-        item = max(range(len(forward)), key=lambda number: len({*forward[number], *turned[number]}))
+        item = max(range(len(forward)), key=lambda number: len({*forward[number], *backward[number]}))
         found[leaf] = Drift(leaf, item, forward[item], Cause.OWN if own else Cause.OTHERS)
     return found
 
 
 def moving_leaves(lab: Lab) -> Collection[str]:
-    """The leaves that are others at a later read, whoever reads; none where samples cannot be read again."""
-    return had(lambda: drifts(lab.dataset.readings, lab.epoch.samples)) or ()
+    """The leaves that change in a later read, whoever reads; none if samples cannot be read again."""
+    return observed_or_none(lambda: drifts(lab.dataset.readings, lab.epoch.samples)) or ()
 
 
-def is_heedless(lab: Lab) -> bool:
-    """Whether samples come in an order of the dataset's own, whichever indices are asked for."""
-    readings = had(lambda: lab.dataset.readings)
+def ignores_index(lab: Lab) -> bool:
+    """Whether the dataset ignores the index: samples come in its own order, whichever indices are requested."""
+    readings = observed_or_none(lambda: lab.dataset.readings)
     if readings is None:
         return False
     leaves = [leaf.path for leaf in readings.forward.passes[0][0].leaves]
-    alike = all(_is_by_time(readings, path) for path in leaves)
-    return alike and any(_tells_reads(readings, path) for path in leaves)
+    ignored = all(_follows_reads(readings, path) for path in leaves)
+    return ignored and any(_is_distinct(readings, path) for path in leaves)
 
 
 def is_aliased(lab: Lab) -> bool:
-    """Whether samples lie in one buffer, so that a later one overwrites an earlier one."""
-    readings = had(lambda: lab.dataset.readings)
+    """Whether samples share one buffer, so that a later one overwrites an earlier one."""
+    readings = observed_or_none(lambda: lab.dataset.readings)
     return readings is not None and bool(readings.forward.overwritten)
 
 
 def unsteady(lab: Lab) -> frozenset[str]:
-    """The leaves that vary while no generator does, so that two readings of one say nothing when they agree."""
+    """The leaves that vary under the same random state, so that two equal reads of one prove nothing."""
     readings = lab.dataset.readings
     leaves = {path for run in (readings.forward, readings.turned) for one in run.passes[0] for path in one.digests}
     varying = (path for path in leaves if is_random(_known(_series(readings.forward, path))))
@@ -97,14 +97,14 @@ def unsteady(lab: Lab) -> frozenset[str]:
 
 
 def mutations(lab: Lab) -> dict[str, tuple[Drift, tuple[Change, ...]]]:
-    """The leaves that change because reading a sample changes what the dataset holds, and what that is."""
+    """The leaves that change because reading a sample modifies the stored data, with those data."""
     readings = lab.dataset.readings
     found = {}
     for leaf, drift in drifts(readings, lab.epoch.samples).items():
-        if not drift.goes_on or not repeatable(lab, drift):
+        if not drift.keeps_changing or not repeatable(lab, drift):
             continue
         changes = lab.dataset.stored(readings.items[drift.item])
-        if drift.cause is Cause.OTHERS:  # a memory of what was read is no sample
+        if drift.cause is Cause.OTHERS:  # a record of earlier reads is not sample data
             whole = is_input(leaf, readings.forward.passes[0]) and len(set(drift.series)) == len(drift.series)
             changes = tuple(change for change in changes if change.rows) if whole else ()
         if changes:
@@ -114,7 +114,7 @@ def mutations(lab: Lab) -> dict[str, tuple[Drift, tuple[Change, ...]]]:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A label that is another one in a second reading of the same input: a leaf, before and after."""
+    """A label that differs in a second read of the same input: its leaf, before and after."""
 
     drift: Drift
     before: Leaf | None
@@ -123,35 +123,35 @@ class Shift:
 
 
 def shifts(lab: Lab) -> dict[str, Shift]:
-    """The labels that change while the inputs beside them stay, by their leaf; those of changed sources are left out.
+    """The labels that change while their inputs stay the same, by leaf; those of modified sources are left out.
 
-    Raises Undecided when more readings do not tell whether a label is random.
+    Raises Undecided if more reads cannot show whether a label is random.
     """
     readings = lab.dataset.readings
-    moved = drifts(readings, lab.epoch.samples)
+    drifting = drifts(readings, lab.epoch.samples)
     found: dict[str, Shift] = {}
     for one, two in _pairs(readings):
-        changed = [path for path in moved if one.digests.get(path) != two.digests.get(path)]
+        changed = [path for path in drifting if one.digests.get(path) != two.digests.get(path)]
         same = [leaf for leaf in one.leaves if one.digests[leaf.path] == two.digests.get(leaf.path)]
-        still = [leaf for leaf in same if leaf.path not in moved]
+        steady = [leaf for leaf in same if leaf.path not in drifting]
         for path in changed:
-            telling = [leaf.path for leaf in still if _tells(readings.forward.passes[0], leaf.path)]
-            inputs = [leaf for leaf in telling if not _is_by_time(readings, leaf)]
-            beside = [leaf for leaf in inputs if all(_is_label(label, leaf, one) for label in changed)]
-            if beside and path not in found:
-                found[path] = Shift(moved[path], _leaf(one, path), _leaf(two, path), beside[0])
+            identifying = [leaf.path for leaf in steady if _identifies(readings.forward.passes[0], leaf.path)]
+            inputs = [leaf for leaf in identifying if not _follows_reads(readings, leaf)]
+            inputs = [leaf for leaf in inputs if all(_is_label(label, leaf, one) for label in changed)]
+            if inputs and path not in found:
+                found[path] = Shift(drifting[path], _leaf(one, path), _leaf(two, path), inputs[0])
     sources = mutations(lab) if found else {}
     return {path: shift for path, shift in found.items() if path not in sources and repeatable(lab, shift.drift)}
 
 
 def repeatable(lab: Lab, drift: Drift) -> bool:
-    """Whether another process that reads the same finds the same, so that no entropy decides a leaf.
+    """Whether the same reads in another process give the same values, so that a leaf does not depend on entropy.
 
-    Raises Undecided where that might be coincidence.
+    Raises Undecided if that may be coincidence.
     """
     first = _series(lab.dataset.readings.forward, drift.leaf, steady=False)
-    turned = _series(lab.dataset.readings.turned, drift.leaf, steady=False)
-    apart = [all(map(ne, one, two)) for one, two in zip(first, turned, strict=True)]
+    backward = _series(lab.dataset.readings.turned, drift.leaf, steady=False)
+    apart = [all(map(ne, one, two)) for one, two in zip(first, backward, strict=True)]
     between = not is_random(_known(first)) or apart.count(True) > 1
     for number in range(1, RUNS):
         if _series(lab.dataset.again(number), drift.leaf, steady=False) != first:
@@ -160,7 +160,7 @@ def repeatable(lab: Lab, drift: Drift) -> bool:
             return True
     if between:
         return True
-    raise Undecided(f"sample{drift.leaf} varies now and then: too few readings tell whether at random")
+    raise Undecided(f"sample{drift.leaf} varies in a few reads only: too few to decide whether it is random")
 
 
 def is_input(path: str, answers: Sequence[Answer]) -> bool:
@@ -170,7 +170,7 @@ def is_input(path: str, answers: Sequence[Answer]) -> bool:
 
 
 def _pairs(readings: Readings) -> Iterator[tuple[Answer, Answer]]:
-    """Two answers for one index in one state of the generators: within a run, and between both."""
+    """Two reads of one index under the same random state: within a run, and between both."""
     for number in range(len(readings.items)):
         within = [answers[number] for answers in readings.forward.steady]
         yield from combinations(within, 2)
@@ -187,29 +187,29 @@ def _known(series: Sequence[Sequence[bytes | None]]) -> tuple[tuple[bytes, ...],
     return tuple(tuple(digest or b"" for digest in one) for one in series)
 
 
-def _counts(
+def _is_counter(
     readings: Readings, leaf: str, forward: Sequence[Sequence[bytes | None]], epoch: Sequence[SampleRecord]
 ) -> bool:
-    """Whether a leaf says nothing of its sample: a number of reads, of this one or of all, or of its first one."""
+    """Whether a leaf says nothing about its sample: it counts the reads of one sample or of all, or numbers samples."""
     if len(set(forward)) == 1:
         return True
-    return _is_by_time(readings, leaf) and _tells_reads(readings, leaf) and not _repeats(leaf, epoch)
+    return _follows_reads(readings, leaf) and _is_distinct(readings, leaf) and not _repeats(leaf, epoch)
 
 
-def _is_by_time(readings: Readings, leaf: str) -> bool:
-    """Whether a leaf comes in one order, whichever indices are asked for."""
+def _follows_reads(readings: Readings, leaf: str) -> bool:
+    """Whether the values of a leaf come in one order, whichever indices are requested."""
     one = [answer.digests.get(leaf) for answers in readings.forward.passes for answer in answers]
     two = [answer.digests.get(leaf) for answers in readings.turned.passes for answer in reversed(answers)]
     return one[: len(two)] == two
 
 
-def _tells_reads(readings: Readings, leaf: str) -> bool:
-    """Whether a leaf is another one for each sample of a pass."""
+def _is_distinct(readings: Readings, leaf: str) -> bool:
+    """Whether a leaf differs between all samples of a pass."""
     return len({answer.digests.get(leaf) for answer in readings.forward.passes[0]}) == len(readings.items)
 
 
 def _repeats(leaf: str, epoch: Sequence[SampleRecord]) -> bool:
-    """Whether a leaf takes few values, as a class does, in what one worker read."""
+    """Whether a leaf has few distinct values, like a class, among the samples of one worker."""
     seen: dict[int | None, list[bytes]] = {}
     for sample in epoch:
         digests = [one.digest for one in sample.leaves if one.path == leaf]
@@ -217,12 +217,12 @@ def _repeats(leaf: str, epoch: Sequence[SampleRecord]) -> bool:
     return any(len(set(digests)) < REPEATS * len(digests) for digests in seen.values())
 
 
-def _tells(answers: Sequence[Answer], leaf: str) -> bool:
-    return len({answer.digests.get(leaf) for answer in answers}) > TELLS * len(answers)
+def _identifies(answers: Sequence[Answer], leaf: str) -> bool:
+    return len({answer.digests.get(leaf) for answer in answers}) > IDENTIFIES * len(answers)
 
 
 def _is_label(path: str, beside: str, answer: Answer) -> bool:
-    """Whether one leaf is small against another."""
+    """Whether one leaf is small compared with another."""
     label, larger = _leaf(answer, path), _leaf(answer, beside)
     if label is None or larger is None:
         return False
@@ -230,7 +230,7 @@ def _is_label(path: str, beside: str, answer: Answer) -> bool:
 
 
 def _size(leaf: Leaf) -> int:
-    """How many values a leaf holds. A text that is too long to be shown holds many, a short one may be a label."""
+    """The number of values in a leaf. A string too long to be shown counts as many; a short one may be a label."""
     if leaf.shape is not None:
         return math.prod(leaf.shape)
     return 1 if leaf.kind != "str" or leaf.shown else 1000
@@ -241,7 +241,7 @@ def _leaf(answer: Answer, path: str) -> Leaf | None:
 
 
 def shown(leaf: Leaf | None) -> str:
-    """A value as a reader knows it."""
+    """A value as shown in a message."""
     if leaf is None:
         return "absent"
     return leaf.shown or f"{leaf.dtype or leaf.kind} {leaf.digest.hex()[:6]}"

@@ -1,4 +1,4 @@
-"""Findings about image leaves, and about the files that they are made of. Standard library only."""
+"""Findings about image leaves and about the files they are decoded from. Standard library only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def image_finding(lab: Lab, wrong: Mapping[Fit, str], words: str) -> Finding:
-    """One finding for all image leaves that are wrong; `words` say what is wrong with the first of them."""
+    """One finding for all wrong image leaves; `words` describe what is wrong with the first one."""
     colours = lab.images.charts
     fit = next(iter(wrong))
     return Finding(
@@ -26,7 +26,7 @@ def image_finding(lab: Lab, wrong: Mapping[Fit, str], words: str) -> Finding:
 
 
 def file_finding(lab: Lab, place: object, message: str, evidence: Mapping[str, object]) -> Finding:
-    """A finding about the file of one sample; `place` is its index, or in a stream its position."""
+    """A finding about the file of one sample; `place` is its index, or its position in a stream."""
     indexed = lab.facts.kind == "map"
     return Finding(
         message=message,
@@ -37,5 +37,5 @@ def file_finding(lab: Lab, place: object, message: str, evidence: Mapping[str, o
 
 
 def shown(file: str) -> str:
-    """How a file is called: by the last part of its path; what lies in no file of its own has no name."""
+    """The name of an image: the last part of its path, or "an image" if it has no file of its own."""
     return Path(file).name if Path(file).is_absolute() else "an image"

@@ -1,7 +1,7 @@
 """Which leaf of a sample is its label, how many classes there are, and which of them were seen. Standard library only.
 
-A label is told by its type and its place: whole numbers that are few beside a larger input. Names of leaves only decide
-between several of that kind.
+A label is recognised by type and shape: a few integers beside a larger input. The names of leaves only decide between
+several candidates.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from dataguard.lab.labels.class_names import Naming
 
 SMALLER = 8
-"""How many times smaller than an input a label is at least, if it is no single value."""
+"""A label of several values is at least this many times smaller than its input."""
 REPEATS = 0.5
-"""The share of distinct values above which a leaf tells samples apart, and is no class."""
+"""The share of distinct values above which a leaf identifies samples and is not a class."""
 MOSTLY, NEARLY = 0.5, 0.95
-"""The share of values that are numbers of classes, from which on a leaf counts as a label: one that repeats, or not."""
+"""The share of valid class indices from which on a leaf counts as a label: if its values repeat, or if not."""
 UNLABELLED = -1
 VOID = 255
-"""What marks pixels without a class in masks of 8 bits, by convention."""
+"""The conventional value of pixels without a class in 8-bit masks."""
 IGNORED = -100
-"""What torch's cross entropy leaves out by default."""
+"""The default `ignore_index` of torch's cross entropy."""
 _LABEL = re.compile(r"label|target|class|categor|annotation|\bgt|ground_?truth|\['?y'?\]|\.y$", re.IGNORECASE)
 _ENTRY = re.compile(r"(?<=.)\[\d+\]")
 _LAST = re.compile(r"\[\d+\]$")
 
 
 class Kind(Enum):
-    """Of what there is one label."""
+    """What has one label each."""
 
     SAMPLE = "sample"
     BOX = "box"
@@ -47,7 +47,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The number of classes, and who says so."""
+    """The number of classes, who declares it ("the contract declares"), and whether that is the contract."""
 
     count: int
     source: str
@@ -56,7 +56,7 @@ class Classes:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A sample that has some label, and the worker and the batch in which it was seen, if it was."""
+    """A sample with a certain label, and the worker and batch in which it was seen, if it was."""
 
     index: Index
     batch: tuple[int | None, int] | None = None
@@ -64,10 +64,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """A leaf of whole numbers that may be labels: how many there are of each, in how many samples, and in which first.
+    """A leaf of integers that may be labels: for each value its count, the number of samples, and the first sample.
 
-    `of` is the number of samples, and `fixed` tells that the leaf has one shape in all of them. `table` is where the
-    dataset keeps the labels of all its samples, where these are counted.
+    `of` is the number of samples, and `fixed` is set if the leaf has one shape in all of them. `table` is the attribute
+    with the labels of all samples, if those were counted.
     """
 
     path: str
@@ -82,70 +82,70 @@ class Labels:
 
     @property
     def repeats(self) -> bool:
-        """Whether values come again and again, as classes do, and numbers of samples do not."""
+        """Whether values repeat, as classes do and sample identifiers do not."""
         return self.kind is not Kind.SAMPLE or len(self.values) <= max(REPEATS * self.of, 1)
 
     @property
     def named(self) -> bool:
-        """Whether the leaf is called like a label."""
+        """Whether the leaf has the name of a label."""
         return is_named(self.path)
 
     def inside(self, count: int) -> float:
-        """The share of values that are numbers of so many classes, or the next one."""
+        """The share of values that are indices of this many classes, or the next index."""
         known = sum(times for value, times in self.values.items() if 0 <= value <= count or value in _MARKS)
         return known / max(sum(self.values.values()), 1)
 
     def outside(self, count: int, ignored: Collection[int]) -> list[int]:
-        """Values that are no number of so many classes."""
+        """Values that are not an index of this many classes."""
         return sorted(value for value in self.values if not 0 <= value < count and value not in ignored)
 
 
 def is_named(path: str) -> bool:
-    """Whether a leaf is called like a label."""
+    """Whether a leaf has the name of a label."""
     return bool(_LABEL.search(path))
 
 
 _MARKS = (UNLABELLED, VOID, IGNORED)
 
 
-def numbered(lab: Lab, found: Sequence[Labels]) -> list[tuple[Classes, list[Labels]]]:
-    """How many classes there are, with the leaves that may number them.
+def classes_by_leaf(lab: Lab, found: Sequence[Labels]) -> list[tuple[Classes, list[Labels]]]:
+    """How many classes there are, with the leaves that may hold their indices.
 
-    The contract tells it, else the dataset, which may do so of single leaves.
+    The contract declares it, else the dataset, which may do so for single leaves.
     """
     declared = lab.settings.contract.get("num_classes")
     if declared is not None:
-        return [(Classes(int(declared), "the contract says", declared=True), list(found))]
+        return [(Classes(int(declared), "the contract declares", declared=True), list(found))]
     namings = lab.dataset.namings
-    own = {naming.leaf: naming for naming in namings if naming.leaf is not None}
-    told = [(_classes(own[one.path]), [one]) for one in found if one.path in own]
+    by_leaf = {naming.leaf: naming for naming in namings if naming.leaf is not None}
+    single = [(_classes(by_leaf[one.path]), [one]) for one in found if one.path in by_leaf]
     general = [naming for naming in namings if naming.leaf is None]
-    return told or [(_classes(naming), list(found)) for naming in general[:1]]
+    return single or [(_classes(naming), list(found)) for naming in general[:1]]
 
 
 def classes_of(lab: Lab) -> Classes | None:
-    """How many classes there are, whatever numbers them; None where nobody says so, or it is said of single leaves."""
-    told = numbered(lab, ())
-    return told[0][0] if told else None
+    """How many classes there are, whichever leaf holds them; None if it is unknown or declared for single leaves."""
+    found = classes_by_leaf(lab, ())
+    return found[0][0] if found else None
 
 
 def _classes(naming: Naming) -> Classes:
-    return Classes(naming.count, f"{naming.where} tells", declared=False)
+    return Classes(naming.count, f"{naming.where} has", declared=False)
 
 
 def ignored(contract: Mapping[str, Any]) -> tuple[int, ...]:
-    """The values that stand for no class, as the contract says; torch's own where it says nothing."""
+    """The values that mark no class: `ignore_index` of the contract, or torch's default."""
     given = contract.get("ignore_index", IGNORED)
     return tuple(given) if isinstance(given, list | tuple) else (int(given),)
 
 
 def samples_of(appraisals: Iterable[Appraisal]) -> list[Appraisal]:
-    """The appraisals of samples, those of batches left out."""
+    """The appraisals of samples, without those of batches."""
     return [one for one in appraisals if one.position is not None]
 
 
 def records_of(lab: Lab) -> dict[tuple[int | None, int, int | None], SampleRecord]:
-    """The samples of the epoch by worker, batch and position, as appraisals have them."""
+    """The samples of the epoch by worker, batch and position, the key of appraisals."""
     return {(one.worker, one.batch, one.position): one for one in lab.epoch.samples}
 
 
@@ -155,7 +155,7 @@ def batches_of(appraisals: Iterable[Appraisal]) -> dict[tuple[int | None, int], 
 
 
 def candidates(lab: Lab) -> list[Labels]:
-    """The leaves of whole numbers that may be labels, in their order."""
+    """The leaves of integers that may be labels, in order."""
     records = records_of(lab)
     found: dict[str, list[tuple[Appraisal, Numbers]]] = defaultdict(list)
     appraised = samples_of(lab.epoch.appraisals)
@@ -164,7 +164,7 @@ def candidates(lab: Lab) -> list[Labels]:
             found[_ENTRY.sub("[*]", numbers.path)].append((one, numbers))
     labels = []
     for path, seen in found.items():
-        # Of a scan of all samples, those that bring a new label late have no record.
+        # In a scan of all samples, late ones with a new label have no record.
         known = [(numbers, one.numbers, record) for one, numbers in seen if (record := records.get(one.place))]
         kind = _common([_kind(*each) for each in known], {numbers.shape for _, numbers in seen})
         counted = all(numbers.counts is not None for _, numbers in seen)
@@ -174,12 +174,12 @@ def candidates(lab: Lab) -> list[Labels]:
 
 
 def _common(kinds: Sequence[Kind | None], shapes: Collection[tuple[int, ...]]) -> Kind | None:
-    """The kind that a leaf has in all samples; of one that is a single number in each, some inputs may be short."""
-    told = set(kinds) - {None}
+    """The kind of a leaf if it is the same in all samples; beside a single number, some inputs may be too short."""
+    known = set(kinds) - {None}
     short = kinds.count(None)
-    if len(told) != 1 or (short and (told != {Kind.SAMPLE} or len(shapes) > 1 or 2 * short > len(kinds))):
+    if len(known) != 1 or (short and (known != {Kind.SAMPLE} or len(shapes) > 1 or 2 * short > len(kinds))):
         return None
-    return told.pop()
+    return known.pop()
 
 
 def _gathered(path: str, kind: Kind, seen: Sequence[tuple[Appraisal, Numbers]]) -> Labels:
@@ -196,7 +196,7 @@ def _gathered(path: str, kind: Kind, seen: Sequence[tuple[Appraisal, Numbers]]) 
 
 
 def _kind(numbers: Numbers, beside: Sequence[Numbers], record: SampleRecord) -> Kind | None:
-    """Of what these whole numbers may be the labels, by their shape and by what stands beside them."""
+    """What these integers may label, by their shape and by the leaves beside them."""
     if numbers.is_float or numbers.type_name == "bool":
         return None
     shape = numbers.shape
@@ -214,12 +214,12 @@ def _kind(numbers: Numbers, beside: Sequence[Numbers], record: SampleRecord) -> 
 
 
 def _is_input(leaf: Leaf) -> bool:
-    """Whether a leaf is large enough for an input of one label: many values, or a text."""
+    """Whether a leaf is large enough to be the input of one label: many values, or a string."""
     return leaf.size >= SMALLER if leaf.shape is not None else leaf.kind in ("str", "bytes")
 
 
 def _beside_list(numbers: Numbers, record: SampleRecord) -> bool:
-    """Whether a number stands beside a list of numbers that is as long as an input, such as tokens, and not in it."""
+    """Whether a number is beside, and not in, a list of numbers as long as an input, such as tokens."""
     lists = Counter(
         _LAST.sub("", leaf.path) for leaf in record.leaves if leaf.kind == "int" and _LAST.search(leaf.path)
     )
@@ -228,7 +228,7 @@ def _beside_list(numbers: Numbers, record: SampleRecord) -> bool:
 
 
 def _is_row(beside: Sequence[Numbers]) -> bool:
-    """Whether a short row of measurements is all there is beside a number: the input of a table with few columns."""
+    """Whether only a short row of floats is beside a number: the input from a table with few columns."""
     return len(beside) == 1 and beside[0].is_float and 1 < beside[0].size == beside[0].shape[-1]
 
 
@@ -241,8 +241,8 @@ def _is_image_of(leaf: Leaf, height_width: tuple[int, ...] | None) -> bool:
     return len(shape) == 3 and height_width in (shape[1:], shape[:2])
 
 
-def whole(lab: Lab, labels: Labels) -> Labels:
-    """The labels of all samples, where the dataset keeps a table that agrees with those that were seen."""
+def of_all_samples(lab: Lab, labels: Labels) -> Labels:
+    """The labels of all samples, if the dataset has a table of them that agrees with those seen."""
     if labels.kind is not Kind.SAMPLE or lab.facts.kind == "stream":
         return labels
     seen = [
@@ -261,13 +261,13 @@ def whole(lab: Lab, labels: Labels) -> Labels:
 
 
 def chosen(found: Sequence[Labels], count: int, *, declared: bool) -> Labels | None:
-    """The leaf that holds the labels, of so many classes; None where it is not clear which one does.
+    """The leaf that holds the labels of this many classes; None if that is ambiguous.
 
-    Where several may, one that keeps to the classes is taken to be it, unless another one alone is called like a label.
+    Among several candidates, one whose values are all in range is chosen, unless a single one has the name of a label.
     """
     fitting = [one for one in found if one.inside(count) >= (MOSTLY if one.repeats else NEARLY)]
     fitting = [one for one in fitting if declared or one.kind is not Kind.TOKEN]
-    if declared and not fitting:  # whoever says how many classes there are may mean a leaf that keeps to none of them
+    if declared and not fitting:  # the declared number of classes may be meant for a leaf that is wholly out of range
         fitting = [one for one in found if one.named and one.repeats]
     if len(fitting) < 2:
         return fitting[0] if fitting else None

@@ -1,1 +1,1 @@
-"""The protocol of a map-style dataset (DG3)."""
+"""The map-style dataset protocol (DG3)."""

@@ -1,4 +1,4 @@
-"""DG301: the dataset is shorter than it says."""
+"""DG301: len(dataset) is larger than the number of samples."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @check("DG301", "overlong-len", Severity.ERROR)
 def dg301_overlong_len(lab: Lab) -> Judgement:
-    """An index inside range(len(dataset)) does not exist.
+    """An index inside range(len(dataset)) raises.
 
-    Symptom: an IndexError at the end of the first epoch, or somewhere in it once the order is shuffled; a KeyError with
-        the index for its key.
-    Cause: `__len__` counts something else than `__getitem__` serves: windows, frames, lines with the header, another
-        split. Or samples are looked up by a label that filtering took away: `df.loc[index]` in a frame with gaps.
-    Fix: make `__len__` return the first failing index that the evidence names. After filtering, number what is left
-        anew (`df.reset_index(drop=True)`), or look it up by place (`df.iloc[index]`).
+    Symptom: an IndexError at the end of the first epoch, or at a random step once the order is shuffled; or a KeyError
+        whose key is the index.
+    Cause: `__len__` counts something other than what `__getitem__` serves: windows, frames, lines including the header,
+        another split. Or samples are looked up by label after filtering: `df.loc[index]` on an index with gaps.
+    Fix: return the first failing index (see the evidence) from `__len__`. After filtering, renumber the rows
+        (`df.reset_index(drop=True)`), or look them up by position (`df.iloc[index]`).
     Links: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
     """
     try:
@@ -31,7 +31,7 @@ def dg301_overlong_len(lab: Lab) -> Judgement:
         yield _gap(lab, failure)
         return Looked({})
     if ends.last.incident is not None and ends.last.incident.error_type == "StopIteration":
-        raise NotApplicable("the last index raises StopIteration, which ends an epoch in silence: see DG204")
+        raise NotApplicable("the last index raises StopIteration, which silently ends the epoch: see DG204")
     if ends.first_failing is not None and ends.last.incident is not None:
         missing, raised = ends.length - ends.first_failing, ends.last.incident.headline
         yield Finding(
@@ -39,7 +39,7 @@ def dg301_overlong_len(lab: Lab) -> Judgement:
             evidence={
                 "smallest failing index": ends.first_failing,
                 "len(dataset)": ends.length,
-                "likely": f"__len__ is {missing} too large{' (off by one)' if missing == 1 else ''}",
+                "likely cause": f"__len__ is {missing} too large{' (off by one)' if missing == 1 else ''}",
             },
             at=ends.last.incident.location,
             repro=lab.repro.expression(f".dataset[{ends.first_failing}]"),
@@ -48,7 +48,7 @@ def dg301_overlong_len(lab: Lab) -> Judgement:
 
 
 def _gap(lab: Lab, failure: LoaderRaised) -> Finding:
-    """An index in the middle of the range that is the very key which was not found. Raises what is no such failure."""
+    """The finding for an index inside the range that is itself the missing key. Raises any other failure."""
     incident, length = failure.incident, lab.facts.length
     if lab.facts.kind != "map" or length is None or not _is_missing(incident, length):
         raise failure
@@ -57,7 +57,7 @@ def _gap(lab: Lab, failure: LoaderRaised) -> Finding:
         evidence={
             "failing index": int(incident.index or 0),
             "len(dataset)": length,
-            "likely": "samples are looked up by labels with gaps, and not by their place",
+            "likely cause": "samples are looked up by label, and the labels have gaps",
         },
         at=incident.location,
         repro=lab.repro.incident(incident),

@@ -1,4 +1,4 @@
-"""DG302: the dataset has no end."""
+"""DG302: a dataset that never raises IndexError."""
 
 from __future__ import annotations
 
@@ -16,52 +16,50 @@ if TYPE_CHECKING:
 
 @check("DG302", "endless-index", Severity.ERROR)
 def dg302_endless_index(lab: Lab) -> Judgement:
-    """An index beyond the end gives a sample of the dataset instead of an IndexError.
+    """An index past the end returns a sample instead of raising IndexError.
 
-    Symptom: `for sample in dataset` never ends, and an index that is off by some is answered with a wrong sample.
-    Cause: the index is taken modulo the number of items, or clamped to the last one.
-    Fix: raise IndexError for an index that is not in range(len(self)); repeat a dataset by its sampler or its length.
+    Symptom: `for sample in dataset` never ends, and an index that is too large silently returns a wrong sample.
+    Cause: the index is taken modulo the length, or clamped to the last sample.
+    Fix: raise IndexError for an index outside range(len(self)). To repeat a dataset, use a sampler or a larger length.
     Links: https://docs.python.org/3/reference/datamodel.html#object.__getitem__
     """
     ends = lab.dataset.ends
     looked = {"reads": ends.reads}
     if ends.first_failing is not None or ends.beyond[0].incident:
         return Looked(looked)
-    twins = {answer.index: _twin(answer, ends) for answer in ends.beyond if not answer.incident}
-    if None in twins.values():  # a single twin may be chance, as of a silence or a title
-        return Looked(
-            looked, note=f"dataset[{ends.length}] does not raise IndexError: iteration goes on beyond the end"
-        )
+    equals = {answer.index: _equal(answer, ends) for answer in ends.beyond if not answer.incident}
+    if None in equals.values():  # a single equal sample may be chance: silence in audio, a title frame
+        return Looked(looked, note=f"dataset[{ends.length}] does not raise IndexError: iteration runs past the end")
     if lab.dataset.wraps:
-        raise NotApplicable("the index wraps round inside the range already: see DG303")
-    clamped = set(twins.values()) == {ends.length - 1} and len(twins) > 1
+        raise NotApplicable("the index already wraps around inside the range: see DG303")
+    clamped = set(equals.values()) == {ends.length - 1} and len(equals) > 1
     yield Finding(
-        message=f"dataset[{ends.length}] is dataset[{twins[ends.length]}], although len(dataset) is {ends.length}",
+        message=f"dataset[{ends.length}] returns dataset[{equals[ends.length]}], but len(dataset) is {ends.length}",
         evidence={
-            "beyond the end": {f"dataset[{index}]": f"dataset[{twin}]" for index, twin in twins.items()},
-            "likely": "the index is clamped" if clamped else "the index wraps round",
+            "past the end": {f"dataset[{index}]": f"dataset[{equal}]" for index, equal in equals.items()},
+            "likely cause": "the index is clamped" if clamped else "the index wraps around",
         },
         repro=lab.repro.expression(f".dataset[{ends.length}]"),
     )
     return Looked(looked)
 
 
-def _twin(answer: Answer, ends: Ends) -> Index:
-    """An index inside the range with the same content, judged by leaves that tell samples apart; None without one.
+def _equal(answer: Answer, ends: Ends) -> Index:
+    """An index inside the range with the same content, by the leaves that identify samples; None without one.
 
-    Each such leaf must have its like somewhere in the range: a dataset of pairs may wrap each half by itself.
+    Every such leaf must occur somewhere in the range: a dataset of pairs may wrap each half separately.
     """
-    landed = None
-    for path in _telling_paths(ends):
+    equal = None
+    for path in _identifying_paths(ends):
         wanted = _digest(answer, path)
-        landed = next((inside.index for inside in ends.inside if _digest(inside, path) == wanted), None)
-        if landed is None:
+        equal = next((inside.index for inside in ends.inside if _digest(inside, path) == wanted), None)
+        if equal is None:
             return None
-    return landed
+    return equal
 
 
-def _telling_paths(ends: Ends) -> list[str]:
-    """Leaves that stay the same from draw to draw and differ from sample to sample."""
+def _identifying_paths(ends: Ends) -> list[str]:
+    """Leaves that do not depend on the random state and differ between samples."""
     paths = [leaf.path for leaf in ends.twice.leaves if _digest(ends.inside[0], leaf.path) == leaf.digest]
     counts = {path: len({_digest(inside, path) for inside in ends.inside}) for path in paths}
     return [path for path, count in counts.items() if count > 0.8 * len({inside.index for inside in ends.inside})]

@@ -1,4 +1,4 @@
-"""DG303: a dataset that begins anew inside its own range."""
+"""DG303: a dataset that repeats inside its own range."""
 
 from __future__ import annotations
 
@@ -15,35 +15,33 @@ if TYPE_CHECKING:
 
 @check("DG303", "wrapped-index", Severity.ERROR)
 def dg303_wrapped_index(lab: Lab) -> Judgement:
-    """Inside range(len(dataset)), content repeats with one period.
+    """Samples repeat periodically inside range(len(dataset)).
 
-    Symptom: no error at all; an epoch holds some samples several times, and metrics count them as often. A split by
-        index puts the same sample on both sides.
-    Cause: `__len__` says more than there is, and `items[index % len(items)]` hides it: a length of another table, of
-        all splits together, or one that was written down once.
-    Fix: return the number of distinct samples from `__len__`. If samples are repeated on purpose, say so by a sampler,
-        by `torch.utils.data.ConcatDataset([dataset] * 3)`, or to dataguard: `repeat = 3` in its `contract` settings.
+    Symptom: no error; an epoch contains some samples several times, and metrics count them as often. A split by index
+        puts the same sample on both sides.
+    Cause: `__len__` is larger than the number of samples, and `items[index % len(items)]` hides it: the length of
+        another table, of all splits together, or a hard-coded one.
+    Fix: return the number of distinct samples from `__len__`. To repeat samples on purpose, use a sampler or
+        `torch.utils.data.ConcatDataset([dataset] * 3)`, or declare it: `repeat = 3` in `[tool.dataguard.contract]`.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.WeightedRandomSampler
     """
     spans = lab.dataset.spans
     note = None
     for period in spans.repeats:
-        meant = _meant(period, lab.settings.contract.get("repeat", 1))
-        if meant:
-            note = (
-                f"{period.where} repeats its {period.period} samples {period.length / period.period:g} times; {meant}"
-            )
+        times = period.length / period.period
+        intended = _intended(period, lab.settings.contract.get("repeat", 1))
+        if intended:
+            note = f"{period.where} repeats its {period.period} samples {times:g} times: {intended}"
             continue
         if set(period.leaves) <= unsteady(lab):
             continue
-        times = period.length / period.period
         yield Finding(
-            message=f"{period.where}[i] and {period.where}[i + {period.period}] are the same: len is {period.length}, "
-            f"but there are {period.period} samples",
+            message=f"{period.where}[i] and {period.where}[i + {period.period}] are equal: len is {period.length}, "
+            f"but there are only {period.period} distinct samples",
             evidence={
                 "period": period.period,
                 "len(dataset)": period.length,
-                "each sample comes": f"{times:.3g} times",
+                "each sample occurs": f"{times:.3g} times",
                 "leaves": [f"sample{leaf}" for leaf in period.leaves],
                 "pairs compared": period.pairs,
             },
@@ -53,19 +51,16 @@ def dg303_wrapped_index(lab: Lab) -> Judgement:
     return Looked({"reads": spans.reads}, note)
 
 
-def _meant(period: Period, repeat: int) -> str | None:
-    """What tells that the repetition is meant, if anything."""
+def _intended(period: Period, repeat: int) -> str | None:
+    """Evidence that the repetition is intended, if any."""
     if period.length <= repeat * period.period:
-        return "the contract says so"
+        return "the contract allows it"
     if period.factor:
-        return f"its {period.factor!r} says so"
+        return f"its attribute {period.factor!r} holds this factor"
     if period.listed:
-        return "what it holds repeats by itself"
+        return "the list that it holds repeats"
     if period.partner:
-        return f"sample{period.partner} is drawn at random beside it, out of more"
-    return f"its {period.virtual!r} says so, and each draws random numbers anew" if _drawn_anew(period) else None
-
-
-def _drawn_anew(period: Period) -> bool:
-    """Whether a number of draws is set, and each gives something else: patches, crops, episodes."""
-    return period.random and period.virtual is not None
+        return f"each is paired with a random sample{period.partner} from a larger set"
+    if period.random and period.virtual is not None:  # random patches, crops, episodes
+        return f"its attribute {period.virtual!r} sets the length, and every read is random"
+    return None

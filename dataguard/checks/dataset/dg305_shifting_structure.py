@@ -1,4 +1,4 @@
-"""DG305: samples whose structure depends on the index."""
+"""DG305: samples whose structure varies with the index."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @check("DG305", "shifting-structure", Severity.ERROR)
 def dg305_shifting_structure(lab: Lab) -> Judgement:
-    """Keys, nesting, type or rank differ from sample to sample, and collating fails or hides it.
+    """Keys, nesting, type or rank differ between samples, and collate_fn fails on the mix or hides it.
 
-    Symptom: a batch now and then lacks a key, or comes in another dtype or on another scale, by what it is mixed of; or
-        it cannot be made (DG401 tells of that, too).
-    Cause: some samples take another way through the code: a fallback, a second source, a label that is an int here and
-        a float there, an annotation that only some have. The default collate takes the keys of the first sample, and
-        promotes numbers to the widest type.
+    Symptom: some batches lack a key, or have another dtype or scale, depending on which samples they mix; or collate_fn
+        raises (DG401 reports that, too).
+    Cause: some samples take another code path: a fallback, a second source, a label that is an int here and a float
+        there, an optional annotation. default_collate takes the keys of the first sample, and promotes numbers to the
+        widest type.
     Fix: give all samples one structure at the end of `__getitem__` (`torch.as_tensor(label, dtype=torch.float32)`), or
-        treat the different kinds in a collate_fn of your own.
+        handle the variants in a custom collate_fn.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_collate
     """
     epoch = lab.epoch
@@ -36,35 +36,37 @@ def dg305_shifting_structure(lab: Lab) -> Judgement:
     if len(forms) < 2:
         return looked
     if not lab.facts.batched:
-        return Looked(looked.exercised, note="samples differ in more than their shapes, and are handed out one by one")
+        return Looked(looked.exercised, note="samples differ in structure, but are not batched")
     mixed = _mixed(lab)
     if mixed is None:
-        yield _finding(lab, epoch.samples, forms, "does not take both")
+        yield _finding(lab, epoch.samples, forms, "fails on a batch of both")
         return looked
     batches = [batch for batch, _ in mixed]
-    for batch, samples in mixed if lab.facts.default_collate else [one for one in mixed if _hangs(one[0], batches)]:
+    for batch, samples in (
+        mixed if lab.facts.default_collate else [one for one in mixed if _order_matters(one[0], batches)]
+    ):
         path, _ = difference(*unlike(samples))
         arrived = [leaf.type_name for leaf in batch.leaves if leaf.path == path]
-        yield _finding(lab, samples, forms, f"makes {arrived[0]} of both" if arrived else "leaves it out")
+        yield _finding(lab, samples, forms, f"returns {arrived[0]} for both" if arrived else "drops it")
         return looked
-    return Looked(looked.exercised, note="samples differ in more than their shapes, and batches are none the worse")
+    return Looked(looked.exercised, note="samples differ in structure, but collate_fn handles that")
 
 
-def _finding(lab: Lab, samples: Sequence[SampleRecord], forms: Counter[Any], fate: str) -> Finding:
+def _finding(lab: Lab, samples: Sequence[SampleRecord], forms: Counter[Any], outcome: str) -> Finding:
     one, two = unlike(samples)
-    path, said = difference(one, two)
+    path, kinds = difference(one, two)
     return Finding(
-        message=f"sample{path} is {said}: {lab.facts.collate} {fate}",
-        evidence={"structures": len(forms), "samples of the rarest": min(forms.values()), "of": forms.total()},
+        message=f"sample{path} is {kinds}: {lab.facts.collate} {outcome}",
+        evidence={"structures": len(forms), "rarest structure": f"{min(forms.values())} of {forms.total()} samples"},
         at=lab.dataset.place,
         repro=None if one.index is None else lab.repro.batch([one.index, two.index]),
     )
 
 
 def _mixed(lab: Lab) -> list[tuple[BatchRecord | Pair, Sequence[SampleRecord]]] | None:
-    """Batches of samples that differ in more than their shapes: those of the epoch, and pairs that may meet.
+    """Batches of samples that differ in structure: those of the epoch, and pairs that shuffling may combine.
 
-    None where collate_fn fails on such samples.
+    None if collate_fn fails on such samples.
     """
     epoch = lab.epoch
     members = epoch.members()
@@ -79,8 +81,8 @@ def _mixed(lab: Lab) -> list[tuple[BatchRecord | Pair, Sequence[SampleRecord]]] 
     return None if refused else [(batch, samples) for batch, samples in batches if unlike(samples)]
 
 
-def _hangs(batch: BatchRecord | Pair, others: Sequence[BatchRecord | Pair]) -> bool:
-    """Whether the same samples, in another order, give a batch of another structure."""
+def _order_matters(batch: BatchRecord | Pair, others: Sequence[BatchRecord | Pair]) -> bool:
+    """Whether the same samples in reverse order give a batch of another structure."""
     return any(_types(other) != _types(batch) for other in others if other.indices == batch.indices[::-1])
 
 

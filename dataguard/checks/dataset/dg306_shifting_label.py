@@ -1,4 +1,4 @@
-"""DG306: a label that hangs on what was read before."""
+"""DG306: a label that depends on earlier reads."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @check("DG306", "shifting-label", Severity.ERROR)
 def dg306_shifting_label(lab: Lab) -> Judgement:
-    """The same index gives the same input with another label, by what was read before it.
+    """The label of an index depends on what was read before, while its input stays the same.
 
-    Symptom: no error at all; the model learns from labels that belong to other samples, and more so once the order is
-        shuffled or workers share the work.
-    Cause: labels come from something that moves on with every read: an iterator, a counter, a list that is popped, the
-        number that a class gets when it is seen first, an attribute that the last read left behind.
-    Fix: make the label a function of the index: look it up in a table that `__init__` fills once, in a sorted order.
+    Symptom: no error; the model learns from labels of other samples, all the more once the order is shuffled or workers
+        share the work.
+    Cause: labels come from state that advances with every read: an iterator, a counter, a list that is popped, class
+        indices assigned in order of first appearance, an attribute that the last read left behind.
+    Fix: make the label a function of the index: look it up in a table that `__init__` fills once, in sorted order.
     Links: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
     """
     readings = lab.dataset.readings
@@ -28,12 +28,12 @@ def dg306_shifting_label(lab: Lab) -> Judgement:
     for leaf, shift in list(found.items())[:1]:
         index, changed = item_of(readings, shift.drift), lab.dataset.changed
         yield Finding(
-            message=f"sample{leaf} of index {index} is {shown(shift.before)} at one read and {shown(shift.after)} at "
-            f"another, while sample{shift.input} stays: it depends on {shift.drift.cause.value}",
+            message=f"sample{leaf} of index {index} is {shown(shift.before)} in one read and {shown(shift.after)} in "
+            f"another, while sample{shift.input} stays the same: it depends on {shift.drift.cause.value}",
             evidence=known(
                 {
-                    "labels": [f"sample{path}" for path in found],
-                    "generators": "all that were found were held still",
+                    "labels that change": [f"sample{path}" for path in found],
+                    "frozen RNGs": "all that were found",
                     "changed by reading": [place.what for place in changed],
                 }
             ),

@@ -1,4 +1,4 @@
-"""DG307: reading a sample changes it."""
+"""DG307: reading a sample modifies the stored data."""
 
 from __future__ import annotations
 
@@ -14,29 +14,27 @@ if TYPE_CHECKING:
 
 @check("DG307", "mutated-source", Severity.ERROR)
 def dg307_mutated_source(lab: Lab) -> Judgement:
-    """Reading a sample changes what the dataset holds of it, so that the next reader gets something else.
+    """Reading a sample modifies the data that the dataset stores, so the next read returns something else.
 
-    Symptom: no error at all; the data fade, saturate or lose what augmentation erased, from epoch to epoch, while a
-        first look at them shows nothing. Without workers, or with persistent ones, it goes on for the whole training.
+    Symptom: no error; images fade, saturate or keep erased patches from epoch to epoch, while the first read looks
+        right. Without workers, or with persistent ones, the changes accumulate over the whole training.
     Cause: a transform works in place (`image /= 255`, `tensor.sub_()`, `boxes[:, 0] *= scale`, `inplace=True`) on an
-        array that the dataset, a cache or a list holds; `torch.from_numpy` and slices share memory with what they were
-        made of.
-    Fix: copy what comes out of the store before changing it (`image = self.images[index].clone()`), or use operations
-        that make a new array.
+        array that the dataset, a cache or a list holds; `torch.from_numpy` and slices share memory with their source.
+    Fix: copy before modifying (`image = self.images[index].clone()`), or use out-of-place operations.
     Links: https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html
     """
     readings = lab.dataset.readings
     found = mutations(lab)
     for leaf, (drift, changes) in list(found.items())[:1]:
         index, change = item_of(readings, drift), changes[0]
-        times = len(set(drift.series))
+        values = len(set(drift.series))
         yield Finding(
-            message=f"sample{leaf} of index {index} takes {times} values in {len(drift.series)} reads with the same "
-            f"random numbers: reading it changes {change.path}",
+            message=f"sample{leaf} of index {index} has {values} different values in {len(drift.series)} reads with "
+            f"the same random state: reading it modifies {change.path}",
             evidence={
                 "leaves": [f"sample{path}" for path in found],
                 "changed by reading": [one.path for one in changes[:8]],
-                "generators": "all that were found were held still",
+                "frozen RNGs": "all that were found",
             },
             at=Location(*change.at, change.path) if change.at else Location(what=change.path),
             repro=lab.repro.reads([index] * 3),
@@ -45,10 +43,10 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
 
 
 def _latent(lab: Lab) -> str | None:
-    """What a pass should still tell: a sample that settles after its first read, or one that hangs on others."""
+    """A note behind a pass: a sample that settles after its first read, or one that depends on other reads."""
     moved = drifts(lab.dataset.readings, lab.epoch.samples)
     own = [leaf for leaf, drift in moved.items() if drift.cause is Cause.OWN]
     if own:
-        return f"sample{own[0]} is another one at a later read, yet nothing that the dataset holds was seen to change"
+        return f"sample{own[0]} changes in a later read, but no stored data were seen to change"
     others = [leaf for leaf, drift in moved.items() if drift.cause is Cause.OTHERS]
     return f"sample{others[0]} depends on {Cause.OTHERS.value}" if others else None

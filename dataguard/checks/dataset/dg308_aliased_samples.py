@@ -1,4 +1,4 @@
-"""DG308: samples that lie in one buffer."""
+"""DG308: samples that share one buffer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 
 @check("DG308", "aliased-samples", Severity.WARNING)
 def dg308_aliased_samples(lab: Lab) -> Judgement:
-    """A sample that was fetched earlier changes when another one is fetched.
+    """A sample changes when another one is read after it.
 
-    Symptom: all samples of a batch are the last one of it; two samples that are compared side by side are equal.
-    Cause: the dataset writes every sample into one buffer, array or dict of its own, and hands that out again and
-        again.
-    Fix: hand out a copy (`self.buffer.clone()`, `self.buffer.copy()`), or make what is returned anew for each sample.
+    Symptom: all samples of a batch equal its last one; two samples that are compared side by side are equal.
+    Cause: the dataset writes every sample into the same buffer, array or dict, and returns that object every time.
+    Fix: return a copy (`self.buffer.clone()`, `self.buffer.copy()`), or allocate a new object for each sample.
     Links: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
     """
     readings = lab.dataset.readings
@@ -26,12 +25,11 @@ def dg308_aliased_samples(lab: Lab) -> Judgement:
     if overwritten:
         first = overwritten[0]
         yield Finding(
-            message=f"sample{first.leaf} of index {first.earlier} changes when index {first.later} is read: both lie "
-            "in one place",
+            message=f"sample{first.leaf} of index {first.earlier} changes when index {first.later} is read: both "
+            "share memory",
             evidence={
                 "leaves": [f"sample{leaf}" for leaf in dict.fromkeys(one.leaf for one in overwritten)],
-                "samples that change": len({one.earlier for one in overwritten}),
-                "of": len(readings.items),
+                "samples that change": f"{len({one.earlier for one in overwritten})} of {len(readings.items)}",
             },
             at=lab.dataset.place,
             repro=lab.repro.reads([first.earlier, first.later]),

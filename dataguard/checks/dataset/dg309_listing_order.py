@@ -1,4 +1,4 @@
-"""DG309: a dataset in the order of its files."""
+"""DG309: a dataset whose order is that of a directory listing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.checks.dataset.index_meaning import moved
+from dataguard.checks.dataset.index_meaning import compare
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -16,28 +16,27 @@ if TYPE_CHECKING:
 
 @check("DG309", "listing-order", Severity.ERROR)
 def dg309_listing_order(lab: Lab) -> Judgement:
-    """Which sample or label an index means depends on the order in which the file system lists files.
+    """Which sample or label an index returns depends on the order in which the file system lists files.
 
-    Symptom: the same seed gives another split, other classes or another order on another machine, or after the data
-        were copied; a saved model gives the right answers under the wrong names.
-    Cause: `os.listdir`, `os.scandir`, `os.walk`, `glob` and `Path.iterdir` list in whatever order the file system has.
-    Fix: sort what they give: `sorted(os.listdir(folder))`, `sorted(root.glob("*/*.jpg"))`.
+    Symptom: the same seed gives another split, other class indices or another order on another machine, or after the
+        data were copied; a saved model predicts the right classes under the wrong names.
+    Cause: `os.listdir`, `os.scandir`, `os.walk`, `glob` and `Path.iterdir` list files in the order of the file system,
+        which is arbitrary.
+    Fix: sort the listing: `sorted(os.listdir(folder))`, `sorted(root.glob("*/*.jpg"))`.
     Links: https://docs.python.org/3/library/os.html#os.listdir
     """
     listed = lab.dataset.listed()
     if not listed.places:
-        raise NotApplicable("no folder is listed while the dataset is made and read")
-    turned = lab.dataset.listed(turned=True)
-    found = moved(
-        listed.answers, turned.answers, lambda: lab.dataset.listed(again=True).answers, partial(unsteady, lab)
+        raise NotApplicable("no folder is listed while the dataset is built and read")
+    backward = lab.dataset.listed(turned=True)
+    found = compare(
+        listed.answers, backward.answers, lambda: lab.dataset.listed(again=True).answers, partial(unsteady, lab)
     )
     if found:
-        place = next((one for one in turned.places if one), None)
+        place = next((one for one in backward.places if one), None)
         yield Finding(
-            message=f"dataset[{found.index}] is another sample when folders are listed backwards"
-            if found.whole
-            else f"sample{found.leaves[0]} of index {found.index} is another one when folders are listed backwards",
-            evidence=found.evidence | known({"listed at": [f"{one[0]}:{one[1]}" for one in turned.places if one]}),
+            message=f"{found.subject} when folders are listed in reverse order",
+            evidence=found.evidence | known({"listed at": [f"{one[0]}:{one[1]}" for one in backward.places if one]}),
             at=Location(*place) if place else lab.dataset.place,
         )
     return Looked({"samples": len(listed.answers), "orders": 2})

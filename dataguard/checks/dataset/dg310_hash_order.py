@@ -1,4 +1,4 @@
-"""DG310: a dataset in the order of hashes."""
+"""DG310: a dataset whose order depends on string hashes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.checks.dataset.index_meaning import moved
+from dataguard.checks.dataset.index_meaning import compare
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -16,27 +16,26 @@ if TYPE_CHECKING:
 
 @check("DG310", "hash-order", Severity.ERROR)
 def dg310_hash_order(lab: Lab) -> Judgement:
-    """Which sample or label an index means depends on the order of a set of texts, or on their hashes.
+    """Which sample or label an index returns depends on the order of a set of strings, or on their hashes.
 
-    Symptom: each run gives other class numbers, another order or another split, although everything is seeded; spawned
+    Symptom: each run gives other class indices, another order or another split, although everything is seeded; spawned
         workers disagree with each other and with the main process.
-    Cause: Python salts the hashes of texts anew in every process, so that a set of names, or `hash(name)`, is another
-        one in each. `PYTHONHASHSEED` decides it, and no generator does.
-    Fix: sort what comes out of a set (`sorted(set(names))`), or use `dict.fromkeys(names)`, which keeps the order; for
-        a number of a text, take `zlib.crc32(name.encode())`.
+    Cause: Python salts string hashes in every process, so the order of a set of names, or `hash(name)`, differs between
+        processes. Only `PYTHONHASHSEED` fixes it; seeding RNGs does not.
+    Fix: sort the set (`sorted(set(names))`), or use `dict.fromkeys(names)`, which keeps the insertion order; to derive
+        a number from a string, use `zlib.crc32(name.encode())`.
     Links: https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHASHSEED
     """
     one = lab.dataset.hashed()
     if not one.places:
-        raise NotApplicable("the code goes through no set of texts, and asks for no hash of one")
+        raise NotApplicable("no iteration over a set of strings and no hash of a string seen")
     two = lab.dataset.hashed(turned=True)
-    found = moved(one.answers, two.answers, lambda: lab.dataset.hashed(again=True).answers, partial(unsteady, lab))
+    found = compare(one.answers, two.answers, lambda: lab.dataset.hashed(again=True).answers, partial(unsteady, lab))
     if found:
         place = next((entry for entry in one.places if entry), None)
-        what = "is another sample" if found.whole else f"has another {found.leaves[0] or 'value'}"
         yield Finding(
-            message=f"dataset[{found.index}] {what} when a set of texts is gone through in another order",
-            evidence=found.evidence | known({"in order of hashes": [f"{at[0]}:{at[1]}" for at in one.places if at]}),
+            message=f"{found.subject} when the order of a set of strings (hash seed) changes",
+            evidence=found.evidence | known({"set or hash used at": [f"{at[0]}:{at[1]}" for at in one.places if at]}),
             at=Location(*place) if place else lab.dataset.place,
             repro=f"PYTHONHASHSEED=1 {lab.repro.expression(f'.dataset[{found.index!r}]')}",
         )

@@ -1,4 +1,4 @@
-"""DG311: indices that are no plain int."""
+"""DG311: a dataset that takes no index but a plain int."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @check("DG311", "int-only-index", Severity.NOTE)
 def dg311_int_only_index(lab: Lab) -> Judgement:
-    """A numpy integer or a 0-d tensor as index fails, or gives another sample than the int it stands for.
+    """A numpy integer or 0-d tensor as index raises, or returns another sample than the equal int.
 
-    Symptom: KeyError or TypeError, or other samples in silence, as soon as a sampler yields `torch.randperm(n)` or
-        `numpy.random.permutation(n)` as it is.
-    Cause: the index is looked up in a dict or set, where a tensor is not found, or it is asked for its type.
+    Symptom: KeyError or TypeError, or silently other samples, once a sampler yields the elements of `torch.randperm(n)`
+        or `numpy.random.permutation(n)` unconverted.
+    Cause: the index is looked up in a dict or set, where a tensor is never found, or its type is checked.
     Fix: `index = int(index)` at the top of `__getitem__`.
     Links: https://docs.python.org/3/library/operator.html#operator.index
     """
@@ -28,13 +28,13 @@ def dg311_int_only_index(lab: Lab) -> Judgement:
         raise NotApplicable(f"the last sample cannot be read: {spans.last.incident.headline}")
     other = [typed for typed in spans.typed if typed.incident or set(typed.unlike) - unsteady(lab)]
     wrong = [typed for typed in other if _is_looked_up(typed)]
-    note = f"dataset[{other[0].spelled}] {_said(other[0])}" if other and not wrong else None
+    note = f"dataset[{other[0].spelled}] {_outcome(other[0])}" if other and not wrong else None
     if wrong and lab.dataset.own:
         first = next((typed for typed in wrong if not typed.incident), wrong[0])
         number = "__import__('numpy').int64" if "numpy" in first.spelled else "__import__('torch').tensor"
         yield Finding(
-            message=f"dataset[{first.spelled}] {_said(first)}",
-            evidence={f"dataset[{typed.spelled}]": _said(typed) for typed in wrong},
+            message=f"dataset[{first.spelled}] {_outcome(first)}",
+            evidence={f"dataset[{typed.spelled}]": _outcome(typed) for typed in wrong},
             at=first.incident.location if first.incident else lab.dataset.place,
             repro=lab.repro.expression(f".dataset[{number}({first.index})]"),
         )
@@ -42,9 +42,9 @@ def dg311_int_only_index(lab: Lab) -> Judgement:
 
 
 def _is_looked_up(typed: Typed) -> bool:
-    """Whether the dataset gives another sample, does not find one, or refuses the type itself.
+    """Whether the dataset returns another sample, does not find one, or rejects the type itself.
 
-    What it hands the index to, such as a generator to seed, may refuse a type that no sampler of torch yields.
+    What it passes the index to, such as the seed of a generator, may reject a type that no sampler of torch yields.
     """
     incident = typed.incident
     if incident is None or "LookupError" in incident.error_bases:
@@ -52,5 +52,5 @@ def _is_looked_up(typed: Typed) -> bool:
     return incident.own_frame is not None and incident.own_frame.code.strip().startswith(("raise ", "assert "))
 
 
-def _said(typed: Typed) -> str:
-    return f"raises {typed.incident.headline}" if typed.incident else f"is not dataset[{typed.index}]"
+def _outcome(typed: Typed) -> str:
+    return f"raises {typed.incident.headline}" if typed.incident else f"differs from dataset[{typed.index}]"

@@ -1,4 +1,4 @@
-"""DG312: another sample in the place of one that cannot be read."""
+"""DG312: a silent substitute for a sample that cannot be read."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ if TYPE_CHECKING:
     from dataguard.lab.reading.sample_reader import Answer
 
 FEW = 0.25
-"""The share of distinct values below which a leaf is a class or a flag."""
+"""The share of distinct values below which a leaf counts as a class or a flag."""
 
 
 @check("DG312", "substituted-sample", Severity.WARNING)
 def dg312_substituted_sample(lab: Lab) -> Judgement:
-    """When the file of a sample is missing or unreadable, something else comes out in its place, in silence.
+    """A sample whose file is missing or unreadable is silently replaced by something else.
 
-    Symptom: no error at all, however many files are lost: some samples come twice, or black pictures keep the labels of
-        those they stand for.
-    Cause: `__getitem__` catches the error and goes on with the next index, a random one or zeros.
-    Fix: let it raise, or return None and leave it out in collate_fn; count what is left out. To go on in spite of it,
-        say so: by a logged warning, or in the sample, by a flag or an ignored label.
+    Symptom: no error, however many files are lost: some samples occur twice, or black images keep the labels of the
+        images that they replace.
+    Cause: `__getitem__` catches the error and falls back to the next index, a random one or zeros.
+    Fix: let it raise, or return None and drop it in collate_fn; count what is dropped. To continue anyway, make it
+        visible: log a warning, or mark the sample with a flag or an ignored label.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
     source = lab.dataset.source
     replaced = any(_is_replaced(source, substitute) for substitute in lab.dataset.substitutes)
     if replaced and set(_unlike(source, lab.dataset.substitutes[0].answer)) & unsteady(lab):
-        raise Undecided("the sample that has a file of its own varies from read to read")
+        raise Undecided("the sample under test varies from read to read")
     note: str | None = None
     for substitute in lab.dataset.substitutes:
-        if not _is_replaced(source, substitute) or _is_told(source, substitute.answer, lab.epoch.samples):
+        if not _is_replaced(source, substitute) or _is_flagged(source, substitute.answer, lab.epoch.samples):
             continue
         name = Path(source.path).name
-        twin = _twin(source, substitute.answer, lab.epoch.samples)
-        what = f"dataset[{twin}]" if twin is not None else "one constant" if substitute.constant else "something else"
-        fact = f"dataset[{source.whole.index}] without its {name} is {what}"
+        equal = _equal(source, substitute.answer, lab.epoch.samples)
+        what = f"dataset[{equal}]" if equal is not None else "a constant" if substitute.constant else "something else"
+        fact = f"dataset[{source.whole.index}] without {name} returns {what}"
         if substitute.warning:
-            note = note or f"{fact}, and a warning tells it: {textwrap.shorten(substitute.warning, 100)}"
+            note = note or f"{fact} and warns: {textwrap.shorten(substitute.warning, 100)}"
             continue
         yield Finding(
-            message=f"{fact}, and nothing is raised",
+            message=f"{fact} and raises nothing",
             evidence=known(
                 {
                     "file": source.path,
@@ -69,15 +69,15 @@ def _unlike(source: Source, answer: Answer) -> list[str]:
 
 
 def _is_replaced(source: Source, substitute: Substitute) -> bool:
-    """Whether a sample of the same structure came out, with another input."""
+    """Whether a sample of the same structure was returned, with another input."""
     if substitute.answer.incident or substitute.answer.form != source.whole.form:
         return False
     sizes = {leaf.path: math.prod(leaf.shape or ()) for leaf in source.whole.leaves}
     return any(sizes[path] == max(sizes.values()) for path in _unlike(source, substitute.answer))
 
 
-def _is_told(source: Source, answer: Answer, samples: Sequence[SampleRecord]) -> bool:
-    """Whether a flag or an ignored label tells: a value of few that no ordinary sample has."""
+def _is_flagged(source: Source, answer: Answer, samples: Sequence[SampleRecord]) -> bool:
+    """Whether a flag or an ignored label marks the substitute: a value of few that no ordinary sample has."""
     for path in _unlike(source, answer):
         seen = {leaf.digest for sample in samples for leaf in sample.leaves if leaf.path == path and not leaf.shape}
         if seen and len(seen) < max(FEW * len(samples), 2) and answer.digests[path] not in seen:
@@ -85,8 +85,8 @@ def _is_told(source: Source, answer: Answer, samples: Sequence[SampleRecord]) ->
     return False
 
 
-def _twin(source: Source, answer: Answer, samples: Sequence[SampleRecord]) -> object:
-    """The index of the sample that came out, if it was read before."""
+def _equal(source: Source, answer: Answer, samples: Sequence[SampleRecord]) -> object:
+    """The index of the sample that was returned instead, if it was read before."""
     unlike = set(_unlike(source, answer))
     wanted = {(path, digest) for path, digest in answer.digests.items() if path in unlike}
     return next((sample.index for sample in samples if wanted <= set(sample.digest)), None)

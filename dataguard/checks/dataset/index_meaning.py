@@ -1,4 +1,4 @@
-"""Whether indices mean the same samples in two processes. Standard library only."""
+"""Whether indices return the same samples in two processes. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """The first index that means something else, the leaves that differ there, and how many `of` all indices do.
+class Change:
+    """The first index that returns something else, the leaves that differ there, and how many `of` all indices change.
 
-    `whole` tells that every leaf differs that tells samples apart.
+    `whole`: every leaf that identifies samples differs.
     """
 
     index: Index
@@ -25,33 +25,45 @@ class Moved:
     whole: bool
 
     @property
+    def subject(self) -> str:
+        """What changes, as the beginning of a message."""
+        if self.whole:
+            return f"dataset[{self.index!r}] is a different sample"
+        return f"sample{self.leaves[0]} of index {self.index!r} differs"
+
+    @property
     def evidence(self) -> dict[str, object]:
-        """How much of the samples is another one, for a finding."""
-        return {"leaves": [f"sample{leaf}" for leaf in self.leaves], "samples that change": self.count, "of": self.of}
+        """How many samples and which leaves change, for a finding."""
+        return {
+            "leaves": [f"sample{leaf}" for leaf in self.leaves],
+            "samples that change": f"{self.count} of {self.of}",
+        }
 
 
-def moved(
+def compare(
     one: Sequence[Answer],
     two: Sequence[Answer],
     again: Callable[[], Sequence[Answer]],
     unsteady: Callable[[], frozenset[str]] = frozenset,
-) -> Moved | None:
-    """Compare two processes.
+) -> Change | None:
+    """Compare the reads of two processes.
 
-    `again` gives what the first one reads once more, and `unsteady` the leaves that vary from read to read: what varies
-    anyway is left out. Both are asked only where something differs.
+    `again` repeats the reads of the first one, and `unsteady` returns the leaves that vary from read to read: what
+    varies anyway is ignored. Both are called only if something differs.
     """
     if all(_unlike(first, second) == () for first, second in zip(one, two, strict=True)):
         return None
-    wild = unsteady()
-    stable = [set(first.digests) - wild - set(_unlike(first, other)) for first, other in zip(one, again(), strict=True)]
+    varying = unsteady()
+    stable = [
+        set(first.digests) - varying - set(_unlike(first, other)) for first, other in zip(one, again(), strict=True)
+    ]
     found = []
     for first, second, leaves in zip(one, two, stable, strict=True):
         unlike = tuple(leaf for leaf in _unlike(first, second) if leaf in leaves)
         if unlike and not first.incident and not second.incident:
-            telling = {leaf for leaf in leaves if len({answer.digests.get(leaf) for answer in one}) > len(one) / 2}
-            found.append((first.index, unlike, telling <= set(unlike)))
-    return Moved(*found[0][:2], len(found), len(one), found[0][2]) if found else None
+            identifying = {leaf for leaf in leaves if len({answer.digests.get(leaf) for answer in one}) > len(one) / 2}
+            found.append((first.index, unlike, identifying <= set(unlike)))
+    return Change(*found[0][:2], len(found), len(one), found[0][2]) if found else None
 
 
 def _unlike(one: Answer, two: Answer) -> tuple[str, ...]:

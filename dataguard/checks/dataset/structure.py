@@ -1,4 +1,4 @@
-"""In what samples differ beyond their shapes: keys, nesting, type or rank. Standard library only."""
+"""How samples differ beyond their shapes: keys, nesting, type or rank. Standard library only."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
 
 
 def unlike(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
-    """The first sample, and the first that is unlike it; none where there is no such one."""
+    """The first sample and the first of another structure; empty if all have the same."""
     return next(([samples[0], sample] for sample in samples if sample.form != samples[0].form), [])
 
 
 def difference(one: SampleRecord, two: SampleRecord) -> tuple[str, str]:
-    """The first leaf in which two samples differ, and what it is in each."""
+    """The first leaf in which two samples differ, and its kind in each."""
     first, second = ({leaf.path: leaf for leaf in sample.leaves} for sample in (one, two))
     for path in dict.fromkeys((*first, *second)):
         kinds = [_kind(leaves.get(path)) for leaves in (first, second)]
         if kinds[0] != kinds[1]:
             return path, f"{kinds[0]} at index {one.index} and {kinds[1]} at index {two.index}"
-    return "", "nested otherwise"
+    return "", f"nested differently at index {one.index} and at index {two.index}"
 
 
 def _kind(leaf: Leaf | None) -> str:

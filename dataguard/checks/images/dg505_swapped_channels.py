@@ -58,7 +58,7 @@ def _why(lab: Lab, fit: Fit) -> str | None:
         return None
     found = read(fit.gains, fit.offsets, lab.images.meanings)
     if found and not found.statistics.symmetric:
-        return None if found.turned else f"RGB, the order of {found.statistics.name}'s statistics, which it is given"
+        return None if found.bgr else f"RGB, the order of {found.statistics.name}'s statistics, which it is given"
     factor = plain_factor(fit.gains, fit.offsets)
     unit = factor is not None and factor <= 1.01
     return "RGB, which values from 0 to 1 without statistics mean everywhere" if unit else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import file_finding, image_finding
-from dataguard.incident import had
+from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 from dataguard.settings.normalization import FACTORS, KNOWN, own_slip, plain_factor, read, shown, slip_of
 
@@ -52,7 +52,7 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
 
 def _shallow(lab: Lab, error: NotApplicable) -> Finding:
     """Scans without colours, whose 16 bits are divided by the range of 8. Raises the error where there are none."""
-    depth = had(lambda: lab.files.depth)
+    depth = observed_or_none(lambda: lab.files.depth)
     curves = depth.curves if depth else ()
     wide = {curve.path: curve.span for curve in curves if curve.span and slip_of(curve.span) == SHALLOW}
     if depth is None or not wide:

@@ -51,7 +51,7 @@ def _unlike(fit: Fit, own: Statistics, meant: str | None) -> str | None:
         return f"the contract says {shown(own.mean)} and {shown(own.std)}"
     if found.times > 1:
         return "those of the contract are applied twice"
-    if found.turned and (meant or fit.order) != "BGR":
+    if found.bgr and (meant or fit.order) != "BGR":
         return "those of the contract, blue first, meet red first"
     if found.slip is None and abs(found.factor - 1) > 2e-3:
         return f"the contract says {shown(own.mean)} and {shown(own.std)}, for values from 0 to 1"
@@ -64,7 +64,7 @@ def _unmeant(fit: Fit) -> str | None:
     if found and found.times > 1:
         return f"{found.statistics.name} statistics are applied twice"
     if found:
-        turned = found.turned and fit.order == "RGB"
+        turned = found.bgr and fit.order == "RGB"
         return f"{found.statistics.name} statistics, blue first, meet red first" if turned else None
     if mixed := mixed_scales(fit.gains, fit.offsets):
         return mixed

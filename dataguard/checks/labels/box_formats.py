@@ -1,7 +1,7 @@
-"""Boxes in images: which formats they fit, and which of them fit none. Standard library only.
+"""Boxes in images: which formats they fit, and which boxes fit none. Standard library only.
 
-Nobody says in which format boxes are, unless the contract or the type of the tensor does. So every format in which most
-boxes make sense is one that may be meant, and a box is wrong where it makes no sense in any of those.
+The box format is unknown unless the contract or the type of the tensor declares it. So every format in which most boxes
+are valid is possible, and a box is wrong if it is invalid in all possible formats.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ ALIASES = {
     "yolo": "cxcywh-normalized",
     "albumentations": "xyxy-normalized",
 }
-"""What albumentations calls some of them."""
+"""Names that albumentations uses."""
 MOST = 0.8
-"""The share of boxes that make sense in a format, from which on it may be meant."""
+"""The share of valid boxes from which on a format is possible."""
 FEWEST = 4
-"""Boxes that make sense in a format at least, for it to be one that may be meant."""
+"""The least number of valid boxes for a format to be possible."""
 INSIDE, WHOLLY = 0.5, 0.95
-"""The share of a box that lies in its image at least, and where a format fits."""
+"""The least share of a box that lies in its image: for the box to be valid, and for its format to fit."""
 ORDERED, SEEN = 16, 0.5
-"""Boxes that have their far corner behind the near one, all of them, for that to be no chance; and the share of them
-that lies in the image at least, where what lies beside it was left by a crop."""
+"""If all of at least ORDERED boxes have their second corner behind the first, that is no coincidence; and at least the
+share SEEN of them lies in the image if a crop moved the others outside."""
 SHARE = 1.5
-"""No number of a box that is given by shares of its image is larger."""
+"""The largest number in a box with normalized coordinates."""
+NO_AREA, OUTSIDE = "has no area in", "lies outside"
+"""What is wrong with a box, to be followed by its image."""
 _BOX = re.compile(r"box|roi|rect", re.IGNORECASE)
 _ENTRY = re.compile(r"(?<=.)\[\d+\]")
 
@@ -46,7 +48,7 @@ Four = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Four numbers of a sample, the place among its boxes, and the height and width of its image."""
+    """Four numbers of a sample, their place among its boxes, and the height and width of its image."""
 
     sample: Appraisal
     place: int
@@ -55,19 +57,19 @@ class Box:
     width: int
 
     @property
-    def by_shares(self) -> bool:
-        """Whether its numbers are shares of its image, by their size."""
+    def is_normalized(self) -> bool:
+        """Whether its numbers are fractions of the image size, by their magnitude."""
         return all(abs(number) <= SHARE for number in self.numbers)
 
     def fault(self, layout: str, inside: float = INSIDE) -> str | None:
-        """What is wrong with it in one format, in which such a share of it has to lie in its image."""
+        """What is wrong with it in one format, if at least the share `inside` of it must lie in its image."""
         left, top, right, bottom = _corners(self.numbers, layout, self.height, self.width)
         if right <= left or bottom <= top:
-            return "has no area"
+            return NO_AREA
         across = max(min(right, self.width) - max(left, 0), 0)
         down = max(min(bottom, self.height) - max(top, 0), 0)
         lies_in = across * down >= inside * (right - left) * (bottom - top)
-        return None if lies_in else "lies outside"
+        return None if lies_in else OUTSIDE
 
 
 def _corners(numbers: Four, layout: str, height: int, width: int) -> Four:
@@ -83,7 +85,7 @@ def _corners(numbers: Four, layout: str, height: int, width: int) -> Four:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """A leaf of boxes: all that were seen of it, the formats that may be meant, and the boxes that fit none of them."""
+    """A leaf of boxes: all boxes seen, the possible formats, and the boxes that are invalid in all of them."""
 
     path: str
     seen: Sequence[Box]
@@ -91,13 +93,13 @@ class Boxes:
     wrong: tuple[tuple[Box, str], ...]
 
     @property
-    def puzzles(self) -> bool:
-        """Whether it is called boxes, and fits no format."""
+    def is_unknown(self) -> bool:
+        """Whether it has the name of boxes and fits no format."""
         return bool(_BOX.search(self.path)) and len(self.seen) >= FEWEST and not self.formats
 
 
 def boxes_of(lab: Lab) -> list[Boxes]:
-    """The leaves of boxes, in their order."""
+    """The leaves of boxes, in order."""
     declared = lab.settings.contract.get("bbox_format")
     records = records_of(lab)
     found: dict[str, list[Box]] = defaultdict(list)
@@ -111,12 +113,12 @@ def boxes_of(lab: Lab) -> list[Boxes]:
                 found[path] += [Box(sample, place, four, *size) for place, four in _fours(numbers)]
                 if numbers.layout:
                     layouts[path] = numbers.layout
-    told = {path: ALIASES.get(declared, declared) if declared else layouts.get(path) for path in found}
-    return [_judged(path, _unpadded(boxes), told[path]) for path, boxes in found.items()]
+    known = {path: ALIASES.get(declared, declared) if declared else layouts.get(path) for path in found}
+    return [_judged(path, _unpadded(boxes), known[path]) for path, boxes in found.items()]
 
 
 def _may_be_boxes(numbers: Numbers, beside: Sequence[Numbers], *, declared: bool) -> bool:
-    """Whether a leaf has the shape of boxes: rows of four, and something for each of them, or a name that says so."""
+    """Whether a leaf has the shape of boxes: rows of four with one entry each in another leaf, or the name of boxes."""
     shape = numbers.shape
     if shape[-1:] != (4,) or not numbers.values or numbers.type_name == "bool":
         return False
@@ -153,7 +155,7 @@ def _height_width(leaf: Leaf) -> tuple[int, int] | None:
 
 
 def _unpadded(boxes: Sequence[Box]) -> list[Box]:
-    """The boxes without rows of one value throughout, which fill up tables of a fixed length."""
+    """The boxes without the constant rows that pad tables to a fixed length."""
     counts: dict[int, int] = defaultdict(int)
     for box in boxes:
         counts[id(box.sample)] += 1
@@ -165,13 +167,13 @@ def _judged(path: str, boxes: Sequence[Box], layout: str | None) -> Boxes:
     if layout is not None and layout in FORMATS:
         wrong = [(box, fault) for box in boxes for fault in [box.fault(layout)] if fault]
         return Boxes(path, boxes, (layout,), tuple(wrong))
-    shares = 2 * sum(box.by_shares for box in boxes) > len(boxes)
-    possible = [one for one in FORMATS if one.endswith("normalized") == shares]
-    sound = {one: sum(box.fault(one, WHOLLY) is None for box in boxes) for one in possible}
-    formats = tuple(one for one, count in sound.items() if count >= max(MOST * len(boxes), FEWEST))
+    normalized = 2 * sum(box.is_normalized for box in boxes) > len(boxes)
+    possible = [one for one in FORMATS if one.endswith("normalized") == normalized]
+    valid = {one: sum(box.fault(one, WHOLLY) is None for box in boxes) for one in possible}
+    formats = tuple(one for one, count in valid.items() if count >= max(MOST * len(boxes), FEWEST))
     if not formats and _are_corners(boxes, possible[0]):
-        left = [(box, "lies outside") for box in boxes if min(box.numbers[2:]) <= 0]
-        return Boxes(path, boxes, (possible[0],) if left else (), tuple(left))
+        outside = [(box, OUTSIDE) for box in boxes if min(box.numbers[2:]) <= 0]
+        return Boxes(path, boxes, (possible[0],) if outside else (), tuple(outside))
     wrong = [
         (box, faults[0])
         for box in boxes
@@ -182,9 +184,9 @@ def _judged(path: str, boxes: Sequence[Box], layout: str | None) -> Boxes:
 
 
 def _are_corners(boxes: Sequence[Box], layout: str) -> bool:
-    """Whether numbers that fit no format are two corners all the same, of boxes that a crop has cut or left outside.
+    """Whether numbers that fit no format are still two corners, of boxes that a crop has cut or moved outside.
 
-    Sizes are not all larger than places, and what tells how to move a box is not in such an order.
+    Widths and heights are not always larger than coordinates, and neither are offsets that move a box.
     """
     ordered = all(box.numbers[2] > box.numbers[0] and box.numbers[3] > box.numbers[1] for box in boxes)
     return ordered and len(boxes) >= ORDERED and sum(box.fault(layout) is None for box in boxes) >= SEEN * len(boxes)

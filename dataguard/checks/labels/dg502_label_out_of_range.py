@@ -1,4 +1,4 @@
-"""DG502: labels that are no number of a class."""
+"""DG502: labels that are not valid class indices."""
 
 from __future__ import annotations
 
@@ -7,70 +7,79 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.labels import Classes, Kind, Labels, candidates, chosen, ignored, numbered, whole
-from dataguard.checks.labels.class_numbers import arrives, balance, guessed, meaningless
+from dataguard.checks.common.labels import (
+    Classes,
+    Kind,
+    Labels,
+    candidates,
+    chosen,
+    classes_by_leaf,
+    ignored,
+    of_all_samples,
+)
+from dataguard.checks.labels.class_indices import arrives, balance, inferred, meaningless
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 NOT_CLASSES = ("binary", "multilabel", "regression")
-"""Forms of targets that number no classes."""
+"""Forms of targets that are not class indices."""
 
 MOST = 8
-"""Values out of range that are looked into."""
+"""At most this many values out of range are checked."""
 
 
 @check("DG502", "label-out-of-range", Severity.ERROR)
 def dg502_label_out_of_range(lab: Lab) -> Judgement:
-    """A label is no number of a class: below 0, or as large as the number of classes, or larger.
+    """A label is not a valid class index: it is negative, or not below the number of classes.
 
-    Symptom: "Target 10 is out of bounds" in the best case; on a GPU "device-side assert triggered", in some later line;
-        or an output that no class belongs to, and training on a class that does not exist.
-    Cause: classes count from 1; -1 or 255 marks what has no label, and the loss is not told; class numbers of a larger
-        set (COCO's 1 to 90 for 80 classes) are taken as they are; a mask of 0 and 255 was not divided. Where nothing
-        tells how many classes there are, labels say so themselves, and the finding is a warning.
-    Fix: map labels to 0, ..., C - 1 where they are read; pass `ignore_index` to the loss for what has no label, and say
-        so by `[tool.dataguard.contract] ignore_index = 255`.
+    Symptom: "Target 10 is out of bounds" in the best case; "device-side assert triggered" on a GPU, at some later line;
+        or a model output without a class, trained on a class that does not exist.
+    Cause: class indices start at 1; -1 or 255 marks unlabelled data, and the loss has no matching `ignore_index`; the
+        indices of a larger set (COCO's 1 to 90 for 80 classes) are used unmapped; a mask of 0 and 255 was not divided.
+        If the number of classes is not declared, it is inferred from the labels, and the finding is a warning.
+    Fix: map labels to 0, ..., C - 1 when reading them; pass `ignore_index` to the loss for unlabelled data, and declare
+        it: `[tool.dataguard.contract] ignore_index = 255`.
     Links: https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
     """
     form = lab.settings.contract.get("target_form")
     if form in NOT_CLASSES:
-        raise NotApplicable(f"the contract says that targets are {form}: they number no classes")
+        raise NotApplicable(f"the contract declares target_form {form!r}, which has no class indices")
     found = candidates(lab)
     if not found:
-        raise NotApplicable("no leaf of a sample can number its class: a whole number beside a larger input")
-    groups = numbered(lab, found)
+        raise NotApplicable("no leaf of a sample looks like a class index: an integer beside a larger input")
+    groups = classes_by_leaf(lab, found)
     notes: list[str | None] = []
     if not groups:
-        yield from _guessed(lab, found)
+        yield from _inferred(lab, found)
         notes = [_unknown(lab, found, ignored(lab.settings.contract))]
     for classes, leaves in groups:
         labels = chosen(leaves, classes.count, declared=classes.declared)
         if labels is None:
-            notes.append(f"{classes.source} {classes.count} classes, but no leaf numbers them clearly")
+            notes.append(f"{classes.source} {classes.count} classes, but no single leaf clearly holds their indices")
             continue
-        labels = whole(lab, labels)
+        labels = of_all_samples(lab, labels)
         yield from _judged(lab, labels, classes)
         notes.append(balance(labels, meaningless(lab.settings.contract, labels, classes), classes))
     return Looked(lab.epoch.exercised, "; ".join(filter(None, notes)) or None)
 
 
 def _unknown(lab: Lab, found: Sequence[Labels], void: Sequence[int]) -> str | None:
-    """How classes are balanced where nobody says how many there are."""
+    """The class balance if the number of classes is unknown."""
     likely = [one for one in found if one.repeats and one.kind is Kind.SAMPLE and len(one.values) > 1]
-    return balance(whole(lab, likely[0]), void) if len(likely) == 1 else None
+    return balance(of_all_samples(lab, likely[0]), void) if len(likely) == 1 else None
 
 
-def _guessed(lab: Lab, found: Sequence[Labels]) -> Iterator[Finding]:
-    """What makes no sense where the labels alone tell how many classes there may be."""
-    labels_and_classes = guessed(lab, [whole(lab, labels) for labels in found])
+def _inferred(lab: Lab, found: Sequence[Labels]) -> Iterator[Finding]:
+    """Labels out of range if the number of classes is inferred from the labels alone."""
+    labels_and_classes = inferred(lab, [of_all_samples(lab, labels) for labels in found])
     if labels_and_classes:
         yield from (replace(finding, mild=True) for finding in _judged(lab, *labels_and_classes))
 
 
 def _judged(lab: Lab, labels: Labels, classes: Classes) -> Iterator[Finding]:
-    """The values out of range that reach a batch, in one finding."""
+    """One finding for the values out of range that reach a batch."""
     void = meaningless(lab.settings.contract, labels, classes)
     wrong = [one for one in labels.outside(classes.count, void)[:MOST] if arrives(lab, labels, one)]
     if wrong:
@@ -83,16 +92,17 @@ def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -
     where = "a sample of the stream" if sample.index is None else f"dataset[{sample.index!r}]"
     first = min(value for value in labels.values if value >= 0 or value in wrong)
     one_based = worst == classes.count and first == 1 and len(wrong) == 1
-    why = ": they count from 1" if one_based else ""
-    meant = f"{classes.source} {classes.count} classes, 0 to {classes.count - 1}"
+    why = ": labels start at 1" if one_based else ""
+    valid = f"{classes.source} {classes.count} classes, 0 to {classes.count - 1}"
+    verb = "is" if labels.kind is Kind.SAMPLE else "contains"
     return Finding(
-        message=f"sample{labels.path} of {where} is {worst}, but {meant}{why}",
+        message=f"sample{labels.path} of {where} {verb} {worst}, but {valid}{why}",
         evidence=known(
             {
                 "labels seen": f"{min(labels.values)} to {max(labels.values)}",
                 "out of range": {str(value): f"in {labels.samples[value]} of {labels.of} samples" for value in wrong},
-                "one label for each": labels.kind.value,
-                "all labels": labels.table,
+                "one label per": labels.kind.value,
+                "label table": labels.table,
             }
         ),
         at=lab.dataset.place,

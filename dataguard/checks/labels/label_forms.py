@@ -1,4 +1,4 @@
-"""The forms in which labels reach a model: numbers of classes, ones and zeros, shares. Standard library only."""
+"""The forms of labels in a batch: class indices, one-hot rows, class probabilities. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from math import isclose
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.labels import SMALLER, batches_of, candidates, is_named, samples_of
-from dataguard.checks.labels.class_numbers import MANY, stands_as_label
+from dataguard.checks.labels.class_indices import MANY, is_presumed_label
 
 if TYPE_CHECKING:
     from dataguard.lab.core.value_summary import Appraisal, Numbers, Row
     from dataguard.lab.lab import Lab
 
 SUM = 1e-3
-"""How far the sum of shares may be off."""
+"""The tolerance for the sum of probabilities."""
 FEWEST_VALUES = 3
-"""Different whole numbers that are classes: two may be yes and no, which losses for these take as floats."""
+"""Fewest different integers that count as classes: two may be binary targets, which binary losses take as floats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A leaf of batches that has an entry for each sample and is small against another one.
+    """A leaf of batches that has an entry for each sample and is smaller than another leaf.
 
-    `path` is that of the leaf; `numbers` are what it holds, batch by batch; `first` are the samples of the first batch.
+    `numbers` are its values, batch by batch; `first` are the indices of the first batch.
     """
 
     path: str
@@ -39,7 +39,7 @@ class Table:
 
     @property
     def is_float(self) -> bool:
-        """Whether its values are floating point numbers."""
+        """Whether its values are floats."""
         return self.numbers[0].is_float
 
     @property
@@ -49,52 +49,52 @@ class Table:
 
     @property
     def rank(self) -> int:
-        """How many axes it has, that of samples among them."""
+        """Its number of axes, the batch axis included."""
         return len(self.shape)
 
     @property
     def width(self) -> int | None:
-        """The length of its rows, where it is a table of them."""
+        """The length of its rows, if it has two axes."""
         return self.shape[1] if self.rank == 2 else None
 
     @property
     def values(self) -> set[int] | None:
-        """The whole numbers that it holds; None where there are others, or many."""
+        """Its distinct values, if all are integers and few; else None."""
         counts = [one.counts for one in self.numbers if one.whole]
         whole = len(counts) == len(self.numbers) and None not in counts
         return {value for one in counts for value in one or ()} if whole else None
 
     @property
     def rows(self) -> list[Row]:
-        """Its rows, of all batches."""
+        """Its rows in all batches."""
         return [row for one in self.numbers for row in one.rows] if self.rank == 2 else []
 
     @property
     def named(self) -> bool:
-        """Whether it is called like a label."""
+        """Whether it has the name of a label."""
         return is_named(self.path)
 
     @property
     def one_hot(self) -> bool:
-        """Whether each row has a single 1 among zeros."""
+        """Whether each row has a single 1 and otherwise zeros."""
         flags = ((row.sum, row.largest, row.second, row.least) == (1, 1, 0, 0) for row in self.rows)
         return bool(self.rows) and all(flags)
 
     @property
-    def shares(self) -> bool:
-        """Whether each row holds shares of one whole."""
+    def is_probabilities(self) -> bool:
+        """Whether each row is non-negative and sums to 1."""
         rows = self.rows
         return bool(rows) and all(row.least >= 0 and _is_one(row.sum) for row in rows)
 
     @property
     def spelled(self) -> str:
-        """Its type and shape, with N samples."""
+        """Its type and shape, with N for the batch size."""
         sizes = ", ".join(["N", *map(str, self.shape[1:])])
         return f"{self.type_name} of shape ({sizes}{',' if self.rank == 1 else ''})"
 
 
 def tables(lab: Lab) -> list[Table]:
-    """The leaves of batches that may be labels, in their order."""
+    """The leaves of batches that may be labels, in order."""
     epoch = lab.epoch
     batches = batches_of(epoch.appraisals)
     members: dict[tuple[int | None, int], list[Appraisal]] = defaultdict(list)
@@ -105,10 +105,10 @@ def tables(lab: Lab) -> list[Table]:
         place = (batch.worker, batch.batch)
         if place not in batches or batch.incident:
             continue
-        texts = any(leaf.kind == "str" for leaf in batch.leaves)
+        strings = any(leaf.kind == "str" for leaf in batch.leaves)
         largest = max((leaf.size for leaf in batch.leaves), default=0)
         for numbers in batches[place].numbers:
-            small = SMALLER * numbers.size <= largest or texts or (len(numbers.shape) > 2 and numbers.size < largest)
+            small = SMALLER * numbers.size <= largest or strings or (len(numbers.shape) > 2 and numbers.size < largest)
             small = small or _is_beside_rows(numbers, batches[place].numbers)
             if small and numbers.shape and numbers.shape[0] == batch.size:
                 found[numbers.path].append((numbers, members[place]))
@@ -120,13 +120,13 @@ def tables(lab: Lab) -> list[Table]:
 
 
 def _is_beside_rows(numbers: Numbers, all_of_them: Sequence[Numbers]) -> bool:
-    """Whether rows of a few measurements, wider than it is, are all there is beside a leaf."""
+    """Whether the only other leaf is rows of a few floats, larger than this one."""
     others = [one for one in all_of_them if one is not numbers]
     return len(others) == 1 and others[0].is_float and len(others[0].shape) == 2 and numbers.size < others[0].size
 
 
 def fits(table: Table, form: str, classes: int | None) -> bool:
-    """Whether a leaf has a form that the contract may name, for so many classes where that is known."""
+    """Whether a leaf has a form that the contract may declare, for this many classes if that is known."""
     values, wide = table.values, classes is None or table.width == classes
     if form == "index":
         inside = values is None or classes is None or any(0 <= value < classes for value in values)
@@ -135,7 +135,7 @@ def fits(table: Table, form: str, classes: int | None) -> bool:
     if form == "one-hot":
         return table.one_hot and wide
     if form == "soft":
-        return table.is_float and table.shares and wide
+        return table.is_float and table.is_probabilities and wide
     if form == "binary":
         return values is not None and values <= {0, 1} and (table.width in (None, 1))
     if form == "multilabel":
@@ -143,14 +143,14 @@ def fits(table: Table, form: str, classes: int | None) -> bool:
     return table.is_float
 
 
-def guessed(lab: Lab, found: Sequence[Table]) -> int | None:
-    """How many classes the only leaf that may be a label tells of itself, where nobody else does.
+def inferred(lab: Lab, found: Sequence[Table]) -> int | None:
+    """The number of classes, inferred from the only leaf that may be a label.
 
-    It has a column for each, or all of their numbers, again and again. Floats are taken for such numbers beside images
-    alone, or by their name: what is counted and forecast looks like that, too.
+    It has a column for each class, or each of the indices many times. Floats count as indices only beside images, or
+    with the name of a label, because counts in forecasting look the same.
     """
     table = found[0] if len(found) == 1 else None
-    if table is None or not stands_as_label(lab, table.path):
+    if table is None or not is_presumed_label(lab, table.path):
         return None
     if table.rank == 2 and table.width != 1:
         return table.width
@@ -161,31 +161,31 @@ def guessed(lab: Lab, found: Sequence[Table]) -> int | None:
 
 
 def misread(lab: Lab, table: Table, classes: int) -> str | None:
-    """What is wrong with the form of labels of so many classes, whatever the loss; None where some loss may mean it."""
+    """What is wrong with labels of this many classes under every loss; None if some loss accepts them."""
     values = table.values
-    numbered = (
+    indices = (
         values is not None and len(values) >= FEWEST_VALUES <= classes and 0 <= min(values) <= max(values) < classes
     )
-    if numbered and (table.width == 1 or (table.is_float and table.rank == 1)):
-        return f"holds numbers of classes as {table.spelled}: cross entropy takes them as int64 of shape (N,)"
-    if table.is_float and table.rank == 1 and values is None and _was_a_class(lab, table, classes):
-        return f"holds numbers of classes that collate_fn mixes to fractions: mix shares of the {classes} classes"
+    if indices and (table.width == 1 or (table.is_float and table.rank == 1)):
+        return f"holds class indices as {table.spelled}: cross entropy expects int64 of shape (N,)"
+    if table.is_float and table.rank == 1 and values is None and _were_indices(lab, table, classes):
+        return f"holds class indices that collate_fn mixes into fractions: mix one-hot rows of the {classes} classes"
     if table.width != classes or classes < 2 or not table.rows:
         return None
     if table.one_hot and not table.is_float and len(table.rows) > 1:
-        return f"holds ones and zeros as {table.spelled}: cross entropy takes shares as floats, or numbers of classes"
-    broken = _is_scaled(table.rows) or _was_a_number(lab, table) or _were_shares(lab, table)
-    if table.is_float and not table.shares and broken:
+        return f"holds one-hot rows as {table.spelled}: cross entropy expects floats, or class indices"
+    wrong = _is_scaled(table.rows) or _was_an_index(lab, table) or _were_probabilities(lab, table)
+    if table.is_float and not table.is_probabilities and wrong:
         sums = [row.sum for row in table.rows if not _is_one(row.sum)]
         ends = dict.fromkeys((f"{min(sums):.3g}", f"{max(sums):.3g}"))
-        return f"holds shares of {classes} classes whose sum is not 1 but {' to '.join(ends)}"
+        return f"holds probabilities of {classes} classes that sum to {' to '.join(ends)} instead of 1"
     return None
 
 
 def _is_scaled(rows: Sequence[Row]) -> bool:
-    """Whether every row has one large value among equal small ones, which add up neither to 1, nor to 1 in pairs.
+    """Whether every row has one large value among equal small ones, and neither the row nor such a pair sums to 1.
 
-    A loss for yes and no, class by class, takes such pairs: 0.95 among values of 0.05.
+    Binary cross entropy per class takes such pairs: 0.95 among values of 0.05.
     """
     first = rows[0]
     on, off = first.largest, first.least
@@ -196,28 +196,28 @@ def _is_scaled(rows: Sequence[Row]) -> bool:
     return alike and len(rows) > 1 and on > off >= 0 and not _is_one(on + off)
 
 
-def _was_a_number(lab: Lab, table: Table) -> bool:
-    """Whether collate_fn made the rows of numbers of classes, one for each sample, so that shares have to sum to 1."""
+def _was_an_index(lab: Lab, table: Table) -> bool:
+    """Whether collate_fn made each row from one class index, so that it must sum to 1."""
     nonnegative = all(row.least >= 0 for row in table.rows)
     return nonnegative and any(labels.path == table.path for labels in candidates(lab))
 
 
-def _was_a_class(lab: Lab, table: Table, classes: int) -> bool:
-    """Whether collate_fn mixes numbers of classes, beyond yes and no: it makes more values than there are classes."""
+def _were_indices(lab: Lab, table: Table, classes: int) -> bool:
+    """Whether collate_fn mixes class indices of three classes or more into more values than there are classes."""
     labels = next((one for one in candidates(lab) if one.path == table.path), None)
     several = labels is not None and len(labels.values) >= FEWEST_VALUES and not labels.outside(classes, ())
     return several and len({value for one in table.numbers for value in one.values}) > classes
 
 
-def _were_shares(lab: Lab, table: Table) -> bool:
-    """Whether collate_fn mixes shares that sum to 1 to others that do not.
+def _were_probabilities(lab: Lab, table: Table) -> bool:
+    """Whether collate_fn mixes rows that sum to 1 into rows that do not.
 
-    Whole numbers are several answers of yes and no, as of sounds that are laid over each other.
+    Integer rows are multilabel targets, for example of overlaid sounds.
     """
     numbers = [one for sample in samples_of(lab.epoch.appraisals) for one in sample.numbers if one.path == table.path]
-    shares = all(one.shape == (table.width,) and one.low >= 0 and _is_one(sum(one.values)) for one in numbers)
+    single = all(one.shape == (table.width,) and one.low >= 0 and _is_one(sum(one.values)) for one in numbers)
     mixed = all(row.least >= 0 for row in table.rows) and not all(one.whole for one in table.numbers)
-    return bool(numbers) and shares and mixed
+    return bool(numbers) and single and mixed
 
 
 def _is_one(total: float) -> bool:
@@ -225,7 +225,7 @@ def _is_one(total: float) -> bool:
 
 
 def divided(lab: Lab, classes: int) -> Mapping[str, str]:
-    """The masks whose numbers of classes were divided by 255, by their path, with what is said of them."""
+    """The masks whose class indices were divided by 255, by path, with a message."""
     found: dict[str, set[int]] = defaultdict(set)
     whole: set[str] = set()
     for path, numbers in _masks(lab):
@@ -234,7 +234,7 @@ def divided(lab: Lab, classes: int) -> Mapping[str, str]:
         elif numbers.high > 0:
             whole.add(path)
     return {
-        path: f"holds the numbers of classes divided by 255, up to {max(values) / 255:.3g}"
+        path: f"holds class indices divided by 255, up to {max(values) / 255:.3g}"
         for path, values in found.items()
         if path not in whole and 0 < max(values - {_VOID}, default=0) < classes
     }
@@ -244,7 +244,7 @@ _VOID = 255
 
 
 def _masks(lab: Lab) -> Iterator[tuple[str, Numbers]]:
-    """Leaves of floats in the shape of masks, beside something larger."""
+    """Float leaves in the shape of masks, beside a larger leaf."""
     for sample in samples_of(lab.epoch.appraisals):
         for numbers in sample.numbers:
             height_width = numbers.shape[-2:]

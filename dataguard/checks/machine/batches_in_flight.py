@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataguard.incident import had
+from dataguard.incident import observed_or_none
 
 if TYPE_CHECKING:
     from dataguard.lab.core.index import Index
@@ -86,7 +86,7 @@ def _largest(facts: LoaderFacts, epoch: EpochTrace) -> tuple[Index, ...]:
 
 
 def _bytes_of(lab: Lab, indices: Sequence[Index]) -> int | None:
-    return had(lambda: lab.resources.batch_of(indices)) if indices else None
+    return observed_or_none(lambda: lab.resources.batch_of(indices)) if indices else None
 
 
 def _bytes(sample: SampleRecord) -> int:

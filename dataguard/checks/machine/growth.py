@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataguard.incident import had
+from dataguard.incident import observed_or_none
 from dataguard.model import Undecided
 from dataguard.stats.trend import HINT, Trend, common, trend
 
@@ -104,7 +104,7 @@ def _trends(
 
 
 def _hoards(lab: Lab) -> Hoards | None:
-    return had(lambda: lab.resources.hoards)
+    return observed_or_none(lambda: lab.resources.hoards)
 
 
 def memory_of(lab: Lab) -> int | None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.randomness.culprit_generator import find_culprit
-from dataguard.checks.randomness.masked_repeats import find_masked
-from dataguard.checks.randomness.repeated_draws import Pairs, suspects
-from dataguard.checks.randomness.stream_repeats import find_stream_repeat
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.checks.randomness.repeat_evidence import advice_on, evidence_of, items_of, message_of, place_of
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.randomness.same_items import SameItems
 
 
 @check("DG101", "cloned-worker-rng", Severity.ERROR)
@@ -31,47 +26,20 @@ def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
     """
     if lab.facts.num_workers < 2:
         raise NotApplicable(f"num_workers={lab.facts.num_workers}: fewer than two workers{_latent(lab)}")
-    if lab.facts.kind == "stream":
-        stream = find_stream_repeat(lab, (0, 0), (1, 0))
-        if stream:
-            yield Finding(
-                message=f"workers 0 and 1 draw the same random numbers from {stream.suspect.path}",
-                evidence=stream.evidence,
-                at=stream.at,
-            )
-        return Looked({"samples": lab.streams.stream(lab.facts.num_workers, pin=False).total, "workers": 2})
-    draws, repeat = find_culprit(lab, _workers)
+    shared = lab.randomness.shared_draws("workers")
+    repeat = shared.repeat
     if repeat:
-        shown = ", ".join(draws.shown[:4]) + (", ..." if draws.items > 4 else "")
         yield Finding(
-            message=(
-                f"workers {repeat.one[0]} and {repeat.two[0]} draw the same {repeat.count} random values "
-                f"of {repeat.leaves[0]} for items {shown}"
+            message=message_of(f"workers {repeat.one.worker} and {repeat.two.worker} draw", repeat, items_of(shared)),
+            evidence=known(
+                {**evidence_of(repeat), **advice_on(repeat, lab.facts), "start method": lab.facts.start_method}
             ),
-            evidence={**repeat.evidence, "start method": lab.facts.start_method},
-            at=repeat.at,
+            at=place_of(repeat),
         )
-    elif masked := find_masked(lab, draws, _workers):
-        yield Finding(
-            message=(
-                f"workers {masked.one[0]} and {masked.two[0]} draw the same random numbers from {masked.suspect.path}, "
-                f"masked by other randomness in {masked.leaves[0]}"
-            ),
-            evidence=masked.evidence,
-            at=masked.at,
-        )
-    return Looked({"draws": draws.draws, "items": draws.items, "workers": draws.workers})
-
-
-def _workers(draws: SameItems) -> Pairs:
-    """Every two workers, in the first epoch."""
-    return [((one, 0), (two, 0)) for one, two in combinations(range(draws.workers), 2)]
+    return Looked(shared.exercised)
 
 
 def _latent(lab: Lab) -> str:
     """What two workers would do, where the user has fewer: mentioned, but no finding."""
-    if lab.facts.kind == "stream":
-        return ""
-    draws = lab.randomness.same_items(num_workers=2, method="fork" if lab.facts.spawns else None)
-    certain = suspects(draws.censuses, (0, 0), (1, 0))
-    return f"; two workers would draw the same random numbers from {certain[0].path}" if certain else ""
+    clone = lab.randomness.latent_clone
+    return f"; two workers would draw the same random numbers from {clone.path}" if clone else ""

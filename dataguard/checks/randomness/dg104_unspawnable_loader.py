@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.incident import Incident, LoaderHung, LoaderUnspawnable, had
+from dataguard.incident import Incident, LoaderHung, LoaderUnspawnable, observed_or_none
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ def _latent(lab: Lab) -> str:
 
 
 def _pickling(lab: Lab) -> Pickling | None:
-    return had(lambda: lab.randomness.pickling)  # where the user's code ended the attempt, it says nothing of an object
+    return observed_or_none(
+        lambda: lab.randomness.pickling
+    )  # where the user's code ended the attempt, it says nothing of an object
 
 
 def _finding(lab: Lab, incident: Incident) -> Finding:

@@ -37,15 +37,16 @@ def dg106_shared_handle(lab: Lab) -> Judgement:
     exercised = {}
     with contextlib.suppress(LoaderInterleaved):  # the defect itself: the observation below reports it
         exercised = {unit: count for unit, count in lab.epoch.exercised.items() if unit != "batches"}
-    handles = _look(lab)
+    offsets = _look(lab)
     note = None
-    if handles.workers:
-        exercised = {"samples": handles.samples, "workers": handles.workers}
-    if handles.at_risk:
-        yield _finding(handles, _incident(lab))
-    elif handles.moved:
-        note = f"workers share the file offset of {_names(handles)}, but take a lock, and all samples are correct"
-    return Looked({**exercised, "files": len(handles.moved)}, note)
+    if offsets.workers:
+        exercised = {"samples": offsets.samples, "workers": offsets.workers}
+    if offsets.at_risk:
+        yield _finding(offsets, _incident(lab))
+    elif offsets.moved:
+        names = _names([file for file, _, _ in offsets.moved])
+        note = f"workers share the file offset of {names}, but take a lock, and all samples are correct"
+    return Looked({**exercised, "files": len(offsets.moved)}, note)
 
 
 def _look(lab: Lab) -> SharedOffsets:
@@ -59,33 +60,30 @@ def _look(lab: Lab) -> SharedOffsets:
 def _latent(lab: Lab) -> str:
     """What several workers would share, where the loader has fewer: mentioned, but no finding."""
     try:
-        shared = [
-            file
-            for file in lab.randomness.shared_offsets.shared
-            if file.readers > 1 and lab.facts.start_method == "fork"
-        ]
+        files = lab.randomness.shared_offsets.shared
     except (LoaderFailed, NotApplicable, Undecided):  # the user's code ended the attempt; it says nothing of a file
         return ""
-    return f"; several forked workers may share the file offset of {_listed(shared)}" if shared else ""
+    shared = [file for file in files if file.readers > 1] if lab.facts.start_method == "fork" else []
+    return f"; several forked workers may share the file offset of {_names(shared)}" if shared else ""
 
 
-def _finding(handles: SharedOffsets, incident_headline: str | None) -> Finding:
-    moved = handles.moved or handles.later
+def _finding(offsets: SharedOffsets, incident_headline: str | None) -> Finding:
+    moved = offsets.moved or offsets.later
     file, before, after = moved[0]
-    first = handles.wrong[0] if handles.wrong else None
-    exception = handles.raised.headline if handles.raised else incident_headline
-    outcome = f": {len(handles.wrong)} of {handles.samples} samples are wrong" if first else ""
+    first = offsets.wrong[0] if offsets.wrong else None
+    exception = offsets.raised.headline if offsets.raised else incident_headline
+    outcome = f": {len(offsets.wrong)} of {offsets.samples} samples are wrong" if first else ""
     outcome = outcome or (f": {exception}" if exception else "")
     evidence = {
         "files": sorted({one.file for one, _, _ in moved}),
         "offset seen by the main process": f"{before}, then {after}" if before != after else None,
-        "wrong samples": f"{len(handles.wrong)} of {handles.samples}" if first else None,
+        "wrong samples": f"{len(offsets.wrong)} of {offsets.samples}" if first else None,
         "first wrong sample": f"{first.leaf} of index {first.index} in worker {first.worker}" if first else None,
         "exception with several workers": exception,
-        "lock": "taken by workers, but not effective" if handles.locked else None,
+        "lock": "taken by workers, but not effective" if offsets.locked else None,
     }
     place, line = file.at or (None, None)
-    message = f"{handles.workers} workers read {file.name} through one file offset{outcome}"
+    message = f"{offsets.workers} workers read {file.name} through one file offset{outcome}"
     return Finding(message, known(evidence), Location(place, line, file.path) if place else None)
 
 
@@ -97,9 +95,5 @@ def _incident(lab: Lab) -> str | None:
     return None
 
 
-def _names(handles: SharedOffsets) -> str:
-    return _listed([file for file, _, _ in handles.moved])
-
-
-def _listed(files: Sequence[OpenFile]) -> str:
+def _names(files: Sequence[OpenFile]) -> str:
     return ", ".join(dict.fromkeys(file.name for file in files[:3]))

@@ -24,7 +24,7 @@ def dg107_deaf_workers(lab: Lab) -> Judgement:
     Cause: each worker has a copy of the dataset. With `persistent_workers=True` it keeps the copy of the first epoch;
         without, what reading changed in it (a counter, a table, a running mean) is lost when the epoch ends. Other
         workers never see it.
-    Fix: keep changing state in shared memory, as `torch.zeros((), dtype=torch.long).share_memory_()` or a
+    Fix: store state that changes in shared memory, as `torch.zeros((), dtype=torch.long).share_memory_()` or a
         `multiprocessing.Value`. Or count in the main process, pass the count to the dataset in `set_epoch`, and restart
         the workers in each epoch, with `persistent_workers=False`.
     Links: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.randomness.repeated_draws import Pairs, Seat, find_repeat
-from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, known
+from dataguard.checks.randomness.repeat_evidence import evidence_of, items_of, message_of, place_of
+from dataguard.model import Finding, Judgement, Looked, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.randomness.same_items import SameItems
 
 
 @check("DG108", "cloned-rank-rng", Severity.WARNING)
@@ -27,32 +24,19 @@ def dg108_cloned_rank_rng(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader
         https://docs.pytorch.org/docs/stable/elastic/run.html
     """
-    world = lab.ranks.world
-    draws, repeat = find_repeat(lab.ranks.same_items, partial(_pairs, world))
-    each = draws.workers // world
+    shared = lab.ranks.shared_draws()
+    repeat = shared.repeat
     if repeat:
-        shown = ", ".join(draws.shown[:4]) + (", ..." if draws.items > 4 else "")
-        one, two = (_words(seat, each, lab) for seat in (repeat.one, repeat.two))
+        each = shared.exercised["workers"] // shared.exercised["ranks"]
+        one, two = (_name_of(where.worker, each, lab) for where in (repeat.one, repeat.two))
         yield Finding(
-            message=(
-                f"{one} and {two} draw the same {repeat.count} random values of {repeat.leaves[0]} for items {shown}"
-            ),
-            evidence=known({**repeat.evidence, "fix here": None}),
-            at=repeat.at,
+            message=message_of(f"{one} and {two} draw", repeat, items_of(shared)),
+            evidence=evidence_of(repeat),
+            at=place_of(repeat),
         )
-    elif draws.varied and lab.ranks.declared and not lab.ranks.shards().alike:
-        raise Undecided("each rank has its own dataset: no item can be drawn on several ranks and compared")
-    return Looked({"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": world})
+    return Looked(shared.exercised)
 
 
-def _pairs(world: int, draws: SameItems) -> Pairs:
-    """Every worker of each rank with every worker of the later ones, in the first epoch, those of one number first."""
-    each = draws.workers // world
-    seats = combinations(range(draws.workers), 2)
-    pairs = [((one, 0), (two, 0)) for one, two in seats if one // each != two // each]
-    return sorted(pairs, key=lambda pair: (pair[1][0] - pair[0][0]) % each != 0)
-
-
-def _words(seat: Seat, each: int, lab: Lab) -> str:
-    rank, worker = divmod(seat[0], each)
+def _name_of(number: int, each: int, lab: Lab) -> str:
+    rank, worker = divmod(number, each)
     return f"worker {worker} of rank {rank}" if lab.facts.num_workers else f"rank {rank}"

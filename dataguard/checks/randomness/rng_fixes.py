@@ -24,17 +24,12 @@ _WRAPPED = re.compile(r"(\.__self__|\.__func__|\.__wrapped__|\.func|\.<held>|\.<
 _STEP = re.compile(r"(<[^<>]*>|\w+)((?:\[[^\]]*\])*)")
 
 
-def place_of(suspect: GeneratorState, seeding: Seeding | None = None) -> Location:
+def place_of(suspect: GeneratorState, seeding: Seeding | None) -> Location:
     """Where a generator is given a repeated seed, if it is, else where it is held."""
     if seeding:
-        return seeded_at(seeding)
+        return Location(seeding.file, seeding.line, seeding.function)
     file, line = suspect.at or (None, None)
     return Location(file, line, suspect.path)
-
-
-def seeded_at(seeding: Seeding) -> Location:
-    """Where a generator is seeded."""
-    return Location(seeding.file, seeding.line, seeding.function)
 
 
 def fix_of_seeding(seeding: Seeding, replayer: int | None) -> str:
@@ -56,11 +51,6 @@ def fix_of(suspect: GeneratorState, seeding: Seeding | None, replayer: int | Non
     return fix_of_seeding(seeding, replayer) if seeding else fix_of_generator(suspect)
 
 
-def fix_of_library(name: str) -> str | None:
-    """What to write for a library whose generator nobody seeds."""
-    return _LIBRARIES.get(name)
-
-
 def fix_of_generator(suspect: GeneratorState) -> str:
     """What to write for a generator that is copied into each worker."""
     if suspect.kind in _LIBRARIES:
@@ -75,7 +65,7 @@ def fix_of_generator(suspect: GeneratorState) -> str:
         return f"create {_name(suspect.part)} on first use in the worker, with {made}"
     function, default, _ = suspect.path.partition(".<default ")
     if default:
-        return f"do not use the generator as a default argument of {_name(function)}; create it in the worker: {made}"
+        return f"do not make the generator a default argument of {_name(function)}; create it in the worker: {made}"
     if _WRAPPED.search(suspect.path):
         return f"create {_name(suspect.path)} on first use in the worker, from {made}"
     return f"create {_name(suspect.path)} on first use in the worker: {made}"

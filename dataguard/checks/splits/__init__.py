@@ -1,1 +1,1 @@
-"""Train, validation and test side by side (DG5)."""
+"""Training, validation and test splits compared (DG5)."""

@@ -1,4 +1,4 @@
-"""DG514: samples that stand in two splits."""
+"""DG514: samples that are in two splits."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ if TYPE_CHECKING:
     from dataguard.lab.subject import Subject
 
 ALIAS = 0.95
-"""The share of common samples from which on a test split is taken for the validation split under another name."""
+"""With at least this share of common samples, a test split is the validation split under another name."""
 
 
 @check("DG514", "leaked-split", Severity.ERROR)
 def dg514_leaked_split(lab: Lab) -> Judgement:
-    """The same sample stands in two splits.
+    """The same sample is in two splits.
 
-    Symptom: validation looks better than it should, and the model fails in the field.
-    Cause: splits that were drawn twice with different seeds, index lists that overlap, folders or archives that hold
-        copies under other names, a validation split that reads the training data.
-    Fix: draw the split once, with a seed, and store it; take duplicates out before, comparing what files hold and not
-        their names.
+    Symptom: validation looks better than it should, and the model fails in production.
+    Cause: splits drawn twice with different seeds, overlapping index lists, folders or archives with copies under other
+        names, a validation split that reads the training data.
+    Fix: draw the split once, with a seed, and store it; remove duplicates first, by file content and not by name.
     Links: https://scikit-learn.org/stable/common_pitfalls.html#data-leakage
     """
-    lab.need_map("the samples of a stream cannot be read again to be compared")
-    lab.facts.need_role("val", "test", otherwise="each split is compared with those before it")
+    lab.need_map("the samples of a stream cannot be read again for a comparison")
+    lab.facts.need_role("val", "test", otherwise="val and test splits are compared with it")
     beside = [other for other in lab.splits.earlier if min(other.facts.length or 0, lab.facts.length or 0) > 1]
     if not beside:
-        raise NotApplicable("the target has no other split of several samples to compare with")
+        raise NotApplicable("the target has no other split with several samples to compare with")
     notes, open_ends, compared, repeated = [], [], 0, 0
     for other in beside:
         seen = lab.splits.beside(other)
@@ -46,15 +45,15 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
         else:
             open_ends += _open(lab, seen, other.facts.name)
             notes += [f"compared with {other.facts.name} by {seen.complete}"] if seen.complete else []
-            notes += [_said(seen.likeness, other.facts.name)] if seen.likeness else []
+            notes += [_near_duplicates(seen.likeness, other.facts.name)] if seen.likeness else []
     if open_ends:
         raise Undecided("; ".join([*open_ends, *notes]))
-    notes += [f"{repeated} of its samples repeat another one of it"] if repeated else []
+    notes += [f"{repeated} of its samples are duplicates of others in it"] if repeated else []
     return Looked({"samples": compared, "splits": 1 + len(beside)}, note="; ".join(notes) or None)
 
 
 def _shared(seen: Comparison) -> tuple[int, bool]:
-    """How many samples are in both, and whether all pairs that were read again prove that."""
+    """How many samples are in both splits, and whether all pairs that were read again confirm it."""
     best = (0, False)
     for way in seen.ways:
         proven = sum(pair.same for pair in way.looked)
@@ -68,11 +67,13 @@ def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven:
     first = pairs[0]
     count = f"{'' if proven else 'at least '}{shared} of {seen.samples} samples"
     one, two = other.facts.name, lab.facts.name
+    matched = {way.name: f"{way.pairs} pairs" for way in seen.ways if any(pair.same for pair in way.looked)}
+    confirmed = list(dict.fromkeys(f"{two} {pair.index} = {one} {pair.earlier}" for pair in pairs))
     return Finding(
-        message=f"dataset[{first.index}] of {two} is dataset[{first.earlier}] of {one}: {count} stand in both",
+        message=f"dataset[{first.index}] of {two} is dataset[{first.earlier}] of {one}: {count} are in both",
         evidence={
-            "alike by": {way.name: f"{way.pairs} pairs" for way in seen.ways if any(pair.same for pair in way.looked)},
-            "read again": [f"{two} {pair.index} = {one} {pair.earlier}" for pair in pairs[:8]],
+            "matched by": matched,
+            "confirmed by reading": confirmed[:8],
             "samples": {one: seen.others, two: seen.samples},
         },
         at=lab.dataset.place,
@@ -80,20 +81,20 @@ def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven:
     )
 
 
-def _said(likeness: Likeness, other: str) -> str:
-    names = " like ".join("/".join(Path(name).parts[-2:]) for name in (likeness.own, likeness.earlier))
+def _near_duplicates(likeness: Likeness, other: str) -> str:
+    names = " and ".join("/".join(Path(name).parts[-2:]) for name in (likeness.own, likeness.earlier))
+    copies = "a re-saved copy" if likeness.count == 1 else "re-saved copies"
     verb = "looks" if likeness.count == 1 else "look"
-    return f"{likeness.count} of its {likeness.of} images {verb} like one of {other}, as if saved anew: {names}"
+    return f"{likeness.count} of its {likeness.of} images {verb} like {copies} from {other}: {names}"
 
 
 def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
-    """Why it is not settled whether two splits share samples, if it is not."""
+    """Why it is undecided whether two splits share samples, if it is."""
     files = [pair for way in seen.ways for pair in way.looked if pair.file]
     if files:
         pair = files[0]
-        one_file = f"index {pair.index} and index {pair.earlier} of {other} are made of one file, {pair.file}"
-        return [f"{one_file}, perhaps of different parts"]
+        return [f"index {pair.index} and index {pair.earlier} of {other} read one file, perhaps in parts: {pair.file}"]
     if not seen.complete:
-        rest = "nothing tells the others apart" if lab.settings.all else "not all (--all reads them)"
-        return [f"{seen.samples} samples were compared with {seen.others} of {other}, and {rest}"]
+        compared = f"only {seen.samples} samples were compared with {seen.others} of {other}"
+        return [f"{compared}: {'the others cannot be told apart' if lab.settings.all else 'use --all to compare all'}"]
     return []

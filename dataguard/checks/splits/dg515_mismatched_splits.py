@@ -1,4 +1,4 @@
-"""DG515: training and evaluation are given different things."""
+"""DG515: splits whose samples differ in form or meaning."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 @check("DG515", "mismatched-splits", Severity.ERROR)
 def dg515_mismatched_splits(lab: Lab) -> Judgement:
-    """Loaders of splits of the same data disagree about what a sample is: its colours, its classes or its structure.
+    """Splits of the same data disagree in the colours, class indices, structure or value range of a sample.
 
-    Symptom: validation is at chance, or much worse than training, while nothing overfits; one class is always mistaken
-        for another one.
+    Symptom: validation is at chance, or much worse than training without overfitting; one class is always mistaken for
+        another.
     Cause: the transform of one split lacks `Normalize`, or has other statistics; one split is read by OpenCV and the
-        other by Pillow; classes are numbered in each split on its own, where one of them lacks a folder.
-    Fix: make one function build what all splits share, up to the augmentation; number classes once, from the training
-        set or a fixed list, and hand that to every split.
+        other by Pillow; each split assigns its own class indices, and one of them lacks a class folder.
+    Fix: build what all splits share, all but the augmentation, in one function; assign class indices once, from the
+        training set or a fixed list, and pass them to every split.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.datasets.ImageFolder.html
     """
     before, after = splits_of(lab)
     if not before:
-        later = f"it is compared where {after[0].facts.name} is judged" if after else "no other loader is a split of it"
+        later = f"{after[0].facts.name} is compared with it" if after else "no other loader is a split of the same data"
         raise NotApplicable(later)
     epoch = lab.epoch
     seen: set[str] = set()
@@ -34,5 +34,5 @@ def dg515_mismatched_splits(lab: Lab) -> Judgement:
         for mismatch in mismatches(lab, other):
             if mismatch.kind not in seen:
                 seen.add(mismatch.kind)
-                yield Finding(f"{lab.facts.name} {mismatch.words}", mismatch.evidence, at=lab.dataset.place)
+                yield Finding(f"{lab.facts.name} {mismatch.fault}", mismatch.evidence, at=lab.dataset.place)
     return Looked({**epoch.exercised, "loaders": 1 + len(before)})

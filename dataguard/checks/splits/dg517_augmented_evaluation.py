@@ -1,4 +1,4 @@
-"""DG517: evaluation on samples that are another one at every read."""
+"""DG517: evaluation on random samples."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ if TYPE_CHECKING:
 
 @check("DG517", "augmented-evaluation", Severity.WARNING)
 def dg517_augmented_evaluation(lab: Lab) -> Judgement:
-    """Samples of evaluation are drawn at random, so that a metric is another one each time it is taken.
+    """Evaluation samples are random, so a metric differs each time it is computed.
 
-    Symptom: validation is worse than it should be, and jumps from epoch to epoch; the best checkpoint is a lucky one;
-        two runs over one model disagree.
-    Cause: `random_split` or `Subset` shares one dataset, and so its transform, between training and evaluation; a
-        factory builds both alike; a collate_fn that mixes samples serves both; crops or negatives are drawn.
-    Fix: give evaluation a dataset of its own with a transform that draws nothing (resize, centre crop), or draw from a
-        generator that is seeded by the index.
+    Symptom: validation is worse than it should be, and jumps from epoch to epoch; the best checkpoint is a matter of
+        luck; two evaluations of one model disagree.
+    Cause: `random_split` or `Subset` shares one dataset, and so its transform, between training and evaluation; one
+        factory builds both; a collate_fn that mixes samples serves both; crops or negatives are random.
+    Fix: give evaluation its own dataset with a deterministic transform (resize, center crop), or seed a generator with
+        the index.
     Links: https://docs.pytorch.org/vision/stable/transforms.html
     """
-    lab.facts.need_role("val", "test", otherwise="training may draw its samples at random")
+    lab.facts.need_role("val", "test", otherwise="training samples may be random")
     if lab.facts.kind == "stream":
-        raise NotApplicable("a stream has no indices that could be read again")
+        raise NotApplicable("a stream has no indices to read again")
     readings = lab.dataset.readings
-    drawn = _drawn(readings)
-    entropic = {} if drawn else _entropic(lab, readings)
+    seeded = _seeded(readings)
+    entropic = {} if seeded else _entropic(lab, readings)
     for leaves, why in (
-        (drawn, "other random numbers make another one of it"),
-        (entropic, "no two reads give the same"),
+        (seeded, "it changes with the random state"),
+        (entropic, "it differs in every read"),
     ):
         if leaves:
             yield _finding(lab, leaves, why)
-    blended = () if drawn or entropic else lab.batches.blended
+    blended = () if seeded or entropic else lab.batches.blended
     if blended:
-        drawn_by = f"by {lab.facts.collate} in a {lab.facts.role} loader: its samples stay the same"
+        by = f"{lab.facts.collate} draws it, while its samples stay the same"
         evidence = {"leaves": [f"batch{path}" for path in blended]}
-        yield Finding(f"batch{blended[0]} is drawn at random {drawn_by}", evidence)
+        yield Finding(f"batch{blended[0]} is random in a {lab.facts.role} loader: {by}", evidence)
     return Looked(readings.exercised)
 
 
-def _drawn(readings: Readings) -> dict[str, list[Index]]:
-    """The leaves that are the same as long as generators are, and others with other numbers; with their indices."""
+def _seeded(readings: Readings) -> dict[str, list[Index]]:
+    """The leaves that depend on the random state and on nothing else that varies, with their indices."""
     found: dict[str, list[Index]] = {}
     states = readings.forward.passes
     steady = readings.forward.steady
     for place, index in enumerate(readings.items):
         for path, digest in steady[0][place].digests.items():
-            still = all(answers[place].digests.get(path) == digest for answers in steady)
-            if still and any(answers[place].digests.get(path) != digest for answers in states):
+            constant = all(answers[place].digests.get(path) == digest for answers in steady)
+            if constant and any(answers[place].digests.get(path) != digest for answers in states):
                 found.setdefault(path, []).append(index)
     return found
 
 
 def _entropic(lab: Lab, readings: Readings) -> dict[str, list[Index]]:
-    """Inputs that vary while all generators are held still, and in each process otherwise: by entropy of the system."""
+    """Inputs that vary under the same random state, differently in each process: they depend on system entropy."""
     moved = drifts(readings, lab.epoch.samples)
     inputs = {path: drift for path, drift in moved.items() if is_input(path, readings.forward.passes[0])}
     return {path: [readings.items[drift.item]] for path, drift in inputs.items() if not repeatable(lab, drift)}
@@ -70,9 +70,10 @@ def _entropic(lab: Lab, readings: Readings) -> dict[str, list[Index]]:
 def _finding(lab: Lab, leaves: dict[str, list[Index]], why: str) -> Finding:
     path, (index, *others) = next(iter(leaves.items()))
     drawing = lab.dataset.drawing(lab.dataset.readings.items)
-    by = f" from {' and '.join(state.path for state in drawing[:2])}" if drawing else ""
+    if drawing:
+        why = f"it is drawn from {' and '.join(state.path for state in drawing[:2])}"
     return Finding(
-        message=f"sample{path} of index {index} is drawn at random{by} in a {lab.facts.role} loader: {why}",
+        message=f"sample{path} of index {index} is random in a {lab.facts.role} loader: {why}",
         evidence=known(
             {
                 "leaves": [f"sample{one}" for one in leaves],
@@ -86,6 +87,6 @@ def _finding(lab: Lab, leaves: dict[str, list[Index]], why: str) -> Finding:
 
 
 def _place(drawing: tuple[GeneratorState, ...]) -> Location | None:
-    """Where a generator is held that is no shared one."""
+    """Where a generator that is not global is stored."""
     held = next((state for state in drawing if state.at and not state.path.startswith("global ")), None)
     return Location(*held.at, held.path) if held and held.at else None

@@ -1,4 +1,4 @@
-"""Loaders that read splits of the same data, and what they do not have in common. Standard library only."""
+"""Loaders that read splits of the same data, and how they differ. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dataguard.checks.common.labels import Kind, candidates, records_of, samples_of
-from dataguard.incident import LoaderFailed, had
+from dataguard.incident import LoaderFailed, observed_or_none
 from dataguard.settings.normalization import recovered, shown
 
 if TYPE_CHECKING:
@@ -20,32 +20,31 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NEAR, NEAR_JITTERED = 0.02, 0.06
-"""How far two loaders may put black or white apart, as a share of the range between both."""
+"""How far apart two loaders may map black or white, as a share of the range between both."""
 APART = 40
-"""How many times wider the range of one loader's values is, before that is more than chance."""
+"""A range of values that is this many times wider than the other loader's is no coincidence."""
 FEWEST = 4
-"""Samples by which a name is known to stand for a number, at least."""
+"""The least number of samples that show which index a class name has."""
 _CHANNELS = (1, 3, 4)
 _ENTRY = re.compile(r"(?<=\])\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """In what a loader differs from another one of the same data, in words, and what was measured."""
+    """How a loader differs from another one of the same data: the rest of a message, and what was measured."""
 
     kind: str
-    words: str
+    fault: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
 def stem(lab: Lab) -> str | None:
-    """What splits of the same data have in common in their names; None for a loader whose role is not said."""
+    """The common part of the names of splits of the same data; None for a loader whose role is unknown."""
     try:
         facts = lab.facts
     except LoaderFailed:
         return None
-    told = facts.stem
-    return "" if told is None and facts.name in lab.settings.roles else told
+    return "" if facts.stem is None and facts.name in lab.settings.roles else facts.stem
 
 
 def splits_of(lab: Lab) -> tuple[list[Lab], list[Lab]]:
@@ -62,16 +61,16 @@ def splits_of(lab: Lab) -> tuple[list[Lab], list[Lab]]:
 
 
 def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
-    """All in which a loader differs from another one, and over which a model that is trained with one would stumble."""
-    found = [_colours(lab, other), _numbering(lab, other), _structure(lab, other)]
+    """All differences between two loaders that break a model trained on one and evaluated on the other."""
+    found = [_colours(lab, other), _class_indices(lab, other), _structure(lab, other)]
     if found[0] is None and found[2] is None:
         found.append(_ranges(lab, other))
     return [one for one in found if one is not None]
 
 
 def _colours(lab: Lab, other: Lab) -> Mismatch | None:
-    """In what images differ that are made of the same colours."""
-    own, theirs = had(lambda: lab.images.charts), had(lambda: other.images.charts)
+    """How images of the same colours differ."""
+    own, theirs = observed_or_none(lambda: lab.images.charts), observed_or_none(lambda: other.images.charts)
     if own is None or theirs is None:
         return None
     known = {f"{theirs.root}{fit.path}": fit for fit in theirs.fits}
@@ -82,19 +81,18 @@ def _colours(lab: Lab, other: Lab) -> Mismatch | None:
             continue
         if fit.order and before.order and fit.order != before.order:
             orders = {lab.facts.name: fit.order, other.facts.name: before.order}
-            return Mismatch(
-                "colours", f"holds {fit.order} in {path}, and {other.facts.name} {before.order}", {"orders": orders}
-            )
+            fault = f"has {fit.order} channels in {path}, {other.facts.name} has {before.order}"
+            return Mismatch("colours", fault, {"channel order": orders})
         if fit.is_float == before.is_float and not _alike(fit, before):
             seen = {name: _measured(one) for name, one in ((lab.facts.name, fit), (other.facts.name, before))}
-            words = f"makes {fit.offsets[0]:.3g} of black and {fit.white[0]:.3g} of white in {path}, and "
-            there = f"{before.offsets[0]:.3g} and {before.white[0]:.3g} in {other.facts.name}"
-            return Mismatch("colours", words + there, seen)
+            here = f"maps black to {fit.offsets[0]:.3g} and white to {fit.white[0]:.3g} in {path}"
+            there = f"{other.facts.name} to {before.offsets[0]:.3g} and {before.white[0]:.3g}"
+            return Mismatch("colours", f"{here}, {there}", seen)
     return None
 
 
 def _alike(one: Fit, two: Fit) -> bool:
-    """Whether black and white come out alike, as far as jitter lets that be seen."""
+    """Whether black and white are mapped to the same values, as far as jitter allows to see."""
     near = NEAR if one.exact and two.exact else NEAR_JITTERED
     ends = zip((*one.offsets, *one.white), (*two.offsets, *two.white), strict=True)
     spans = [abs(255 * gain) for gain in (*one.gains, *two.gains)]
@@ -106,27 +104,27 @@ def _measured(fit: Fit) -> str:
     return f"mean {shown(mean)}, standard deviation {shown(std)}"
 
 
-def _numbering(lab: Lab, other: Lab) -> Mismatch | None:
-    """A name of a class that has another number: as the datasets tell it, or as their samples show it."""
-    for numbers in (_told, _filed, _beside):
-        own, theirs = had(lambda: numbers(lab)), had(lambda: numbers(other))  # noqa: B023 - called at once
+def _class_indices(lab: Lab, other: Lab) -> Mismatch | None:
+    """A class name with another index: as the datasets declare it, or as their samples show it."""
+    for numbers in (_declared, _by_folder, _beside):
+        own, theirs = observed_or_none(lambda: numbers(lab)), observed_or_none(lambda: numbers(other))  # noqa: B023 - called at once
         if own and theirs:
             unlike = {name: (own[name], theirs[name]) for name in own if name in theirs and own[name] != theirs[name]}
             if unlike:
                 name, (here, there) = next(iter(unlike.items()))
-                words = f"gives class {name!r} the number {here}, and {there} in {other.facts.name}"
-                count = f"{len(unlike)} of {len(own.keys() & theirs.keys())} that both have"
-                return Mismatch("classes", words, {"classes with another number": count})
+                fault = f"assigns index {here} to class {name!r}, {other.facts.name} assigns {there}"
+                count = f"{len(unlike)} of {len(own.keys() & theirs.keys())} shared classes"
+                return Mismatch("classes", fault, {"classes with different indices": count})
             return None
     return None
 
 
-def _told(lab: Lab) -> Mapping[str, int]:
+def _declared(lab: Lab) -> Mapping[str, int]:
     return next((naming.numbers for naming in lab.dataset.namings if naming.numbers), {})
 
 
-def _filed(lab: Lab) -> Mapping[str, int]:
-    """The numbers of folders: of files, where all those in a folder have one number."""
+def _by_folder(lab: Lab) -> Mapping[str, int]:
+    """The class indices of folders, if all files of a folder have the same one."""
     filed = lab.dataset.folders
     for path in dict.fromkeys(path for one in filed for path, _ in one.numbers):
         pairs = [(name, dict(one.numbers).get(path)) for one in filed for name in one.folders]
@@ -137,16 +135,16 @@ def _filed(lab: Lab) -> Mapping[str, int]:
 
 
 def _beside(lab: Lab) -> Mapping[str, int]:
-    """The numbers of names that stand beside them in the same sample."""
+    """The class indices of names that are beside them in the same sample."""
     records = records_of(lab)
     labels = [labels.path for labels in candidates(lab) if labels.kind is Kind.SAMPLE]
-    texts = dict.fromkeys(leaf.path for one in lab.epoch.samples for leaf in one.leaves if leaf.kind == "str")
+    strings = dict.fromkeys(leaf.path for one in lab.epoch.samples for leaf in one.leaves if leaf.kind == "str")
     for path in labels:
-        for text in texts:
+        for string in strings:
             pairs = []
             for one in samples_of(lab.epoch.appraisals):
                 leaves = records[one.place].leaves if one.place in records else ()
-                name = next((leaf.shown.strip("'") for leaf in leaves if leaf.path == text and leaf.shown), None)
+                name = next((leaf.shown.strip("'") for leaf in leaves if leaf.path == string and leaf.shown), None)
                 number = next((int(numbers.low) for numbers in one.numbers if numbers.path == path), None)
                 pairs.append((name, number))
             found = _function(pairs)
@@ -156,7 +154,7 @@ def _beside(lab: Lab) -> Mapping[str, int]:
 
 
 def _function(pairs: Iterable[tuple[str | None, int | None]]) -> dict[str, int]:
-    """Names with the one number that each has, where no two have the same; names with several are left out."""
+    """Names with the single index that each has, if no two share one; names with several are left out."""
     numbers: dict[str, set[int]] = defaultdict(set)
     count = 0
     for name, number in pairs:
@@ -169,7 +167,7 @@ def _function(pairs: Iterable[tuple[str | None, int | None]]) -> dict[str, int]:
 
 
 def _structure(lab: Lab, other: Lab) -> Mismatch | None:
-    """In what the inputs of batches differ, in type, place or the order of axes."""
+    """How the inputs of batches differ: in type, position or the order of axes."""
     own, theirs = _input(lab), _input(other)
     if own is None or theirs is None:
         return None
@@ -180,18 +178,18 @@ def _structure(lab: Lab, other: Lab) -> Mismatch | None:
             return None
         renamed = paths - other_paths == {path} and other_paths - paths == {other_path}
         swapped = path in other_paths and other_path in paths and _form(leaf) == _form(before)
-        there = f"has its input in batch{path}, and {name} in batch{other_path}"
-        return Mismatch("structure", there) if (renamed or swapped) and _form(leaf) == _form(before) else None
+        fault = f"has its input in batch{path}, {name} in batch{other_path}"
+        return Mismatch("structure", fault) if (renamed or swapped) and _form(leaf) == _form(before) else None
     if leaf.type_name != before.type_name:
-        return Mismatch("structure", f"gives batch{path} as {leaf.type_name}, and {name} as {before.type_name}")
+        return Mismatch("structure", f"returns batch{path} as {leaf.type_name}, {name} as {before.type_name}")
     first, second = _channels(leaf), _channels(before)
     if first and second and first != second:
-        return Mismatch("structure", f"gives batch{path} {first}, and {name} {second}")
+        return Mismatch("structure", f"returns batch{path} {first}, {name} {second}")
     return None
 
 
 def _input(lab: Lab) -> tuple[str, Leaf, frozenset[str]] | None:
-    """The largest leaf of a batch, by its path, and the paths of all: of the first batch that is complete."""
+    """The path of the largest leaf of the first complete batch, that leaf, and the paths of all leaves."""
     batches: list[BatchRecord] = [one for one in lab.epoch.batches if not one.incident and one.leaves]
     if not batches:
         return None
@@ -206,21 +204,21 @@ def _form(leaf: Leaf) -> tuple[str, int]:
 
 
 def _channels(leaf: Leaf) -> str | None:
-    """Where the channels of images are in a batch, and how many there are; None for what is no batch of images."""
+    """Where the channels of a batch of images are, and how many there are; None for other batches."""
     shape = leaf.shape or ()
     if len(shape) == 3 and min(shape[1:]) > max(_CHANNELS) and leaf.type_name != "int64":
-        return "without an axis for channels"
+        return "without a channel axis"
     if len(shape) != 4:
         return None
     first, last = shape[1] in _CHANNELS, shape[3] in _CHANNELS
     if first == last:
         return None
     count = shape[1] if first else shape[3]
-    return f"with {count} channel{'s' * (count != 1)} {'before' if first else 'behind'} height and width"
+    return f"with {count} channel{'s' * (count != 1)} {'first' if first else 'last'}"
 
 
 def _ranges(lab: Lab, other: Lab) -> Mismatch | None:
-    """Values in ranges that are far from each other, in the inputs of samples."""
+    """Very different ranges of values in the inputs of samples."""
     own, theirs = _range(lab), _range(other)
     if own is None or theirs is None or own[0] != theirs[0]:
         return None
@@ -229,12 +227,12 @@ def _ranges(lab: Lab, other: Lab) -> Mismatch | None:
     wide, narrow = max(high - low, above - below), min(high - low, above - below)
     if narrow <= 0 or wide < APART * narrow:
         return None
-    there = f"and from {below:.4g} to {above:.4g} in {other.facts.name}"
-    return Mismatch("values", f"gives sample{path} values from {low:.4g} to {high:.4g}, {there}")
+    there = f"{other.facts.name} from {below:.4g} to {above:.4g}"
+    return Mismatch("values", f"has values from {low:.4g} to {high:.4g} in sample{path}, {there}")
 
 
 def _range(lab: Lab) -> tuple[str, float, float] | None:
-    """The largest leaf of floats in samples, with the least and the greatest value."""
+    """The largest float leaf of samples, with its minimum and maximum."""
     seen = [one for sample in samples_of(lab.epoch.appraisals) for one in sample.numbers if one.is_float]
     if not seen:
         return None

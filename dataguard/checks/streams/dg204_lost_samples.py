@@ -73,15 +73,15 @@ def _dealt(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
         yield loss, _NO_RANK
 
 
-def _finding(lab: Lab, loss: Loss, fate: str) -> Finding:
+def _finding(lab: Lab, loss: Loss, outcome: str) -> Finding:
     facts = lab.facts
     return Finding(
-        message=f"{loss.samples:,} of {loss.of:,} samples {fate}",
+        message=f"{loss.samples:,} of {loss.of:,} samples {outcome}",
         evidence=known(
             {
                 "first lost sample": loss.first,
                 "same in every epoch": "yes" if loss.same else None,
-                "samples per worker": lab.ranks.shards().table if fate == _NO_RANK else None,
+                "samples per worker": lab.ranks.shards().table if outcome == _NO_RANK else None,
                 "workers": facts.num_workers,
                 "drop_last": f"yes, with batch_size={facts.batch_size}" if facts.drop_last else None,
             }

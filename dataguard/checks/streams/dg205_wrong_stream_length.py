@@ -29,17 +29,17 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
     if facts.batches is None:
         raise NotApplicable("len(loader) is not defined")
     epochs = []
-    for where, planned, came, ended, samples in _counts(lab):
-        epochs.append(came)
-        if planned is None or planned == came or _worker_tails(facts, planned, came, samples, ended):
+    for where, planned, yielded, ended, samples in _counts(lab):
+        epochs.append(yielded)
+        if planned is None or planned == yielded or _worker_tails(facts, planned, yielded, samples, ended):
             continue
-        if not ended and came <= planned:
+        if not ended and yielded <= planned:
             raise Undecided(
-                f"only {came} of {planned} batches of the stream were read: use --all to read it to the end"
+                f"only {yielded} of {planned} batches of the stream were read: use --all to read it to the end"
             )
         at_least = "" if ended else "at least "
         yield Finding(
-            message=f"len(loader) is {planned:,}{where}, but it yields {at_least}{came:,} batches",
+            message=f"len(loader) is {planned:,}{where}, but it yields {at_least}{yielded:,} batches",
             evidence=known(
                 {
                     "len(dataset)": facts.length,
@@ -55,7 +55,7 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
 
 
 def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]:
-    """Of the loader, and of each rank: where, how many batches were planned and came, whether all came, and samples.
+    """Of the loader, and of each rank: where, the batches planned and yielded, whether it ended, and its samples.
 
     The number of samples is None where not all were looked at.
     """
@@ -78,9 +78,9 @@ def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]
             yield f" on rank {number}", share.planned, share.batches, share.finished, samples
 
 
-def _worker_tails(facts: LoaderFacts, planned: int, came: int, samples: int | None, ended: bool) -> bool:
+def _worker_tails(facts: LoaderFacts, planned: int, yielded: int, samples: int | None, ended: bool) -> bool:
     """Whether each worker of a stream has a last batch of its own, which torch's `len` ignores."""
     tails = max(facts.num_workers - 1, 0)
-    if facts.kind == "map" or not ended or abs(planned - came) > tails:
+    if facts.kind == "map" or not ended or abs(planned - yielded) > tails:
         return False
     return facts.drop_last or samples is None or planned == -(-samples // (facts.batch_size or 1))

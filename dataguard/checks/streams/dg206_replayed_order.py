@@ -49,7 +49,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
             evidence=known(
                 {
                     "begins with": list(first[:8]),
-                    "seeded": f"{seeding.kind}({seeding.seed})" if seeding else None,
+                    "seeded by": f"{seeding.kind}({seeding.seed})" if seeding else None,
                     "set_epoch": [hook.what for hook in facts.epoch_hooks] or "none",
                 }
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.drift import is_heedless
+from dataguard.checks.common.drift import ignores_index
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
         contents = lab.streams.contents
     except Undecided as why:
         raise Undecided(f"the sampler does not shuffle; whether the dataset does is unknown: {why}") from why
-    if contents.alike or is_heedless(lab):
+    if contents.alike or ignores_index(lab):
         raise NotApplicable("the dataset ignores the index: it draws its samples itself")
     if contents.moving:
         raise NotApplicable("the dataset returns a different sample for an index in every epoch: it shuffles itself")

@@ -29,12 +29,12 @@ def dg210_padded_evaluation(lab: Lab) -> Judgement:
         raise NotApplicable("each rank has its own dataset: an index means a different sample on each")
     everything = shards.alone.counts
     duplicates = shards.together - everything
-    counts = [share.total for share in shards.ranks]
-    shared_out = any(share.counts != everything for share in shards.ranks)
-    if duplicates and shared_out and not everything - shards.together:
+    counts, total = [share.total for share in shards.ranks], shards.alone.total
+    is_split = any(share.counts != everything for share in shards.ranks)
+    if duplicates and is_split and not everything - shards.together:
         shown = sorted(duplicates, key=str)[:8]
         yield Finding(
-            message=f"{duplicates.total()} of {shards.alone.total:,} samples are read by two of {len(counts)} ranks",
+            message=f"{duplicates.total()} of {total:,} samples are read by more than one of {len(counts)} ranks",
             evidence={
                 "indices": shown,
                 "samples per rank": {f"rank {number}": count for number, count in enumerate(counts)},

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dataguard.checks.randomness.stream_repeats import find_stream_repeat, moved_on
 from dataguard.model import Undecided
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from dataguard.lab.streams.stream_trace import Identity, StreamTrace
 
 _LONG = 16
-"""Samples in a row that two workers do not yield alike by chance, if they are of some variety."""
+"""Samples in a row that two workers do not both yield by chance, if these have some variety."""
 
 
 def find_duplicates(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> tuple[StreamTrace, int]:
@@ -54,16 +53,23 @@ def are_generated(lab: Lab, shared: StreamTrace, alone: StreamTrace) -> bool:
     A leaf that the generator does not touch, and that is duplicated as well, shows that it is.
     """
     try:
-        repeat = find_stream_repeat(lab, (0, 0), (1, 0))
+        repeat = lab.randomness.shared_draws("workers").repeat
     except Undecided:
         repeat = None
     if repeat is None:
         return False
-    moved = moved_on(lab, repeat.suspect)
-    untouched = [path for path in alone.paths if moved.by_leaf(path).same_samples(alone.by_leaf(path))]
+    advanced = _advanced(lab, repeat.suspects[0].path)
+    untouched = [path for path in alone.paths if advanced.by_leaf(path).same_samples(alone.by_leaf(path))]
     return not any(
         _doubled(shared.by_leaf(path), alone.by_leaf(path)) for path in untouched if alone.by_leaf(path).distinct > 0.5
     )
+
+
+def _advanced(lab: Lab, path: str) -> StreamTrace:
+    """What a single process yields if the generator at a path is advanced after the first batch."""
+    if path.startswith("global "):
+        return lab.streams.stream(0, pin=False)
+    return lab.streams.stream(0, pin=True, perturb=path)
 
 
 def _known(shared: StreamTrace, alone: StreamTrace) -> bool:
@@ -76,8 +82,8 @@ def _known(shared: StreamTrace, alone: StreamTrace) -> bool:
 def _doubled(shared: StreamTrace, alone: StreamTrace) -> int:
     """How many samples came from several workers.
 
-    Either workers yield one long sequence alike, or all that one process does, however often that repeats itself; or
-    samples that one process yields once come out more often. As many as there are workers, less one, may be padding.
+    Either workers yield the same long sequence, or all that one process does, however often that repeats itself; or
+    samples that one process yields once are yielded more often. As many as there are workers, less one, may be padding.
     """
     if len(shared.by_worker) < 2:
         return 0

@@ -19,7 +19,7 @@ FEWEST = 16
 """Samples of an endless stream that every worker has to pass, before one of them counts as missing."""
 
 MOST_KNOWN = 0.6
-"""The part of the samples of several processes that has to be recognised, where the others are new ones by chance."""
+"""The share of the samples of several processes that has to be recognised, if the others are new by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +144,10 @@ def _known_throughout(ids: Sequence[Identity], places: Mapping[Identity, int]) -
 
 
 def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Loss:
-    """The same for streams that go on: what every worker has passed by, none of them may have left out.
+    """The same for streams that were not read to their end: no worker may omit what all workers have passed.
 
-    Their samples have to come in one order, without shuffling, and to be samples of one process: what each worker puts
-    together of its own share, such as packed sequences, is found nowhere else.
+    Their samples have to come in one order, without shuffling, and to be samples of one process: what each worker
+    assembles from its own share, such as packed sequences, is found nowhere else.
     """
     for pin in (False, True):
         shared, alone = several(pin=pin), one(pin=pin)

@@ -17,9 +17,9 @@ KNOWN = 0.9
 
 
 def faults(resumes: Resumes) -> dict[str, str]:
-    """What a restored loader does wrong, in words, by where the run was interrupted.
+    """What a restored loader does wrong, by where the run was interrupted.
 
-    Raises Undecided when two uninterrupted runs differ, or when random and wrong batches cannot be told apart.
+    Raises Undecided when two uninterrupted runs differ, or when random and wrong batches cannot be distinguished.
     """
     reference, asked = resumes.reference, resumes.asked
     if asked.refused:
@@ -58,20 +58,20 @@ def _only(batches: Batches, path: str) -> Batches:
 
 
 def _fault(resumes: Resumes, point: Point, run: Run, stable: Sequence[str]) -> str | None:
-    """What is wrong with the batches that come after restoring at a point, in words."""
+    """What is wrong with the batches that are yielded after restoring at a point."""
     if run.refused:
         return f"fails: load_state_dict raises {run.refused}"
-    came, expected = run.epochs[0], resumes.reference.rest(point)
+    yielded, expected = run.epochs[0], resumes.reference.rest(point)
     if not resumes.reference.ended:  # what comes after the batches that were read is not known
-        came = came[: len(expected)]
-    if point.end and (not came or len(came) == len(expected)):
+        yielded = yielded[: len(expected)]
+    if point.end and (not yielded or len(yielded) == len(expected)):
         return None  # either the end once more, or a new epoch, in whatever order
-    wrong = [path for path in stable if _only(came, path) != _only(expected, path)]
+    wrong = [path for path in stable if _only(yielded, path) != _only(expected, path)]
     right = [path for path in stable if path not in wrong]
     if not wrong or any(_identifies(resumes.reference, path) for path in right):
         return None
     whole = expected if point.end else resumes.reference.epochs[point.epoch]
-    fault = _misplaced(whole, len(whole) - len(expected), came, stable)
+    fault = _misplaced(whole, len(whole) - len(expected), yielded, stable)
     known = len(run.samples & resumes.reference.samples) > KNOWN * len(run.samples)
     if fault is None and not known:
         raise Undecided("the restored loader draws random samples, so its batches cannot be compared")
@@ -84,20 +84,20 @@ def _identifies(run: Run, path: str) -> bool:
     return len(set(leaf)) > DISTINCT * len(leaf) and len(set(leaf)) > 1
 
 
-def _misplaced(epoch: Batches, after: int, came: Batches, stable: Sequence[str]) -> str | None:
+def _misplaced(epoch: Batches, after: int, yielded: Batches, stable: Sequence[str]) -> str | None:
     """Where in the epoch the restored loader continues, if it does so at one of its batches, but not at the right one.
 
     At the right one it may still end too early or too late.
     """
-    if not came:
+    if not yielded:
         return f"yields no batch instead of {len(epoch) - after}"
-    first, *others = (tuple(part for part in batch if part[0] in stable) for batch in (came[0], *epoch))
+    first, *others = (tuple(part for part in batch if part[0] in stable) for batch in (yielded[0], *epoch))
     if others.count(first) != 1:
         return None
     ahead = others.index(first) - after
     if ahead == 0:
         rest = len(epoch) - after
-        return f"yields {_batches(len(came))} instead of {rest}" if len(came) != rest else None
+        return f"yields {_batches(len(yielded))} instead of {rest}" if len(yielded) != rest else None
     return f"repeats {_batches(-ahead)}" if ahead < 0 else f"skips {_batches(ahead)}"
 
 

@@ -1,1 +1,1 @@
-"""The numbers in samples (DG5)."""
+"""The values in samples (DG5)."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.incident import had
+from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Judgement, Looked, Severity
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @check("DG501", "non-finite-sample", Severity.ERROR)
 def dg501_non_finite_sample(lab: Lab) -> Judgement:
-    """A sample or batch holds NaN or Inf.
+    """A sample or batch contains NaN or Inf.
 
     Symptom: the loss turns NaN at some step, and every weight with it.
     Cause: a missing value, a division by a zero standard deviation, a logarithm of zero, an overflow in half precision.
-    Fix: repair or leave out the samples that the evidence lists; guard the division or the logarithm.
+    Fix: repair or drop the samples that the evidence lists; guard the division or the logarithm.
     Links: https://docs.pytorch.org/docs/stable/generated/torch.isfinite.html
     """
     epoch = lab.epoch
@@ -30,20 +30,20 @@ def dg501_non_finite_sample(lab: Lab) -> Judgement:
     bad = [(index, leaf) for index, leaves in seen for leaf in [_worst(leaves)] if leaf]
     for path in dict.fromkeys(leaf.path for _, leaf in bad):
         yield _in_samples(lab, [(index, leaf) for index, leaf in bad if leaf.path == path], read)
-    spoilt = None if bad else next((batch for batch in epoch.batches if _worst(batch.leaves)), None)
-    if spoilt:
-        leaf = _worst(spoilt.leaves)
+    bad_batch = None if bad else next((batch for batch in epoch.batches if _worst(batch.leaves)), None)
+    if bad_batch:
+        leaf = _worst(bad_batch.leaves)
         where = f"batch{leaf.path if leaf else ''}"
         yield Finding(
-            message=f"{where} holds {_counts(leaf)}, and none of its samples does: collate_fn makes it",
-            evidence={"indices": [str(index) for index in spoilt.indices[:16]], "worker": spoilt.worker},
+            message=f"{where} contains {_counts(leaf)}, but its samples do not: collate_fn produces it",
+            evidence={"indices": [str(index) for index in bad_batch.indices[:16]], "worker": bad_batch.worker},
         )
     return Looked({**epoch.exercised, "samples": read})
 
 
 def _at_the_ends(lab: Lab) -> list[tuple[str | None, tuple[Leaf, ...]]]:
     """The first and last samples of a map-style dataset, which an ordinary epoch may not have read."""
-    ends = had(lambda: lab.dataset.ends)
+    ends = observed_or_none(lambda: lab.dataset.ends)
     if ends is None:
         return []
     known = {sample.index for sample in lab.epoch.samples}
@@ -60,12 +60,12 @@ def _counts(leaf: Leaf | None) -> str:
     return " and ".join(f"{count} {name}" for count, name in counts if count)
 
 
-def _in_samples(lab: Lab, bad: list[tuple[str | None, Leaf]], looked_at: int) -> Finding:
+def _in_samples(lab: Lab, bad: list[tuple[str | None, Leaf]], read: int) -> Finding:
     index, leaf = bad[0]
     return Finding(
-        message=f"sample{leaf.path} of {'a stream' if index is None else f'dataset[{index}]'} holds {_counts(leaf)}",
+        message=f"sample{leaf.path} of {'a stream' if index is None else f'dataset[{index}]'} contains {_counts(leaf)}",
         evidence={
-            "samples with it": f"{len(bad)} of {looked_at} looked at",
+            "affected samples": f"{len(bad)} of {read} read",
             "indices": list(dict.fromkeys(one for one, _ in bad if one is not None))[:16],
             "shape": list(leaf.shape or ()),
         },

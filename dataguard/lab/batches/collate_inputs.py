@@ -49,9 +49,9 @@ def choose(epoch: EpochTrace) -> tuple[Index, ...]:
     best = max(batches, key=_variety, default=[])
     chosen = _varied_first(best)
     if not chosen:
-        raise NotApplicable("no batch was put together of samples that were seen")
+        raise NotApplicable("no batch of known samples was collated")
     if any(sample.shown is not None and sample.index is None for sample in chosen):
-        raise NotApplicable("the sampler's indices are not numbers, strings or tuples that could be asked for again")
+        raise NotApplicable("the sampler's indices are not numbers, strings or tuples: samples cannot be read again")
     return tuple(sample.index for sample in chosen)
 
 
@@ -160,7 +160,7 @@ class Handful:
                 return self.loader.collate_fn(samples)
         except Exception as error:
             if incident_of(error, "collate").out_of_shared_memory:
-                raise Undecided("there is too little shared memory to put samples together again and again") from error
+                raise Undecided("too little shared memory to collate samples repeatedly") from error
             raise Refused from error
 
 

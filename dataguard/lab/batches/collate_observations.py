@@ -28,7 +28,7 @@ from dataguard.target.variants import Loader
 if TYPE_CHECKING:
     from dataguard.lab.reading.epoch_trace import EpochTrace
 
-INSISTS = "collate_fn takes no part of a batch that it took whole"
+INSISTS = "collate_fn accepts a whole batch, but no part of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Batches:
         kinds, size = kinds_of(samples), max((batch.size for batch in subject.epoch.batches), default=1)
         if not kinds:
             raise NotApplicable(
-                "the sampler's indices are not numbers, strings or tuples that could be asked for again"
+                "the sampler's indices are not numbers, strings or tuples: samples cannot be read again"
             )
         if len(kinds) == 1:  # an ordinary epoch has put them together already
             return Mixtures(None, 0, 1, 0)
@@ -151,7 +151,7 @@ def run_bench(build: Callable[..., Loader], folder: Path, chosen: tuple[Index, .
     try:
         gather(handful)
         if not handful.is_stream and gives_batches(handful):
-            raise NotApplicable("__getitems__ gives whole batches, and no samples that collate_fn would put together")
+            raise NotApplicable("__getitems__ returns whole batches, not samples for collate_fn")
         alone = try_alone(handful)
         batch = handful.collate(range(len(handful.samples)))
         padding = find_padding(handful, batch, alone)

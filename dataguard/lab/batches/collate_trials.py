@@ -88,7 +88,7 @@ def gather(handful: Handful) -> None:
     size = max((bytes_of(sample) for sample in handful.samples), default=0)
     room = MOST_BYTES // max(size, 1)
     if room < 2:
-        raise Undecided(f"a sample takes {size / 1e6:.0f} MB, too much to put several together again and again")
+        raise Undecided(f"a sample takes {size / 1e6:.0f} MB, too much to collate several of them repeatedly")
     handful.fill(min(len(handful.indices), MOST, room))
     try:
         handful.collate(range(len(handful.samples)))

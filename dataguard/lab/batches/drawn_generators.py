@@ -38,6 +38,6 @@ def find_blended(loader: Loader, folder: Path, indices: Sequence[Index]) -> tupl
     try:
         one, again, other = (leaves_of(handful.collate(order, seed)) for seed in (0, 0, 1))
     except Refused as refused:
-        raise Undecided(f"collate_fn takes no part of a batch that it took whole: {refused.__cause__}") from refused
+        raise Undecided(f"collate_fn accepts a whole batch, but no part of it: {refused.__cause__}") from refused
     steady = {leaf.path: leaf.digest for leaf in one if leaf in again}
     return tuple(leaf.path for leaf in other if steady.get(leaf.path, leaf.digest) != leaf.digest)

@@ -39,7 +39,7 @@ class Trouble:
     @property
     def note(self) -> str:
         """The settings and the trouble in one line."""
-        return f"under {', '.join(f'{name}={value}' for name, value in self.settings.items())}: {self.words}"
+        return f"with {', '.join(f'{name}={value}' for name, value in self.settings.items())}, {self.words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +112,10 @@ def _trouble(loader: Loader, folder: Path, form: Form | None, settings: Mapping[
     try:
         drive(loader, Plan(folder), batches=epochs)
     except LoaderFailed as failure:
-        return failure.incident.headline
+        return f"the loader raises {failure.incident.headline}"
     records = [record for record in read_spools(folder) if isinstance(record, BatchRecord)]
     strange = next((one for one in map(form_of, records) if form is not None and one != form), None)
     if strange is None or form is None:
         return None
-    path, kind = next((leaf for leaf in strange if leaf not in form), ("", "nested otherwise"))
-    return f"batch{path} is {kind}, and otherwise {dict(form).get(path, 'absent')}"
+    path, kind = next((leaf for leaf in strange if leaf not in form), ("", "nested differently"))
+    return f"batch{path} is {kind} instead of {dict(form).get(path, 'absent')}"

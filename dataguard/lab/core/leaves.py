@@ -84,7 +84,7 @@ def _children(value: Any) -> list[tuple[str, Any]] | None:
         return None
     if dataclasses.is_dataclass(value):
         return [(f".{item.name}", getattr(value, item.name, None)) for item in dataclasses.fields(value)]
-    if _is_pil(value) or isinstance(value, _FUNCTIONS):
+    if is_pillow(value) or isinstance(value, _FUNCTIONS):
         return None
     state = _state(value)
     return [(f".{name}", item) for name, item in state.items()] if state else None
@@ -101,9 +101,18 @@ def _is_long_scalars(value: list[Any] | tuple[Any, ...] | deque[Any]) -> bool:
     return len(value) > LONG and all(isinstance(item, str | bytes | numbers.Number) for item in value)
 
 
-def _is_pil(value: Any) -> bool:
-    pil = sys.modules.get("PIL.Image")  # imported only if the user's code did
-    return pil is not None and isinstance(value, pil.Image)
+def is_pillow(value: Any) -> bool:
+    """Whether this is an image of Pillow's."""
+    pillow = sys.modules.get("PIL.Image")  # imported only if the user's code did
+    return pillow is not None and isinstance(value, pillow.Image)
+
+
+def array_of(value: Any) -> np.ndarray:
+    """The numbers of an image, array or tensor as they are, without what its container adds."""
+    if isinstance(value, torch.Tensor):
+        plain = value.detach().cpu().as_subclass(torch.Tensor)
+        return np.asarray((plain.float() if plain.dtype == torch.bfloat16 else plain).numpy())
+    return np.asarray(value)
 
 
 def _state(value: Any) -> dict[str, Any]:
@@ -137,7 +146,7 @@ def _describe(path: str, value: Any, digests: bool) -> Leaf:
         content = np.ascontiguousarray(array).data if array.dtype.kind not in "MmOV" else array.tobytes()
         digest = _digest(str(array.dtype), array.shape, content)
         return Leaf(path, kind, str(array.dtype), array.shape, digest, nan, inf, mask, constant=_is_constant(array))
-    if _is_pil(value):
+    if is_pillow(value):
         nan, inf, mask = _non_finite(torch.from_numpy(np.array(value)), path) if value.mode == "F" else (0, 0, False)
         content, pixels = value.tobytes(), math.prod(value.size)
         same = value.mode != "1" and content == content[: len(content) // max(pixels, 1)] * pixels

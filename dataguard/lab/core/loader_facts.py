@@ -14,8 +14,8 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.core.source_location import made_at
 from dataguard.model import Location, NotApplicable
-from dataguard.target.discovery import holder_of
-from dataguard.target.loading import is_ours
+from dataguard.target.discovery import wrapper_of
+from dataguard.target.loading import made_for_dataset
 from dataguard.target.variants import Loader, unwrapped
 
 _ROLE_WORDS = (
@@ -120,8 +120,8 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         unweighted=_unweighted(order, length_of(loader.dataset)),
         sharing=torch.multiprocessing.get_sharing_strategy(),
         epoch_hooks=tuple(_epoch_hooks(loader)),
-        holder=holder_of(loader),
-        bare=is_ours(loader),
+        holder=wrapper_of(loader),
+        bare=made_for_dataset(loader),
         own_iter=overrides_iter(loader),
         double=torch.get_default_dtype() == torch.float64,
         cuda=torch.cuda.is_available(),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dataguard.incident import Incident
 from dataguard.lab.core.index import Index, plain_index
@@ -155,6 +155,13 @@ class BatchRecord:
     threads: int = 1
 
 
+class WorkerEpoch(NamedTuple):
+    """One worker in one epoch; the main process counts as worker 0."""
+
+    worker: int
+    epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class GeneratorState:
     """A random generator that was found in a worker: the path to it, its type and a digest of its state.
@@ -172,6 +179,11 @@ class GeneratorState:
     part: str | None = None
     made: int = 0
 
+    @property
+    def library(self) -> str | None:
+        """The library that it belongs to, if its state can only be probed and not read."""
+        return self.kind if self.path == f"global {self.kind}" else None
+
 
 @dataclass(frozen=True, slots=True)
 class Census:
@@ -187,6 +199,16 @@ class Census:
     generators: tuple[GeneratorState, ...]
     unreadable: tuple[str, ...]
     probed: tuple[GeneratorState, ...] = ()
+
+    @property
+    def where(self) -> WorkerEpoch:
+        """The worker and epoch in which it was taken."""
+        return WorkerEpoch(self.worker or 0, self.epoch)
+
+    @property
+    def states(self) -> dict[str, GeneratorState]:
+        """All generators by path, the probed ones included."""
+        return {state.path: state for state in (*self.generators, *self.probed)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,12 +49,3 @@ def rebind(known: dict[int, tuple[Any, Any]]) -> None:
         for name, value in list(names.items()):
             if id(value) in known:
                 names[name] = known[id(value)][1]
-
-
-def chain(dataset: Any, depth: int = 0) -> list[Any]:
-    """A dataset and those that it wraps: what `Subset` and `ConcatDataset` hold."""
-    if depth > 4 or not hasattr(dataset, "__dict__"):
-        return []
-    held = vars(dataset)
-    inner = [held.get("dataset"), *(held["datasets"] if isinstance(held.get("datasets"), list) else [])]
-    return [dataset, *(part for one in inner if one is not None for part in chain(one, depth + 1))]

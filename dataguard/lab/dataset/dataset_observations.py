@@ -68,7 +68,7 @@ class DatasetObservations:
     def spans(self) -> Spans:
         """What indices mean: periods inside the range, what -1 is, and numbers of other types."""
         if self.ends.first_failing is not None:
-            raise NotApplicable("the dataset is shorter than it says: see DG301")
+            raise NotApplicable("len(dataset) is too large: see DG301")
         self._need("spans", index_semantics.READS)
         hints, build = hints_of(self._subject.epoch.samples), self._subject.build
         return self._subject.vary("spans", lambda folder: probe_spans(build(), folder, hints))
@@ -128,7 +128,7 @@ class DatasetObservations:
     def _three(self) -> tuple[Index, Index, Index]:
         known = self._probes
         if len(known) < 3:
-            raise NotApplicable("too few samples can be asked for by an index")
+            raise NotApplicable("too few samples can be read by index")
         return known[0], known[len(known) // 2], known[-1]
 
     def _made(self, key: object, places: Places, *orders: AbstractContextManager[None]) -> Made:
@@ -215,7 +215,7 @@ class DatasetObservations:
 
     def _need(self, key: object, reads: int) -> None:
         """Raise NotApplicable for a stream, and Undecided where so many reads, not made before, take too long."""
-        self._subject.need_map("a stream has no indices that could be read again")
+        self._subject.need_map("a stream has no indices to read again")
         if key not in self._begun:
             self._subject.afford(reads * self._subject.epoch.seconds_per_sample)
         self._begun.add(key)

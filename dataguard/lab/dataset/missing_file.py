@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 from dataguard.incident import LoaderRaised
-from dataguard.lab.core.file_opens import watched
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of, walk
+from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader
@@ -68,11 +68,11 @@ def find_source(loader: Loader, folder: Path, first: Index, index: Index, other:
         reader.ask(other)
     files = [path for path in own if path not in others and Path(path).is_file()]
     if not files:
-        raise NotApplicable("reading a sample opens no file of its own")
+        raise NotApplicable("samples have no files of their own")
     if all(map(_is_chunk, files)):
-        raise NotApplicable("reading a sample opens chunks of an array, and one that is absent is fill values")
+        raise NotApplicable("samples are read from chunks of an array, where a missing chunk means fill values")
     if whole.incident:
-        raise NotApplicable(f"the sample cannot be read as it is: {whole.incident.headline}")
+        raise NotApplicable(f"the sample cannot be read: {whole.incident.headline}")
     files = [path for path in files if not _is_chunk(path)]
     return Source(max(files, key=lambda path: Path(path).stat().st_size), whole, reader.ask(index))
 

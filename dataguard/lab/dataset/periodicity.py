@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import ConcatDataset, Subset
 
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.object_graph import walk
 from dataguard.lab.core.records import SampleRecord
+from dataguard.lab.core.wrapped_datasets import by_torch, innermost
 from dataguard.lab.reading.sample_reader import Answer, Reader
 
 BLOCK = 4
@@ -82,21 +82,9 @@ def hints_of(samples: Sequence[SampleRecord]) -> Hints:
     return Hints(tuple(distance for distance, _ in counts.most_common(4)), tuple(various))
 
 
-def _bases(dataset: Any, where: str = "dataset") -> Iterator[tuple[str, Any]]:
-    """The dataset, or what torch's own wrappers hold, whose repetition the user spelled out."""
-    if type(dataset) is Subset:
-        yield from _bases(dataset.dataset, f"{where}.dataset")
-    elif type(dataset) is ConcatDataset:
-        parts = {id(part): (number, part) for number, part in reversed(list(enumerate(dataset.datasets)))}
-        for number, part in sorted(parts.values(), key=lambda entry: entry[0]):
-            yield from _bases(part, f"{where}.datasets[{number}]")
-    else:
-        yield where, dataset
-
-
 def find_periods(reader: Reader, hints: Hints) -> tuple[Period, ...]:
     """The datasets whose content repeats, of those that torch's own `Subset` and `ConcatDataset` wrap."""
-    bases = islice(_bases(reader.dataset), MOST_BASES)
+    bases = islice(innermost(reader.dataset, by_torch), MOST_BASES)
     found = [_period(reader, where, base, hints) for where, base in bases]
     return tuple(period for period in found if period)
 

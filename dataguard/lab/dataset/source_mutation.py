@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.leaves import is_pillow, leaves_of
 from dataguard.lab.core.leaves import walk as walk_leaves
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.object_graph import Node, walk
@@ -156,9 +155,8 @@ def _values(value: Any, targets: Iterable[Index]) -> Iterator[tuple[str, Any]]:
 
 def _is_content(value: Any) -> bool:
     """Whether a value is data: an array, an image or a number with a fraction."""
-    pil = sys.modules.get("PIL.Image")
     if isinstance(value, torch.Tensor):
         return value.numel() > 1
     if isinstance(value, np.ndarray):
         return value.size > 1 and value.dtype != object
-    return isinstance(value, float) or (pil is not None and isinstance(value, pil.Image))
+    return isinstance(value, float) or is_pillow(value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.lab.process.flight_recorder import BlackBox
 from dataguard.lab.spy.skip_unreadable import Notes
-from dataguard.process.progress import News, Tell
+from dataguard.process.progress import ProgressListener, ReadingProgress
 from dataguard.process.resume_store import NOTHING, Kept
 from dataguard.process.torchrun import Team
 
@@ -27,7 +27,7 @@ class ScanJob:
 
     team: Team | None = None
     kept: Kept = NOTHING
-    tell: Tell | None = None
+    tell: ProgressListener | None = None
 
     def bulletin(self, facts: LoaderFacts, before: int) -> Callable[[Path], Callable[[], None]]:
         """For the folder of an observation, what is to be called now and then while it is being made."""
@@ -44,7 +44,7 @@ class ScanJob:
 class _Bulletin:
     """Tells at intervals how far an observation has come."""
 
-    def __init__(self, loader: str, total: int | None, before: int, folder: Path, tell: Tell) -> None:
+    def __init__(self, loader: str, total: int | None, before: int, folder: Path, tell: ProgressListener) -> None:
         self._loader = loader
         self._total = total
         self._before = before
@@ -62,7 +62,7 @@ class _Bulletin:
         unreadable = tuple(self._notes.fresh())
         self._amiss += len(unreadable)
         read = self._before + self._amiss + self._box.counted()
-        self._tell(News(self._loader, read, self._total, unreadable, self._before))
+        self._tell(ReadingProgress(self._loader, read, self._total, unreadable, self._before))
 
 
 def total_of(facts: LoaderFacts) -> int | None:

@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from dataguard.lab.decoding.image_reading import decoded
 from dataguard.lab.files.file_survey import Known, Place, Sightings
-from dataguard.lab.files.image_writer import decoded, like
+from dataguard.lab.files.image_writer import like
 from dataguard.lab.files.swapped_file_reads import Exchange, Picture, View
 from dataguard.model import NotApplicable, Undecided
 

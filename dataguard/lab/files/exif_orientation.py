@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dataguard.lab.decoding.image_headers import with_orientation
+from dataguard.lab.decoding.image_reading import as_rgb
 from dataguard.lab.files.file_survey import Known, Place, Sightings
-from dataguard.lab.files.image_headers import with_orientation
-from dataguard.lab.files.image_writer import as_rgb, png
+from dataguard.lab.files.image_writer import png
 from dataguard.lab.files.swapped_file_reads import Exchange, Picture, View
 from dataguard.model import NotApplicable, Undecided
 

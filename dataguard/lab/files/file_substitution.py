@@ -23,13 +23,11 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.stand_ins import rebind
-from dataguard.lab.files.image_headers import Header, read_header
-from dataguard.lab.images.decoders import DECODERS, Decoder, Known, meet
+from dataguard.lab.decoding.decoders import Decoder, Gives, Known, giving, meet
+from dataguard.lab.decoding.image_headers import Header, read_header
 
-OPENERS = (Decoder("PIL.Image", "open"), *(decoder for decoder in DECODERS if not decoder.lossy))
+OPENERS = tuple(decoder for decoder in giving(Gives.PILLOW, Gives.PIXELS) if not decoder.lossy)
 """The functions that take a file and give an image, of any kind that may be handed over instead of another."""
-_NAMES = ("fp", "filename", "buf", "input", "path", "uri", "fname", "files")
-"""What they call the file."""
 
 
 class Seen(BaseException):
@@ -98,14 +96,11 @@ class Handing:
         def decode(*args: Any, **kwargs: Any) -> Any:
             if getattr(self._inside, "busy", False):  # one decoder that calls another one
                 return original(*args, **kwargs)
-            name = next((name for name in _NAMES if name in kwargs), None)
-            given = args[0] if args else kwargs.get(name or "")
-            file = self._hand(given, decoder.spelling)
+            file = self._hand(decoder.given(args, kwargs), decoder.spelling)
+            args, kwargs = decoder.exchanged(args, kwargs, file)
             self._inside.busy = True
             try:
-                if args:
-                    return original(file, *args[1:], **kwargs)
-                return original(**(kwargs | ({name: file} if name else {})))
+                return original(*args, **kwargs)
             finally:
                 self._inside.busy = False
 

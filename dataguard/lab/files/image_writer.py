@@ -1,22 +1,16 @@
-"""Image files like a user's own, with one thing changed: written by hand, so that no library has to be imported.
-
-What stands in a file is read by the decoders that the user's code has imported already.
-"""
+"""Image files like a user's own, with one thing changed: written by hand, so that no library has to be imported."""
 
 from __future__ import annotations
 
 import struct
 import sys
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
 
 import numpy as np
-import torch
 
-from dataguard.lab.files.image_headers import read_header
+from dataguard.lab.decoding.image_headers import read_header
 
 
 def png(pixels: np.ndarray, palette: np.ndarray | None = None) -> bytes:
@@ -58,71 +52,6 @@ def like(content: bytes, pixels: np.ndarray) -> bytes:
     """A file of the same format, as far as one can be written here, that holds other pixels."""
     header = read_header(content)
     return tiff(pixels) if header is not None and header.format == "TIFF" else png(pixels)
-
-
-def decoded(content: bytes) -> np.ndarray | None:
-    """The pixels of a file as they are stored, red first, by whichever decoder is imported; None where none can."""
-    for module, decode in _DECODERS.items():
-        if module in sys.modules:
-            try:
-                pixels = decode(sys.modules[module], content)
-            except Exception:  # noqa: BLE001 - libraries of many versions: another of them may read it
-                continue
-            if pixels is not None and pixels.dtype in (np.uint8, np.uint16):
-                return pixels
-    return None
-
-
-def _by_cv2(cv2: Any, content: bytes) -> np.ndarray | None:
-    pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
-    if pixels is None or pixels.ndim == 2:
-        return _array(pixels)
-    turned = {3: [2, 1, 0], 4: [2, 1, 0, 3]}.get(pixels.shape[2])
-    return None if turned is None else _array(pixels[..., turned])
-
-
-def _by_pillow(pillow: Any, content: bytes) -> np.ndarray | None:
-    image = pillow.open(BytesIO(content))
-    pixels = np.asarray(image)
-    if image.mode in ("I", "I;16", "I;16B", "I;16L") and pixels.min() >= 0 and pixels.max() < 65536:
-        return pixels.astype(np.uint16)
-    header = read_header(content)
-    return _array(pixels) if header is not None and header.bits == 8 else None  # Pillow drops half of 16 bits
-
-
-def _by_tifffile(tifffile: Any, content: bytes) -> np.ndarray | None:
-    return _array(tifffile.imread(BytesIO(content)))
-
-
-def _by_torchvision(image: Any, content: bytes) -> np.ndarray | None:
-    pixels = image.decode_image(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-    return _array(pixels.permute(1, 2, 0).numpy().squeeze())
-
-
-def _array(pixels: Any) -> np.ndarray | None:
-    return None if pixels is None else np.ascontiguousarray(pixels)
-
-
-_DECODERS: dict[str, Callable[[Any, bytes], np.ndarray | None]] = {
-    "cv2": _by_cv2,
-    "tifffile": _by_tifffile,
-    "PIL.Image": _by_pillow,
-    "torchvision.io.image": _by_torchvision,
-}
-"""How each library gives pixels as they are stored. Those come first that keep 16 bits of every kind of file."""
-
-
-def as_rgb(content: bytes) -> np.ndarray | None:
-    """The pixels of a file as a library turns them into red, green and blue; None where none that is imported does."""
-    try:
-        if "PIL.Image" in sys.modules:
-            return np.asarray(sys.modules["PIL.Image"].open(BytesIO(content)).convert("RGB"))
-        if "cv2" in sys.modules:
-            cv2: Any = sys.modules["cv2"]
-            return _array(cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)[..., ::-1])
-    except Exception:  # noqa: BLE001 - a damaged file, or an old library
-        return None
-    return None
 
 
 @dataclass(frozen=True, slots=True)

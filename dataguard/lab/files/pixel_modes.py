@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dataguard.lab.decoding.decoders import BRIGHTNESS
+from dataguard.lab.decoding.image_headers import ALPHA, CMYK, PALETTE, RGB
+from dataguard.lab.decoding.image_reading import as_rgb, decoded
 from dataguard.lab.files.file_survey import Known, Place, Sightings
-from dataguard.lab.files.image_headers import ALPHA, CMYK, PALETTE, RGB
-from dataguard.lab.files.image_writer import as_rgb, decoded, png, recoloured
+from dataguard.lab.files.image_writer import png, recoloured
 from dataguard.lab.files.swapped_file_reads import Exchange, Picture
-from dataguard.lab.images.decoders import BRIGHTNESS
 from dataguard.model import NotApplicable
 
 TRANSPARENT = 0.02

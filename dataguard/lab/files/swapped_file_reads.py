@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data.dataloader import default_collate
 
-from dataguard.lab.core.leaves import describe, walk
+from dataguard.lab.core.leaves import array_of, describe, walk
 from dataguard.lab.files.file_substitution import Handed, Handing
 from dataguard.lab.files.file_survey import Known, Place
 from dataguard.lab.process.flight_recorder import BlackBox
@@ -189,10 +189,7 @@ class Exchange:
 
 
 def _picture(path: str, leaf: Any) -> Picture | None:
-    array = leaf
-    if isinstance(leaf, torch.Tensor):
-        plain = leaf.detach().cpu().as_subclass(torch.Tensor)
-        array = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
+    array = array_of(leaf) if isinstance(leaf, torch.Tensor) else leaf
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub" or array.ndim < 2 or array.size < _PIXELS:
         return None
     flat = array.reshape(-1).astype(np.float64)

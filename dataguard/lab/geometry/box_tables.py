@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.images.image_containers import array_of, is_picture
+from dataguard.lab.core.leaves import array_of
+from dataguard.lab.images.image_containers import is_picture
 
 MOST_ROWS = 512
 _BOX, _POINT = re.compile(r"box", re.IGNORECASE), re.compile(r"key_?points?|landmarks?|joints", re.IGNORECASE)

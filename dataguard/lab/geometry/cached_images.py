@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.leaves import walk
-from dataguard.lab.core.stand_ins import chain
+from dataguard.lab.core.wrapped_datasets import base_of, by_name, wrapped_by
 from dataguard.lab.images.image_containers import exchange, is_picture
 
 _MOST_BYTES = 1 << 27
@@ -25,9 +25,9 @@ _FEW = 16
 
 def copy_kept(dataset: Any) -> None:
     """Let the dataset, and those that it wraps, keep copies of the images that they keep in one array."""
-    for part in chain(dataset):
-        for name, held in list(vars(part).items()):
-            vars(part)[name] = _copied(held)
+    for _, part in wrapped_by(dataset, by_name):
+        state = getattr(part, "__dict__", {})
+        state.update({name: _copied(held) for name, held in state.items()})
 
 
 def _copied(held: Any) -> Any:
@@ -45,10 +45,7 @@ def _copied(held: Any) -> Any:
 @contextlib.contextmanager
 def kept_for(dataset: Any, index: Any, draw: Callable[[Any, str], Any]) -> Iterator[None]:
     """Exchange the images that are kept for an index for what `draw` makes of them."""
-    for _ in range(_FEW):  # a Subset of a Subset
-        if not hasattr(dataset, "indices") or not hasattr(dataset, "dataset"):
-            break
-        dataset, index = dataset.dataset, dataset.indices[index]
+    dataset, index = base_of(dataset, index)
     undo = []
     try:
         for name, store in _stores(dataset):

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.lab.core.leaves import array_of, is_pillow
 from dataguard.lab.geometry.stripe_charts import pattern
-from dataguard.lab.images.image_containers import array_of, container_of, is_picture, is_pillow, planes_last
+from dataguard.lab.images.image_containers import container_of, is_picture, planes_last
 
 _MOST_PIXELS = 1 << 24
 _FEW = 32

@@ -18,10 +18,11 @@ from torch.utils.data.dataloader import default_collate
 from dataguard.incident import is_library
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import walk
-from dataguard.lab.core.stand_ins import chain, standing_in
+from dataguard.lab.core.stand_ins import standing_in
+from dataguard.lab.core.wrapped_datasets import by_name, callables_of
+from dataguard.lab.decoding.decoders import Gives, giving
 from dataguard.lab.geometry.cached_images import copy_kept, kept_for
 from dataguard.lab.geometry.chart_painter import Easel, Given
-from dataguard.lab.images.decoders import DECODERS, Decoder
 from dataguard.lab.images.image_containers import exchange, is_picture, planes_of
 from dataguard.lab.images.painter import Painter
 from dataguard.lab.reading.epoch_trace import gate
@@ -30,7 +31,6 @@ from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import PIN, pinned
 from dataguard.target.variants import Loader
 
-_FILES = (*DECODERS, Decoder("numpy", "load"))
 _QUICK = 0.1
 """Seconds in which a loader is built, for it to be built again and again."""
 
@@ -59,7 +59,7 @@ class Sitting:
     ) -> None:
         self.easel = Easel()
         self.bypass = False
-        self._painter = Painter(self.easel.draw, _FILES)
+        self._painter = Painter(self.easel.draw, giving(Gives.PIXELS, Gives.ARRAY))
         self._painter.install()
         self._start = partial(_started, build, folder, draws)
         self._indices = indices
@@ -74,10 +74,8 @@ class Sitting:
     def _begin(self) -> None:
         """Build the loader, and stand before its dataset's own callables."""
         self._loader, self._reader = self._start()
-        for part in chain(self._loader.dataset):
-            for name, held in list(vars(part).items()):
-                if callable(held) and not isinstance(held, type):
-                    vars(part)[name] = standing_in(held, Stand(held, self, name))
+        for state, name, held in callables_of(self._loader.dataset, by_name):
+            state[name] = standing_in(held, Stand(held, self, name))
         if self._place == "memory":
             copy_kept(self._loader.dataset)
 

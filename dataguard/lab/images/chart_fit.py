@@ -6,7 +6,6 @@ exactly where jitter is cut off at the ends of the range, so that the extremes o
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import array_of, is_pillow, walk
 from dataguard.lab.images.painter import RGB
 
 BLACK, WHITE, MIDDLE = (0, 0, 0), (255, 255, 255), (128, 128, 128)
@@ -88,12 +87,8 @@ def shoot(chart: RGB, draw: int, value: Any, bands: int = 0) -> Shot:
 
 def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
     """The pixels of an image, one row each; None for what is no image."""
-    pillow = sys.modules.get("PIL.Image")
-    if pillow is not None and isinstance(leaf, pillow.Image):
-        leaf = np.asarray(leaf)
-    if isinstance(leaf, torch.Tensor):
-        plain = leaf.detach().cpu().as_subclass(torch.Tensor)
-        leaf = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
+    if is_pillow(leaf) or isinstance(leaf, torch.Tensor):
+        leaf = array_of(leaf)
     if isinstance(leaf, np.ndarray) and leaf.ndim == 2 and bands == 1:
         leaf = leaf[..., None]
     if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fiu" or leaf.ndim < 3 or min(leaf.shape) < 1:

@@ -12,16 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.lab.core.leaves import array_of, is_pillow
+
 SMALLEST = 8
 """Pixels of the shorter side of a picture at least: a table of four columns holds boxes."""
 _DEPTH = 4
 _CHANNELS = (1, 2, 3, 4)
-
-
-def is_pillow(value: Any) -> bool:
-    """Whether this is an image of Pillow's."""
-    module = sys.modules.get("PIL.Image")
-    return module is not None and isinstance(value, module.Image)
 
 
 def is_picture(value: Any) -> bool:
@@ -60,14 +56,6 @@ def container_of(value: Any) -> str:
     if own is torch.Tensor:
         return "torch.Tensor"
     return f"tv_tensors.{own.__name__}" if own.__module__.startswith("torchvision.") else own.__name__
-
-
-def array_of(value: Any) -> np.ndarray:
-    """The numbers of a picture as they are, without what its container adds."""
-    if isinstance(value, torch.Tensor):
-        plain = value.detach().cpu().as_subclass(torch.Tensor)
-        return np.asarray((plain.float() if plain.dtype == torch.bfloat16 else plain).numpy())
-    return np.asarray(value)
 
 
 def planes_of(value: Any) -> np.ndarray:

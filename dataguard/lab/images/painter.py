@@ -16,17 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.stand_ins import chain, rebind, standing_in
-from dataguard.lab.images.decoders import BRIGHTNESS, DECODERS, Decoder, Known, meet
-from dataguard.lab.images.video_decoders import opencv_film, pyav_film
+from dataguard.lab.core.stand_ins import rebind, standing_in
+from dataguard.lab.core.wrapped_datasets import by_name, callables_of
+from dataguard.lab.decoding.decoders import BRIGHTNESS, PILLOW, Decoder, Gives, Known, giving, meet
 
 RGB = tuple[int, int, int]
 """Red, green and blue from 0 to 255."""
 
-
-_FILMS = ((Decoder("cv2", "VideoCapture"), opencv_film), (Decoder("av", "open"), pyav_film))
-"""What opens films, and what makes a stand-in of it."""
-_PILLOW, _FROM_ARRAY = "PIL.Image.open", "PIL.Image.fromarray"
+_FROM_ARRAY = "PIL.Image.fromarray"
 MOST_BANDS = 32
 """How many bands an image has at most: spectral ones, and not slices of a volume."""
 _BRIGHT = 128
@@ -47,7 +44,9 @@ class Painter:
     Pillow.
     """
 
-    def __init__(self, brush: Brush | None = None, decoders: Sequence[Decoder] = DECODERS) -> None:
+    def __init__(
+        self, brush: Brush | None = None, decoders: Sequence[Decoder] = giving(Gives.PIXELS, Gives.VIDEO)
+    ) -> None:
         self.brush = brush
         self._decoders = decoders
         self.colour: RGB | None = None
@@ -66,8 +65,6 @@ class Painter:
         self._modules = len(sys.modules)
         for decoder in self._decoders:
             meet(decoder, self._known, self._around)
-        for decoder, film in _FILMS if self.brush is None else ():
-            meet(decoder, self._known, functools.partial(self._around_film, film))
         rebind(self._known)
         if not self._pillow and "PIL.ImageFile" in sys.modules:
             self._watch_pillow(sys.modules["PIL.ImageFile"].ImageFile)
@@ -88,11 +85,9 @@ class Painter:
 
     def take_inputs(self, dataset: Any) -> None:
         """Paint what the transforms of a dataset, and of those that it wraps, are called with, whatever their names."""
-        for part in chain(dataset):
-            for name, original in list(vars(part).items()):
-                if callable(original) and not isinstance(original, type):
-                    self.undecoded.add(name)
-                    vars(part)[name] = standing_in(original, self._before(original, name))
+        for state, name, original in callables_of(dataset, by_name):
+            self.undecoded.add(name)
+            state[name] = standing_in(original, self._before(original, name))
 
     def _before(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         def transform(*args: Any, **kwargs: Any) -> Any:
@@ -102,12 +97,15 @@ class Painter:
 
         return transform
 
-    def _around(self, original: Callable[..., Any], decoder: Decoder) -> Callable[..., Any]:
+    def _around(self, original: Callable[..., Any], decoder: Decoder) -> Any:
+        if decoder.video is not None:
+            return decoder.video(original, lambda frame, order: self._paint(frame, decoder.spelling, order, (3, 4)))
+
         @functools.wraps(original)
         def decode(*args: Any, **kwargs: Any) -> Any:
             given = original(*args, **kwargs)
             if self.brush is not None:
-                return self.brush(given, decoder.spelling, decoder.lossy or _is_lossy(args))
+                return self.brush(given, decoder.spelling, decoder.lossy or _is_lossy(decoder.given(args, kwargs)))
             order = decoder.order(args, kwargs)
             if not order:
                 return given
@@ -155,10 +153,6 @@ class Painter:
         painted[...] = shade * scale
         return painted
 
-    def _around_film(self, film: Callable[..., Any], original: Callable[..., Any], decoder: Decoder) -> Any:
-        """What opens films of which every frame is painted."""
-        return film(original, lambda frame, order: self._paint(frame, decoder.spelling, order, (3, 4)))
-
     def _watch_pillow(self, opened: Any) -> None:
         """Let every image file that is opened from now on be painted once it is loaded: decoding is put off."""
         original = opened.__init__
@@ -174,13 +168,13 @@ class Painter:
         pixels = load()
         image.__dict__.pop("load", None)  # what the user draws on it later stays
         if self.brush is not None:
-            drawn = self.brush(image, _PILLOW, image.format in ("JPEG", "MPO", "WEBP"))
+            drawn = self.brush(image, PILLOW.spelling, image.format in ("JPEG", "MPO", "WEBP"))
             if drawn is image:
                 return pixels
             image.im, image.readonly = drawn.im, 0
             return image.load()
         if self.colour is None:
-            self.painted.add(_PILLOW)
+            self.painted.add(PILLOW.spelling)
             return pixels
         ink = _ink(image.mode, self.colour)
         if self.grey and image.mode == "L":
@@ -188,7 +182,7 @@ class Painter:
         if ink is None:
             return pixels
         image.im, image.readonly = sys.modules["PIL.Image"].new(image.mode, image.size, ink).im, 0
-        self.painted.add(_PILLOW)
+        self.painted.add(PILLOW.spelling)
         return image.load()
 
 
@@ -245,9 +239,8 @@ def _paint_tensor(image: torch.Tensor, colour: RGB, deep: tuple[int, ...]) -> to
 _LOSSY = (".jpg", ".jpeg", ".webp")
 
 
-def _is_lossy(args: tuple[Any, ...]) -> bool:
-    """Whether a decoder is given a file or bytes of a format that loses detail."""
-    source = args[0] if args else None
+def _is_lossy(source: Any) -> bool:
+    """Whether what a decoder is given is a file or bytes of a format that loses detail."""
     if isinstance(source, str | os.PathLike):
         return os.fspath(source).lower().endswith(_LOSSY)
     if isinstance(source, torch.Tensor | np.ndarray) and source.ndim == 1:

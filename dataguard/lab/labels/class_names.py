@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
-from torch.utils.data import Dataset
 
 from dataguard.lab.core.loader_facts import length_of
+from dataguard.lab.core.wrapped_datasets import by_type, wrapped_by
 from dataguard.target.variants import Loader
 
-DEEPEST = 5
-"""How many datasets may wrap one another."""
 MOST_PARTS = 64
 MOST_CLASSES = 50_000
 FEW = 128
@@ -21,8 +20,6 @@ FEW = 128
 _LISTS = ("classes", "CLASSES", "class_names", "categories")
 _TABLES = ("class_to_idx", "class_to_index", "class_to_id", "label_to_idx", "label_to_id", "label2id", "label2idx")
 _COUNTS = ("num_classes", "n_classes", "nb_classes", "number_of_classes")
-_INSIDE = ("reader", "parser", "base", "inner")
-"""What else, besides datasets, holds a dataset's own names (timm keeps them in its reader)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +38,10 @@ class Naming:
 def find_namings(build: Callable[..., Loader]) -> tuple[Naming, ...]:
     """All that a loader's dataset, and the datasets that it wraps, tell; the outermost first."""
     found: dict[str, Naming] = {}
-    for path, part in wrapped_by(build(num_workers=0).dataset):
+    for path, part in islice(wrapped_by(build(num_workers=0).dataset, by_type), MOST_PARTS):
         for naming in _told(path, part):
             found.setdefault(naming.where, naming)
     return tuple(found.values())
-
-
-def wrapped_by(dataset: Any) -> list[tuple[str, Any]]:
-    """A dataset and those that it wraps, with their paths, the outermost first."""
-    found, level = [("dataset", dataset)], [("dataset", dataset)]
-    seen = {id(dataset)}
-    for _ in range(DEEPEST):
-        level = [(path, part) for holder in level for path, part in _wrapped(*holder) if id(part) not in seen]
-        level = list({id(part): (path, part) for path, part in level}.values())[:MOST_PARTS]
-        seen |= {id(part) for _, part in level}
-        found += level
-    return found[:MOST_PARTS]
-
-
-def _wrapped(path: str, part: Any) -> Iterator[tuple[str, Any]]:
-    for name, value in list(getattr(part, "__dict__", {}).items()):
-        if isinstance(value, Dataset) or name in _INSIDE:
-            yield f"{path}.{name}", value
-        elif isinstance(value, list | tuple) and value and isinstance(value[0], Dataset):
-            yield from ((f"{path}.{name}[{number}]", item) for number, item in enumerate(value[:MOST_PARTS]))
 
 
 def _told(path: str, part: Any) -> Iterator[Naming]:

@@ -15,13 +15,13 @@ import torch
 from torch.utils.data import ConcatDataset, Subset
 
 from dataguard.lab.core.loader_facts import length_of
+from dataguard.lab.core.wrapped_datasets import columns_of
 from dataguard.target.variants import Loader
 
 MOST_ENTRIES = 5_000_000
 MOST_COLUMNS = 64
 FEWEST = 8
 """Labels that have to agree with a table, at least."""
-DEEPEST = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +38,25 @@ def find_table(build: Callable[..., Loader], seen: Sequence[tuple[int, int]]) ->
     if len(seen) < FEWEST or len({label for _, label in seen}) < 2:
         return None
     indices, labels = (np.array(column) for column in zip(*seen, strict=True))
-    for where, table in _tables(build(num_workers=0).dataset, "dataset"):
+    for name, (path, table) in columns_of(build(num_workers=0).dataset, _tables).items():
         if indices.min() >= 0 and indices.max() < len(table) and (table[indices] == labels).all():
             values, first, counts = np.unique(table, return_index=True, return_counts=True)
             numbers = values.tolist()
             return Table(
-                where, dict(zip(numbers, counts.tolist(), strict=True)), dict(zip(numbers, first.tolist(), strict=True))
+                path + name,
+                dict(zip(numbers, counts.tolist(), strict=True)),
+                dict(zip(numbers, first.tolist(), strict=True)),
             )
     return None
 
 
-def _tables(dataset: Any, path: str, depth: int = 0) -> Iterator[tuple[str, np.ndarray]]:
-    """Every table of whole numbers with one entry for each sample of a dataset."""
+def _tables(dataset: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The tables of whole numbers with one entry for each sample among the attributes of a dataset."""
     length = length_of(dataset)
-    if depth > DEEPEST or length is None or not 0 < length <= MOST_ENTRIES:
+    if length is None or not 0 < length <= MOST_ENTRIES or isinstance(dataset, Subset | ConcatDataset):
         return
-    if isinstance(dataset, Subset):
-        for where, table in _tables(dataset.dataset, f"{path}.dataset", depth + 1):
-            yield where, table[np.asarray(dataset.indices, dtype=np.int64)]
-    elif isinstance(dataset, ConcatDataset):
-        parts = [
-            {where.replace(".dataset", ""): table for where, table in _tables(part, "", depth + 1)}
-            for part in dataset.datasets
-        ]
-        for name in parts[0]:
-            if all(name in part for part in parts):
-                yield f"{path}.datasets[*]{name}", np.concatenate([part[name] for part in parts])
-    else:
-        for name, value in list(getattr(dataset, "__dict__", {}).items())[:MOST_COLUMNS]:
-            for step, table in _columns(value, length):
-                yield f"{path}.{name}{step}", table
+    for name, value in list(getattr(dataset, "__dict__", {}).items())[:MOST_COLUMNS]:
+        yield from ((f".{name}{step}", table) for step, table in _columns(value, length))
 
 
 def _columns(value: Any, length: int) -> Iterator[tuple[str, np.ndarray]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from dataguard.process.process_tree import descendants, is_janitor
+from dataguard.process.process_tree import descendants, is_cleanup_process
 
 _PROC = Path("/proc/self")
 _MODULES = (os, signal, time)
@@ -51,7 +51,7 @@ class Before:
         """Why a fork of this process would not be as the process itself, if so. Mappings of `folder` do not count."""
         if _threads() - self._threads or threading.active_count() > 1:
             return "it leaves threads running"
-        if any(not is_janitor(process) for process in descendants()):
+        if any(not is_cleanup_process(process) for process in descendants()):
             return "it leaves processes running"
         if torch.cuda.is_initialized():
             return "it initializes CUDA"

@@ -23,12 +23,12 @@ from dataguard.process import shm_cleanup
 from dataguard.process.process_tree import (
     descendants,
     die_with_parent,
-    effort,
     end_descendants,
-    family,
     how_it_ended,
-    is_janitor,
+    is_cleanup_process,
+    process_and_descendants,
     signal_name,
+    work_done,
 )
 
 T = TypeVar("T")
@@ -239,9 +239,9 @@ def _await(
             raise OutOfTime(f"cut short after {allowed:.0f} s")
         idle = now - moved
         if spent is None and idle > _PAUSE * timeout:
-            spent = effort(pid)
+            spent = work_done(pid)
         if spent is not None and idle > timeout and (idle > _TORCH_NOTICES or _all_alive(box)):
-            before, spent = spent, effort(pid)
+            before, spent = spent, work_done(pid)
             if spent - before < 0.2 * timeout or now - busy_since > PATIENCE * timeout:
                 raise LoaderHung(_hang(pid, box, folder, now - busy_since))
             moved = now
@@ -309,7 +309,11 @@ def _hang(pid: int, box: BlackBox, folder: Path, seconds: float) -> Incident:
     stuck = next((mark for mark in marks if mark.worker is not None and mark.stage in _WORKING), marks[0])
     first = stuck.pid if stuck.worker is not None else pid
     workers = {mark.pid: mark.worker for mark in marks}
-    asked = {process.pid: stack_dumps.ask(process, folder) for process in family(pid) if not is_janitor(process)}
+    asked = {
+        process.pid: stack_dumps.ask(process, folder)
+        for process in process_and_descendants(pid)
+        if not is_cleanup_process(process)
+    }
     order = sorted((one for one in asked if asked[one]), key=lambda one: (one != first, one))
     return Incident(
         stage=stuck.stage,

@@ -1,8 +1,8 @@
-"""Random numbers that are drawn once for each index and kept with its sample: a cache of what was augmented already.
+"""Random numbers that are drawn once for each index and kept with its sample: a cache of augmented samples.
 
-Processes that know nothing of each other read the same items three times over, with every generator held still. In two
-of them the first reads come under other seeds, in a third one in the other order. A leaf that follows the seed of its
-own first read, and none of the later ones, holds what was drawn then.
+Independent processes read the same items three times, with all RNGs frozen. In two of them the first reads have
+different seeds, in a third one the other order. A leaf that follows the seed of its own first read, and none of the
+later ones, holds what was drawn then.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dataguard.lab.subject import Subject
 from dataguard.model import Location
 
 ITEMS = range(1, 9)
-"""Places of the items; the one at 0 is read before them, under one seed in all processes, and wakes up what is late."""
+"""Places of the items; the one at 0 is read first, under one seed in all processes, because some state is made late."""
 ROUNDS = 3
 READS = 3 * (1 + ROUNDS * len(ITEMS))
 WAKING, FIRST, OTHER, LATER = PIN, PIN + 100, PIN + 200, PIN + 300
-"""Seeds. Items are first read in pairs under one, so that pictures made of nothing but random numbers are equal."""
+"""Seeds. Items are first read in pairs under one, so that images of nothing but random numbers are equal."""
 
 Kept = Mapping[int, bytes]
 """What a leaf is at every read of an item."""
@@ -48,14 +48,14 @@ def find_cached_draws(subject: Subject) -> CachedDraws:
             lambda folder: run_trials(build_one, folder, [[script]], [seeds]),
             partial(read_trials, [[script]]),
         )
-        series = {path: seats.get((0, 0), ()) for path, seats in readings.items() if path.startswith("sample")}
+        series = {path: by.get((0, 0), ()) for path, by in readings.items() if path.startswith("sample")}
         return {path: found for path, one in series.items() if (found := _kept(script, one))}
 
     one, two = kept(FIRST, ITEMS), kept(OTHER, ITEMS)
     drawn = [path for path in one if path in two and one[path] != two[path] and not _is_made_up(one[path])]
     if drawn:
-        turned = kept(FIRST, ITEMS[::-1])
-        drawn = [path for path in drawn if turned.get(path) == one[path]]
+        reverse = kept(FIRST, ITEMS[::-1])
+        drawn = [path for path in drawn if reverse.get(path) == one[path]]
     return CachedDraws(tuple(drawn), find_changed(subject) if drawn else ())
 
 

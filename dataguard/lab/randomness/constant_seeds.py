@@ -1,9 +1,9 @@
 """Which random numbers come out the same for every sample, because their generator is seeded with a constant there.
 
 Each item is drawn under different states of the global generators, over two epochs. Then generators that are always
-given the same seed are made to skip some numbers, to see which values hang on them. The samples of a stream cannot be
-drawn again: there, whole runs are compared, place by place. Where seeds differ from item to item, and by nothing else,
-the same is done with all generators that are seeded.
+given the same seed are made to skip some numbers, to see which values depend on them. The samples of a stream cannot
+be drawn again: there, whole runs are compared, position by position. If seeds differ between items, and by nothing
+else, the same is done with all generators that are seeded.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ Draws = dict[int, list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class SeedTrace:
-    """What is seeded alike for every sample, and what hangs on it.
+    """What gets the same seed for every sample, and what depends on it.
 
     `constant` are the seedings that happen for most samples with one and the same seed; `steered` are the leaves that
-    an index always gives alike, and that change when the numbers after such a seed do. `plain` are leaves that are
+    never vary for an index, and that change when the numbers after such a seed do. `plain` are leaves that are
     single values which differ from item to item, as labels are. `draws` were compared for each of `items`. `indexed`
     are the seedings that give each item a seed of its own, in all draws of two epochs; `derived` tells that such seeds
     follow from a constant one. `libraries` drew by themselves, where that was looked for. `changed` holds what the

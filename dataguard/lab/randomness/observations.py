@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataguard.lab.core.records import Seedings
-from dataguard.lab.randomness import cached_draws, constant_seeds, same_items, shared_offsets, worker_init_seeds
-from dataguard.lab.randomness.rng_dependence import RngDependence
+from dataguard.lab.core.records import GeneratorState
+from dataguard.lab.randomness import cached_draws, constant_seeds, same_items, shared_draws, shared_offsets
 from dataguard.lab.randomness.spawn_pickling import Pickling, try_pickling
 from dataguard.lab.randomness.state_carryover import Carryover, find_carryover
 from dataguard.lab.subject import Subject
@@ -17,32 +16,19 @@ class Randomness:
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        self.dependence = RngDependence(subject)
 
     def same_items(self, effort: int = 0, num_workers: int | None = None, **asked: Any) -> same_items.SameItems:
         """The same items drawn repeatedly in every worker over two epochs; the arguments are those of `Request`."""
-        subject = self._subject
-        subject.need_map(
-            "the workers of a stream read different samples, so their draws cannot be compared item by item"
-        )
-        request = same_items.Request(effort, num_workers, **asked)
-        if request.apart:  # it only confirms a generator, and must leave time for other verdicts
-            subject.afford(2 * self.same_items(effort, num_workers).seconds)
-        shape = same_items.shape_of(subject, request)
-        return subject.vary(
-            request,
-            lambda folder: same_items.run_same_items(subject.build, folder, shape),
-            lambda folder, answer: same_items.read_same_items(folder, answer, shape),
-        )
+        return same_items.find_same_items(self._subject, effort, num_workers, **asked)
 
-    def first_seeds(self, libraries: tuple[str, ...] = ()) -> tuple[Seedings, ...]:
-        """The seeds that workers give to generators until their first batch; see `worker_init_seeds`."""
-        subject = self._subject
-        return subject.vary(
-            ("first seeds", libraries),
-            lambda folder: worker_init_seeds.run_first_seeds(subject.build, folder, subject.facts, libraries),
-            worker_init_seeds.read_first_seeds,
-        )
+    def shared_draws(self, between: shared_draws.Between) -> shared_draws.SharedDraws:
+        """Whether workers, or the epochs of a worker, draw the same random numbers, and the generator to blame."""
+        return shared_draws.find_shared_draws(self._subject, between)
+
+    @property
+    def latent_clone(self) -> GeneratorState | None:
+        """The generator from which two workers would draw the same numbers, where the loader has fewer."""
+        return shared_draws.find_latent_clone(self._subject)
 
     def seeds(self, *, always: bool = False) -> constant_seeds.SeedTrace:
         """Which generators are seeded for every sample, and which outputs depend on constant seeds, or on any."""

@@ -1,9 +1,9 @@
-"""What hangs on one generator: it alone runs on from a seed of its own, while every other one is held still.
+"""Which outputs depend on one generator: it gets a seed of its own and draws freely, while all other RNGs are frozen.
 
 Each reading is made twice in the same way, and once with another seed for that generator. What differs between the
-first two hangs on something that cannot be held still: it is wild. What differs only under the other seed hangs on the
-generator. Map-style datasets are read by two workers, which shows whether a leaf follows the worker's number as well;
-the samples of a stream by one process, because workers would get other ones.
+first two is uncontrolled: it depends on something that cannot be frozen. What differs only under the other seed depends
+on the generator. Map-style datasets are read by two workers, which shows whether a leaf depends on the worker id as
+well; the samples of a stream by one process, because workers would read different ones.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ WORKERS = 2
 TWO: dict[str, Any] = {**FORKED, "num_workers": WORKERS}
 ITEMS, ROUNDS = 8, 8
 FIRST = 1 + ITEMS
-"""The fetch before which the generator is seeded: caches are filled by then, and what is made late is there."""
+"""The fetch before which the generator is seeded: caches are filled by then, and what is made late exists."""
 SCRIPT = (0, *(tuple(range(1, FIRST)) * (1 + ROUNDS)))
 SEEDS = tuple(PIN + fetch for fetch in range(len(SCRIPT)))
 ONE, OTHER = PIN - 1, PIN - 2
-"""Seeds of the generator, which nothing else gets."""
+"""Seeds of the generator, which no other RNG gets."""
 
 MAPPED = (
     ((0, ONE), (FIRST, ONE)),
@@ -41,70 +41,70 @@ MAPPED = (
     ((0, ONE), (FIRST, OTHER)),
     ((0, OTHER), (FIRST, ONE), (len(SCRIPT) - 1, ONE)),
 )
-"""The epochs: two alike, one that differs, and one that begins otherwise and ends as if it had drawn nothing."""
+"""The epochs: two equal ones, one with another seed, and one with another first seed, seeded again at its end."""
 READS = len(MAPPED) * WORKERS * len(SCRIPT)
 
 STARTING = 8
-"""Fetches of each epoch in which only the start of a stream is looked at."""
+"""Fetches of each epoch in which only the start of a stream is read."""
 STARTS = (((0, ONE),), ((0, ONE),), ((0, OTHER), (STARTING - 1, ONE)))
-"""The epochs: two alike, and one that begins otherwise and ends as if it had drawn nothing."""
+"""The epochs: two equal ones, and one with another first seed, seeded again at its end."""
 STREAMED = 256
-"""Fetches of a stream that are held still under seeds of their own."""
+"""Fetches of a stream that are frozen under seeds of their own."""
 
 Leaves = Mapping[str, Series]
 Run = tuple[Leaves, bool]
-"""Every leaf of a stream, and whether it came to its end."""
+"""Every leaf of a stream, and whether it ended."""
 States = Mapping[tuple[int, int, int], bytes]
 """The states of one generator by worker, epoch and the fetches made."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hanging:
-    """`leaves` hang on the generator, and `wild` ones on something that cannot be held still.
+class Dependence:
+    """`leaves` depend on the generator, and `uncontrolled` ones on something that cannot be frozen.
 
-    `runs_on` tells whether the state in which the first fetch leaves it follows from that before, and is not set there
-    by something else; `drawn` whether later fetches draw from it.
+    `keeps_state`: the first fetch draws from the state before it, or leaves it as it is, and does not seed it.
+    `is_used`: later fetches draw from the generator.
     """
 
     leaves: tuple[str, ...]
-    wild: tuple[str, ...]
-    runs_on: bool
-    drawn: bool
+    uncontrolled: tuple[str, ...]
+    keeps_state: bool
+    is_used: bool
 
 
 @dataclass(frozen=True, slots=True)
-class StreamHanging:
-    """`changed` tells for leaves that change with the generator which share of their values is new then.
+class StreamDependence:
+    """`changed`: the leaves that change with the generator, each with the share of its values that is new then.
 
-    `ordered`: a leaf by which samples are recognised comes in another order, or there is none.
+    `reordered`: a leaf that identifies samples comes in another order, or there is none.
     """
 
     changed: dict[str, float]
-    wild: tuple[str, ...]
-    ordered: bool
+    uncontrolled: tuple[str, ...]
+    reordered: bool
     ended: bool
 
 
 class RngDependence:
-    """What hangs on single generators of one loader; each observation is made once."""
+    """Which outputs depend on single generators of one loader; each observation is made once."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
-    def of_items(self, path: str) -> Hanging:
-        """What hangs on the generator at a path, in a map-style dataset."""
+    def of_items(self, path: str) -> Dependence:
+        """What depends on the generator at a path, in a map-style dataset."""
         subject, size = self._subject, batch_size(self._subject.facts)
         subject.afford(READS * size * subject.epoch.seconds_per_sample)
         scripts = [[SCRIPT] * WORKERS] * len(MAPPED)
         build, free, census = partial(subject.build, **TWO), Free(path, MAPPED), (1, len(SCRIPT))
         return subject.vary(
-            ("hanging", path),
+            ("dependence", path),
             lambda folder: run_trials(build, folder, scripts, [SEEDS], size, free=free, census=census),
-            lambda folder, complete: _hanging(read_trials(scripts, folder, complete), _states(folder, path)),
+            lambda folder, complete: _dependence(read_trials(scripts, folder, complete), _states(folder, path)),
         )
 
     def at_start(self, path: str) -> tuple[bool, bool]:
-        """Whether a generator `runs_on` and is `drawn`, as in `Hanging`, where a stream begins."""
+        """Whether a generator `keeps_state` and `is_used`, as in `Dependence`, where a stream begins."""
 
         def run(folder: Path) -> list[Ride]:
             plan = Plan(
@@ -115,15 +115,15 @@ class RngDependence:
 
         def read(folder: Path, _: object) -> tuple[bool, bool]:
             states = _states(folder, path)
-            drawn = states.get((0, 0, STARTING)) != states.get((0, 2, STARTING))
-            return _runs_on(states, same=(0, 1), other=2), drawn
+            is_used = states.get((0, 0, STARTING)) != states.get((0, 2, STARTING))
+            return _keeps_state(states, same=(0, 1), other=2), is_used
 
         return self._subject.vary(("start", path), run, read)
 
-    def of_stream(self, path: str, *, varied: bool) -> StreamHanging:
-        """What hangs on the generator at a path, in a stream.
+    def of_stream(self, path: str, *, varied: bool) -> StreamDependence:
+        """What depends on the generator at a path, in a stream.
 
-        Without `varied`, all fetches are held still under one seed, whatever their place.
+        Without `varied`, all fetches are frozen under one seed, whatever their position.
         """
         subject = self._subject
         seeds = tuple(PIN + fetch for fetch in range(STREAMED)) if varied else (PIN,)
@@ -137,74 +137,72 @@ class RngDependence:
                 loader = subject.build(num_workers=0, **self._one_by_one)
                 return drive(loader, plan, batches=batches, seconds=seconds)[0].ended
 
-            return subject.vary(("hanging", path, varied, seed, number), run, _read_stream)
+            return subject.vary(("dependence", path, varied, seed, number), run, _read_stream)
 
-        return _stream_hanging(look(ONE, 0), look(ONE, 1), look(OTHER, 0))
+        return _stream_dependence(look(ONE, 0), look(ONE, 1), look(OTHER, 0))
 
     @property
     def _one_by_one(self) -> dict[str, Any]:
         return {"batch_size": 1} if self._subject.facts.batched else {}
 
 
-def _hanging(readings: Readings, states: States) -> Hanging:
-    late = {path: {seat: one[FIRST:] for seat, one in seats.items()} for path, seats in readings.items()}
+def _dependence(readings: Readings, states: States) -> Dependence:
+    late = {path: {where: one[FIRST:] for where, one in by.items()} for path, by in readings.items()}
     ends = {states.get((0, epoch, len(SCRIPT))) for epoch in (0, 2, 3)}
-    return Hanging(
-        leaves=tuple(path for path, seats in late.items() if _hangs(seats)),
-        wild=tuple(path for path, seats in late.items() if seats.get((0, 0)) != seats.get((0, 1))),
-        runs_on=_runs_on(states, same=(0, 1, 2), other=3),
-        drawn=len(ends) == 3,
+    return Dependence(
+        leaves=tuple(path for path, by in late.items() if _depends(by)),
+        uncontrolled=tuple(path for path, by in late.items() if by.get((0, 0)) != by.get((0, 1))),
+        keeps_state=_keeps_state(states, same=(0, 1, 2), other=3),
+        is_used=len(ends) == 3,
     )
 
 
-def _hangs(seats: Mapping[tuple[int, int], Series]) -> bool:
-    """Whether a leaf changes with the generator, and with nothing else: two workers give it alike."""
-    one, again, other, beside = (seats.get(seat, ()) for seat in ((0, 0), (0, 1), (0, 2), (1, 0)))
+def _depends(by: Mapping[tuple[int, int], Series]) -> bool:
+    """Whether a leaf changes with the generator, and with nothing else: it is equal in two workers."""
+    one, again, other, beside = (by.get(where, ()) for where in ((0, 0), (0, 1), (0, 2), (1, 0)))
     return one == again == beside != other
 
 
 def _states(folder: Path, path: str) -> States:
     return {
-        (census.worker or 0, census.epoch, census.fetches): state.state
+        (*census.where, census.fetches): census.states[path].state
         for census in read_spools(folder)
-        if isinstance(census, Census)
-        for state in (*census.generators, *census.probed)
-        if state.path == path
+        if isinstance(census, Census) and path in census.states
     }
 
 
-def _runs_on(states: States, same: Sequence[int], other: int) -> bool:
-    """Whether states after the first fetch follow from those before it, which are the `same` in all epochs but one.
+def _keeps_state(states: States, same: Sequence[int], other: int) -> bool:
+    """Whether states after the first fetch follow from those before it, which are equal in all epochs but the `other`.
 
     They may differ, because something else decides how much is drawn; but if each is new, it is seeded there.
     """
-    begun = {epoch: [states.get((worker, epoch, 1)) for worker in range(WORKERS)] for epoch in (*same, other)}
-    alike = [state for epoch in same for state in begun[epoch]]
-    return len(set(alike)) < len(alike) and not set(alike) & set(begun[other])
+    after = {epoch: [states.get((worker, epoch, 1)) for worker in range(WORKERS)] for epoch in (*same, other)}
+    expected = [state for epoch in same for state in after[epoch]]
+    return len(set(expected)) < len(expected) and not set(expected) & set(after[other])
 
 
-def _stream_hanging(one_run: Run, again_run: Run, other_run: Run) -> StreamHanging:
-    """Two runs alike, and one in which the generator is seeded otherwise."""
+def _stream_dependence(one_run: Run, again_run: Run, other_run: Run) -> StreamDependence:
+    """Compare two equal runs, and one in which the generator gets another seed."""
     (one, ended), (again, _), (other, other_ended) = one_run, again_run, other_run
-    wild = tuple(path for path, series in one.items() if not _alike(series, again.get(path, ())))
-    stable = {path: series for path, series in one.items() if path not in wild}
-    kept = [path for path, series in stable.items() if _alike(series, other.get(path, ()))]
-    return StreamHanging(
+    uncontrolled = tuple(path for path, series in one.items() if not _agree(series, again.get(path, ())))
+    stable = {path: series for path, series in one.items() if path not in uncontrolled}
+    kept = [path for path, series in stable.items() if _agree(series, other.get(path, ()))]
+    return StreamDependence(
         changed={path: _new(series, other.get(path, ())) for path, series in stable.items() if path not in kept},
-        wild=wild,
-        ordered=not any(len(set(one[path])) > len(one[path]) / 2 for path in kept),
+        uncontrolled=uncontrolled,
+        reordered=not any(len(set(one[path])) > len(one[path]) / 2 for path in kept),
         ended=ended and other_ended,
     )
 
 
 def _new(one: Series, other: Series) -> float:
-    """The share of values that another run gives and this one does not."""
+    """The share of the other run's values that this one does not have."""
     known = set(one)
     return sum(value not in known for value in other) / max(len(other), 1)
 
 
-def _alike(one: Series, other: Series) -> bool:
-    """Whether two runs give a leaf alike, as far as both were read."""
+def _agree(one: Series, other: Series) -> bool:
+    """Whether a leaf is equal in two runs, as far as both were read."""
     length = min(len(one), len(other))
     return length > 0 and one[:length] == other[:length]
 

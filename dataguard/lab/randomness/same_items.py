@@ -1,8 +1,8 @@
-"""The same items in every worker: what tells cloned and replayed random numbers from healthy ones.
+"""The same items in every worker: what distinguishes cloned and replayed random numbers from healthy ones.
 
-Every worker gets the same schedule over two epochs: one unpinned draw first, which lets generators that are rightly
-made in the worker come to life; then rounds in which the global generators of python, numpy and torch are pinned, so
-that only generators of the user's own still vary; then rounds as they are.
+Every worker gets the same schedule over two epochs: one unpinned draw first, which creates the generators that are
+rightly made in the worker; then rounds in which the global generators of python, numpy and torch are pinned, so that
+only generators of the user's own still vary; then rounds as they are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from dataguard.lab.core.index_schedules import SameItems as Schedule
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, read_spools
+from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, WorkerEpoch, read_spools
 from dataguard.lab.rng.global_rng import PIN
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
@@ -39,48 +39,44 @@ MIXED = 4
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a check asks for; see `Shape`. Each step of `effort` draws four times more."""
+    """What an observer asks for. Each step of `effort` draws four times more.
+
+    `unpinned_first` puts the rounds as they are before the pinned ones, so that generators that are made late are made
+    unpinned. `reseed` names libraries whose generator gets a different seed in each worker and epoch. `persistent` and
+    the start `method` are the user's own where they are None; `announce` tells sampler and dataset which epoch begins.
+    `advance` is the path of a generator, and the only worker and epoch in which it is advanced after the first fetch.
+    `watch_item` looks for generators each time the first item was read, and not only in the beginning.
+    """
 
     effort: int = 0
     num_workers: int | None = None
-    settled: bool = False
+    unpinned_first: bool = False
     reseed: tuple[str, ...] = ()
     persistent: bool | None = None
     method: str | None = None
     announce: bool = True
-    apart: tuple[str, tuple[int, int]] | None = None
-    again: bool = False
+    advance: tuple[str, WorkerEpoch] | None = None
+    watch_item: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """How much one observation draws: `items` indices, and as many rounds as `scale` times the constants above.
 
-    A batch holds `size` samples, more than one where a collate_fn of the user's own may mix them. `settled` puts the
-    rounds as they are before the pinned ones, so that generators made late are made unpinned. `reseed` names
-    libraries whose generator is given a seed of its own in each worker and epoch. `persistent` and the start `method`
-    are the user's own where they are None; `announce` tells sampler and dataset which epoch begins. `apart` is the path
-    of a generator and the seat, a worker in an epoch, at which alone it is moved on after the first fetch. `again` has
-    generators looked for each time that the first item was read, and not only in the beginning.
+    A batch holds `size` samples, more than one where a collate_fn of the user's own may mix them.
     """
 
+    asked: Request
     workers: int
     items: int
     scale: int
     size: int
-    settled: bool
-    reseed: tuple[str, ...]
-    persistent: bool | None = None
-    method: str | None = None
-    announce: bool = True
-    apart: tuple[str, tuple[int, int]] | None = None
     epochs: int = EPOCHS
-    again: bool = False
 
     @property
     def census(self) -> tuple[int, ...]:
         """After how many fetches generators are looked for."""
-        first_item = (2, 2 + self.items, 2 + 2 * self.items) if self.again else ()
+        first_item = (2, 2 + self.items, 2 + 2 * self.items) if self.asked.watch_item else ()
         return (0, 1, *first_item, WAKENED, self.draws)
 
     @property
@@ -95,7 +91,7 @@ class Shape:
 
     @property
     def draws(self) -> int:
-        """Fetches of one worker in one epoch; the first is the single draw that wakes generators up."""
+        """Fetches of one worker in one epoch; the first creates the generators that are made late."""
         return 1 + self.pinned_fetches + self.free_fetches
 
     @property
@@ -112,11 +108,11 @@ class Shape:
             for _ in range(REPEATS)
             for item in range(self.items)
         ]
-        return (None, *([None] * self.free_fetches if self.settled else []), *states)
+        return (None, *([None] * self.free_fetches if self.asked.unpinned_first else []), *states)
 
     def pinned_groups(self, digests: Mapping[int, bytes]) -> Groups:
         """Group the pinned fetches by pinned state and item."""
-        start = 1 + (self.free_fetches if self.settled else 0)
+        start = 1 + (self.free_fetches if self.asked.unpinned_first else 0)
         return tuple(
             tuple(digests.get(start + (state * REPEATS + draw) * self.items + item, b"") for draw in range(REPEATS))
             for state in range(PINNED_STATES * self.scale)
@@ -125,7 +121,7 @@ class Shape:
 
     def free_groups(self, digests: Mapping[int, bytes]) -> Groups:
         """Group the fetches as they are by item."""
-        start = 1 + (0 if self.settled else self.pinned_fetches)
+        start = 1 + (0 if self.asked.unpinned_first else self.pinned_fetches)
         return tuple(
             tuple(digests.get(start + draw * self.items + item, b"") for draw in range(DRAWS_AS_IS * self.scale))
             for item in range(self.items)
@@ -136,7 +132,7 @@ class Shape:
 class SameItems:
     """`pinned` and `as_is`: leaf path -> (worker, epoch) -> groups of draws. `shown` are the items' indices in words.
 
-    `draws` counts the fetches of one worker in one epoch, and `seconds` is what all of them took; `censuses` tell the
+    `draws` counts the fetches of one worker in one epoch, and `seconds` is what all of them took; `censuses` list the
     generators that were found in a worker before its first fetch of an epoch, after it, and after the last.
     """
 
@@ -152,8 +148,22 @@ class SameItems:
     @property
     def varied(self) -> bool:
         """Whether any two draws of one item differed, in one worker and epoch."""
-        seats = (groups for leaf in self.as_is.values() for groups in leaf.values())
-        return any(len(set(group)) > 1 for groups in seats for group in groups)
+        series = (groups for leaf in self.as_is.values() for groups in leaf.values())
+        return any(len(set(group)) > 1 for groups in series for group in groups)
+
+
+def find_same_items(subject: Subject, effort: int = 0, num_workers: int | None = None, **asked: Any) -> SameItems:
+    """Draw the same items in every worker over two epochs; the arguments are those of `Request`."""
+    subject.need_map("the workers of a stream read different samples, so their draws cannot be compared item by item")
+    request = Request(effort, num_workers, **asked)
+    if request.advance:  # it only confirms a generator, and must leave time for other verdicts
+        subject.afford(2 * find_same_items(subject, effort, num_workers).seconds)
+    shape = shape_of(subject, request)
+    return subject.vary(
+        request,
+        lambda folder: run_same_items(subject.build, folder, shape),
+        lambda folder, rides: read_same_items(folder, rides, shape),
+    )
 
 
 def shape_of(subject: Subject, request: Request) -> Shape:
@@ -166,20 +176,8 @@ def shape_of(subject: Subject, request: Request) -> Shape:
     # As many under another start method, so that the same batches come to the same workers.
     workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
     items, size = 8 if request.effort == 0 else 16, batch_size(facts)
-    wanted = Shape(
-        workers,
-        items,
-        4**request.effort,
-        size,
-        request.settled,
-        request.reseed,
-        request.persistent,
-        request.method,
-        request.announce,
-        request.apart,
-        request.apart[1][1] + 1 if request.apart else EPOCHS,
-        request.again,
-    )
+    epochs = request.advance[1].epoch + 1 if request.advance else EPOCHS
+    wanted = Shape(request, workers, items, 4**request.effort, size, epochs)
     for shape in (wanted, replace(wanted, items=4)) if request.effort == 0 else (wanted,):
         if shape.draws * shape.size * EPOCHS * seconds <= max(left, 0) / 3:
             return shape
@@ -202,18 +200,19 @@ def run_same_items(
     def schedule(inner: Any, batched: bool) -> Schedule:
         return kind(inner, shape.workers, shape.items, shape.rounds, shape.size, batched=batched)
 
-    other = {"persistent_workers": shape.persistent, "multiprocessing_context": shape.method}
-    asked = {name: value for name, value in other.items() if value is not None}
-    loader = build(num_workers=shape.workers, in_order=True, schedule=schedule, **asked)
-    perturb, perturb_at = shape.apart or (None, None)
+    asked = shape.asked
+    other = {"persistent_workers": asked.persistent, "multiprocessing_context": asked.method}
+    overrides = {name: value for name, value in other.items() if value is not None}
+    loader = build(num_workers=shape.workers, in_order=True, schedule=schedule, **overrides)
+    perturb, perturb_at = asked.advance or (None, None)
     plan = Plan(
         folder,
         shape.pins,
         keep_going=True,
         census=shape.census,
-        reseed=shape.reseed,
+        reseed=asked.reseed,
         length=shape.draws,
-        announce=shape.announce,
+        announce=asked.announce,
         perturb=perturb,
         perturb_at=perturb_at,
     )
@@ -239,8 +238,8 @@ def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> Sam
                 complete[record.worker or 0, record.epoch].add(record.batch)
         if isinstance(record, SampleRecord) and record.shown is not None and record.position == 0:
             shown.setdefault(record.batch, record.shown)
-    seats = [(worker, epoch) for worker in range(shape.workers) for epoch in range(shape.epochs)]
-    if any(len(complete[seat]) < shape.draws for seat in seats):
+    expected = [(worker, epoch) for worker in range(shape.workers) for epoch in range(shape.epochs)]
+    if any(len(complete[where]) < shape.draws for where in expected):
         raise Undecided("the loader did not give every worker the same items: it uses its own order")
     return SameItems(
         pinned={path: {who: shape.pinned_groups(one) for who, one in by.items()} for path, by in digests.items()},

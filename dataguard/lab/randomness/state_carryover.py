@@ -1,7 +1,7 @@
-"""What reading a sample leaves behind for later ones: whether they show it, and whether the user's workers lose it.
+"""State that reading a sample changes: whether later samples depend on it, and whether the user's workers lose it.
 
-One worker, started anew for each trial, reads one item again and again; once by itself, once after other items. All
-generators are held still, so that no difference is a draw of theirs. Then the user's own workers read the same.
+One worker, restarted for each trial, reads one item repeatedly; once by itself, once after other items. All RNGs are
+frozen, so that no difference is drawn from one. Then the user's own workers read the same.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ READS = len(TRIALS) * len(ALONE)
 STAGES = 4
 """How many values a state takes at least, one after the other, that moves on and does not settle."""
 RENEWED = 0.5
-"""The share of a second epoch's first samples that differ, at their place, where a stream is another one by then."""
+"""The share of a second epoch's first samples that differ, if a stream has gone on to other ones by then."""
 
 
 class Effect(Enum):
@@ -73,22 +73,22 @@ def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
         lambda folder: run_trials(build_one, folder, TRIALS, SEEDS, size, announce=False),
         partial(read_trials, TRIALS),
     )
-    effects = {path: effect for path, seats in readings.items() if (effect := _effect(seats))}
+    effects = {path: effect for path, series in readings.items() if (effect := _effect(series))}
     if not effects:
         return {}
     workers = min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2))
     scripts = [[AFTER] * workers, [ALONE] * workers]
-    seats: dict[tuple[int, int], tuple[int, ...]] = {(0, 1): ALONE}
+    wanted: dict[tuple[int, int], tuple[int, ...]] = {(0, 1): ALONE}
     if facts.persistent:  # what they keep is not lost; but does one learn of what the others read meanwhile?
         scripts = [[ALONE, *[AFTER] * (workers - 1)]]
-        seats = {(worker, 0): script for worker, script in enumerate(scripts[0])}
+        wanted = {(worker, 0): script for worker, script in enumerate(scripts[0])}
     build_own = partial(subject.build, num_workers=workers)
     own = subject.vary(
         "carryover of workers",
         lambda folder: run_trials(build_own, folder, scripts, SEEDS[:1], size),
         partial(read_trials, scripts),
     )
-    return {path: effect for path, effect in effects.items() if _forgets(own.get(path, {}), readings[path], seats)}
+    return {path: effect for path, effect in effects.items() if _forgets(own.get(path, {}), readings[path], wanted)}
 
 
 def _lost_stream(subject: Subject) -> tuple[Mapping[str, Effect], int]:
@@ -102,16 +102,16 @@ def _lost_stream(subject: Subject) -> tuple[Mapping[str, Effect], int]:
     return {"the stream": Effect.EPOCH} if over else {}, own.total
 
 
-def _effect(seats: Mapping[tuple[int, int], Series]) -> Effect | None:
+def _effect(trials: Mapping[tuple[int, int], Series]) -> Effect | None:
     """What decides a leaf, by its trials; None where nothing of the reads before certainly does.
 
-    It has to be the same in both trials that are alike; so clocks, process ids and what a worker draws at its start say
+    It has to be the same in both equal trials; so clocks, process ids and what a worker draws at its start say
     nothing. Content must not depend on random numbers, because samples may be mixed with some that were read before,
     and must not wear off: then only the first samples of an epoch differ.
     """
-    if len(seats) < len(TRIALS):
+    if len(trials) < len(TRIALS):
         return None
-    one, again, after, otherwise = (seats[0, epoch] for epoch in range(len(TRIALS)))
+    one, again, after, reseeded = (trials[0, epoch] for epoch in range(len(TRIALS)))
     alone, behind = one[1:], after[OTHERS + 1 :]
     if one[1:] != again[1:]:
         return None
@@ -122,7 +122,7 @@ def _effect(seats: Mapping[tuple[int, int], Series]) -> Effect | None:
             return Effect.ITSELF
     steady = _moves_on(alone) or len(set(alone[OTHERS:])) == 1
     lasts = steady and all(one != two for one, two in zip(behind, alone, strict=False))
-    return Effect.CONTENT if lasts and alone == otherwise[1:] else None
+    return Effect.CONTENT if lasts and alone == reseeded[1:] else None
 
 
 def _moves_on(series: Series) -> bool:
@@ -136,6 +136,6 @@ def _forgets(
     trials: Mapping[tuple[int, int], Series],
     scripts: Mapping[tuple[int, int], tuple[int, ...]],
 ) -> bool:
-    """Whether each of these seats reads by its script as if nothing else had been read before, or by other workers."""
+    """Whether each of these workers and epochs reads as if nothing else had been read before, or by other workers."""
     expected = {ALONE: trials[0, 0], AFTER: trials[0, 2]}
-    return all(own.get(seat, ())[1:] == expected[script][1:] for seat, script in scripts.items())
+    return all(own.get(where, ())[1:] == expected[script][1:] for where, script in scripts.items())

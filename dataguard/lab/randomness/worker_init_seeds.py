@@ -1,6 +1,6 @@
 """The seeds that workers give to random generators until their first batch is there, and the lines that give them.
 
-Looked at only once a generator is found to run alike, so that an ordinary scan pays nothing.
+Looked at only once a generator is found whose state workers or epochs share, so that an ordinary scan pays nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ from dataguard.lab.core.records import Seedings, read_spools
 from dataguard.lab.randomness.same_items import EPOCHS, MOST_WORKERS
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.subject import Subject
 from dataguard.target.variants import Loader
+
+
+def find_first_seeds(subject: Subject, libraries: tuple[str, ...] = ()) -> tuple[Seedings, ...]:
+    """The seeds that workers give to generators until their first batch, in two epochs."""
+    return subject.vary(
+        ("first seeds", libraries),
+        lambda folder: run_first_seeds(subject.build, folder, subject.facts, libraries),
+        read_first_seeds,
+    )
 
 
 def run_first_seeds(

@@ -10,6 +10,8 @@ from typing import Any
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.randomness import same_items
+from dataguard.lab.randomness.repeated_draws import blame_library, compare_draws
+from dataguard.lab.randomness.shared_draws import SharedDraws
 from dataguard.lab.ranks import same_items_ranks, shares
 from dataguard.lab.ranks.shares import Shards, share_of
 from dataguard.lab.streams import rank_awareness
@@ -35,18 +37,32 @@ class Ranks:
         """Whether the loader is meant for several ranks as it stands, or is asked about them."""
         return rank_awareness.is_declared(self._subject)
 
-    def same_items(self, effort: int = 0, **asked: Any) -> same_items.SameItems:
+    def _same_items(self, effort: int = 0, **asked: Any) -> same_items.SameItems:
         """Like `Randomness.same_items`, in all ranks; the workers of rank 1 are numbered after those of rank 0."""
         subject, world = self._subject, self.world
         subject.need_map("the ranks of a stream may have to draw the same numbers, to shard consistently")
-        seats = min(subject.facts.num_workers, 1 if subject.facts.spawns else same_items_ranks.WORKERS)
-        request = same_items.Request(effort, seats, **asked)
+        workers = min(subject.facts.num_workers, 1 if subject.facts.spawns else same_items_ranks.WORKERS)
+        request = same_items.Request(effort, workers, **asked)
         shape = replace(same_items.shape_of(subject, request), epochs=1)
         return subject.vary(
             ("same items on ranks", request, world),
-            lambda folder: same_items_ranks.run_rank_items(subject.build, folder, shape, seats, world),
+            lambda folder: same_items_ranks.run_rank_items(subject.build, folder, shape, workers, world),
             lambda folder, rides: same_items_ranks.read_rank_items(folder, rides, shape),
         )
+
+    def shared_draws(self) -> SharedDraws:
+        """Whether workers of different ranks draw the same random numbers.
+
+        Raises Undecided when coincidence cannot be excluded, or each rank has its own dataset.
+        """
+        world = self.world
+        pairs = partial(same_items_ranks.rank_pairs, world)
+        comparison = compare_draws(self._same_items, pairs)
+        repeat, draws = comparison.suspicious or blame_library(self._same_items, pairs, comparison), comparison.draws
+        if repeat is None and draws.varied and self.declared and not self.shards().alike:
+            raise Undecided("each rank has its own dataset: no item can be drawn on several ranks and compared")
+        exercised = {"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": world}
+        return SharedDraws(exercised, repeat, draws.shown)
 
     def _look(
         self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], Any], *, unbounded: bool = False

@@ -1,17 +1,19 @@
-"""The same items in the workers of several ranks: what tells ranks that draw alike from healthy ones."""
+"""The same items in the workers of several ranks: what distinguishes ranks that share RNG state from healthy ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
 from dataguard.lab.core.index_schedules import SameItems as Schedule
+from dataguard.lab.core.records import WorkerEpoch
 from dataguard.lab.randomness.same_items import SameItems, Shape, read_same_items, run_same_items
 from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
+from dataguard.lab.rng.shared_states import Pair
 from dataguard.lab.spy.drive import Ride
 from dataguard.model import Undecided
 from dataguard.stats.coincidence import Groups
@@ -20,7 +22,7 @@ from dataguard.target.variants import Loader
 WORKERS = 2
 """Workers of each rank at most."""
 
-Seated = Mapping[str, Mapping[tuple[int, int], Groups]]
+ByWorker = Mapping[str, Mapping[tuple[int, int], Groups]]
 
 
 class _Common(Schedule):
@@ -68,8 +70,16 @@ def read_rank_items(folder: Path, rides: list[list[Ride]] | None, shape: Shape) 
     )
 
 
-def _side_by_side(parts: list[Seated], workers: int) -> Seated:
-    """Per leaf, the groups of every seat, those of each rank counted on from the one before."""
+def rank_pairs(world: int, draws: SameItems) -> list[Pair]:
+    """Every worker of each rank with every worker of the later ones, in the first epoch; equal worker ids first."""
+    each = draws.workers // world
+    pairs = combinations([WorkerEpoch(worker, 0) for worker in range(draws.workers)], 2)
+    across = [(one, two) for one, two in pairs if one.worker // each != two.worker // each]
+    return sorted(across, key=lambda pair: (pair[1].worker - pair[0].worker) % each != 0)
+
+
+def _side_by_side(parts: list[ByWorker], workers: int) -> ByWorker:
+    """Per leaf, the groups of every worker, those of each rank numbered after those of the rank before."""
     paths = {path: None for part in parts for path in part}
     return {
         path: {

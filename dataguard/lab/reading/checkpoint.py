@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dataguard.lab.process.fork_safety import OpenFile
-from dataguard.target.discovery import held_as
+from dataguard.target.discovery import wrapped_like
 from dataguard.target.variants import Construction, Loader
 
 
@@ -36,5 +36,5 @@ class Checkpoint:
                 file.reopen()
         self._used = True
         loader = self._loaders[name]
-        variant: Loader = held_as(loader, self._construction.again(loader, overrides))
+        variant: Loader = wrapped_like(loader, self._construction.again(loader, overrides))
         return variant

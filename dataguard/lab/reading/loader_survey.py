@@ -19,7 +19,7 @@ from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.model import UsageError
-from dataguard.process.gc_pause import seldom_collected
+from dataguard.process.gc_pause import infrequent_gc
 from dataguard.settings.settings import Settings
 from dataguard.target.loading import Target, load
 
@@ -77,7 +77,7 @@ def survey(target: Target, settings: Settings, folder: Path, *, alone: bool) -> 
 def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> Survey:
     imported, before = set(sys.modules), Before() if stay else None
     started = time.monotonic()
-    with seldom_collected():
+    with infrequent_gc():
         if settings.key and not callable(load(settings.key).source):
             raise UsageError(f"contract.key: {settings.key} is not callable; it must be a function of one sample")
         seed_global_generators(settings.seed)

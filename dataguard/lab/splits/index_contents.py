@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import ConcatDataset, Dataset, Subset
+from torch.utils.data import ConcatDataset, Subset
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.loader_facts import length_of
+from dataguard.lab.core.wrapped_datasets import columns_of
 from dataguard.lab.splits.near_duplicates import Album
 from dataguard.lab.spy.content_hashes import FEWEST_BYTES, rows_of
 
@@ -26,7 +27,6 @@ MOST = 4_000_000
 """A dataset with more indices is not looked into."""
 DISTINCT = 0.9
 """The share of different values from which on a column tells samples apart."""
-_DEEP = 6
 _ENDS = 4096
 _MASK = (1 << 64) - 1
 
@@ -71,10 +71,10 @@ def held_by(dataset: Any, indices: Sequence[int], most_files: int) -> tuple[Colu
         return {}, []
     look = _Look(most_files)
     try:
-        found = dict(look.columns(dataset))
+        found = columns_of(dataset, look.own, through=True)
     except Exception:  # noqa: BLE001 - objects of the user's own, which may do anything when they are looked at
         return {}, []
-    asked = {name: array("Q", [column[index] for index in indices]) for name, column in found.items()}
+    asked = {name: array("Q", column[np.asarray(indices)].tobytes()) for name, (_, column) in found.items()}
     named = {number: None for name, column in asked.items() if name.startswith(NAMES) for number in column}
     files = [look.files[number] for number in named if number in look.files]
     return {name: column for name, column in asked.items() if len(set(column)) >= DISTINCT * len(column)}, files
@@ -89,39 +89,21 @@ class _Look:
         self.files: dict[int, str] = {}
         """The files that were looked into, by the numbers of their names."""
 
-    def columns(self, dataset: Any, depth: int = 0) -> Iterator[tuple[str, array[int]]]:
-        """The columns of a dataset, by a name for each."""
-        if depth > _DEEP:
-            return
+    def own(self, dataset: Any) -> Iterator[tuple[str, np.ndarray]]:
+        """The columns of one dataset, by a name for each: of a subset its indices, of any other what it keeps."""
         if isinstance(dataset, Subset):
-            yield from self._of_subset(dataset, depth)
-        elif isinstance(dataset, ConcatDataset):
-            parts = [dict(self.columns(part, depth + 1)) for part in dataset.datasets]
-            for name in set.intersection(*map(set, parts)) if parts else ():
-                yield name, array("Q", [number for part in parts for number in part[name]])
-        else:
-            yield from self._of_attributes(dataset, depth)
+            indices = np.asarray(dataset.indices, np.int64).astype(np.uint64)
+            yield f"{SUBSET}{type(dataset.dataset).__name__}[{length_of(dataset.dataset)}]", indices
+        elif not isinstance(dataset, ConcatDataset):
+            yield from ((name, np.array(rows)) for name, rows in self._of_attributes(dataset))
 
-    def _of_subset(self, dataset: Any, depth: int) -> Iterator[tuple[str, array[int]]]:
-        indices = [int(index) for index in dataset.indices]
-        yield (
-            f"{SUBSET}{type(dataset.dataset).__name__}[{length_of(dataset.dataset)}]",
-            array("Q", [one & _MASK for one in indices]),
-        )
-        for name, column in self.columns(dataset.dataset, depth + 1):
-            if not indices or max(indices) < len(column):
-                yield name, array("Q", [column[index] for index in indices])
-
-    def _of_attributes(self, dataset: Any, depth: int) -> Iterator[tuple[str, array[int]]]:
-        length = length_of(dataset)
+    def _of_attributes(self, dataset: Any) -> Iterator[tuple[str, array[int]]]:
+        length = length_of(dataset) or 0
         held = getattr(dataset, "__dict__", {})
         texts = [os.fspath(one) for one in held.values() if isinstance(one, str | os.PathLike)]
         self._folders = ["", *(one for one in texts if isinstance(one, str) and one and Path(one).is_dir())]
-        for name, value in held.items():
-            if isinstance(value, Dataset) and length_of(value) == length:
-                yield from self.columns(value, depth + 1)
-            elif length:
-                yield from ((f"{kind} {name}{step}", rows) for kind, step, rows in self._rows(value, length))
+        for name, value in held.items() if length else ():
+            yield from ((f"{kind} {name}{step}", rows) for kind, step, rows in self._rows(value, length))
 
     def _rows(self, value: Any, length: int) -> Iterator[tuple[str, str, array[int]]]:
         """The numbers of a value that has an entry for each index: what kind of them, where, and the numbers."""
@@ -151,11 +133,11 @@ class _Look:
         if isinstance(first, tuple | list):
             for place in [place for place, part in enumerate(first) if isinstance(part, str | os.PathLike)]:
                 entries = [entry[place] if len(entry) > place else None for entry in value]
-                yield from ((kind, f"[][{place}]", rows) for kind, rows in self._entries(entries))
+                yield from ((kind, f"[*][{place}]", rows) for kind, rows in self._entries(entries))
         elif isinstance(first, Mapping):
             for key in [key for key, part in first.items() if isinstance(part, str | os.PathLike)]:
                 entries = [entry.get(key) for entry in value]
-                yield from ((kind, f"[][{key!r}]", rows) for kind, rows in self._entries(entries))
+                yield from ((kind, f"[*][{key!r}]", rows) for kind, rows in self._entries(entries))
         else:
             yield from ((kind, "", rows) for kind, rows in self._entries(value))
 

@@ -6,14 +6,14 @@ and frames of a film look alike within a split as well.
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
+
+from dataguard.lab.decoding.image_reading import small_grey
 
 SIDE = 16
 """Pixels a side of a small copy."""
@@ -57,28 +57,13 @@ def album_of(files: Iterable[str], seconds: float) -> Album:
     for name in islice(files, MOST):
         if time.monotonic() > until:
             break
-        grey = _small(name)
-        if grey is not None and grey.std() >= LEAST:
+        copy = small_grey(name, SIDE)
+        if copy is not None and copy.std() >= LEAST:
+            grey = copy.astype(np.float32).reshape(-1)
             even = grey - grey.mean()
             names.append(name)
             copies.append(even / np.linalg.norm(even))
     return Album(tuple(names), np.array(copies, np.float32).reshape(-1, SIDE * SIDE))
-
-
-def _small(name: str) -> np.ndarray | None:
-    """The grey levels of an image file, (256,), float32 from 0 to 255; None where none can be read."""
-    pillow, cv2 = sys.modules.get("PIL.Image"), sys.modules.get("cv2")
-    with contextlib.suppress(Exception):  # whatever a broken file makes a decoder raise
-        if pillow is not None:
-            with pillow.open(name) as image:
-                image.draft("L", (4 * SIDE, 4 * SIDE))  # a JPEG is decoded at an eighth of its size
-                small = image.convert("L").resize((SIDE, SIDE), pillow.Resampling.BILINEAR)
-            return np.asarray(small, np.float32).reshape(-1)
-        if cv2 is not None:
-            image = cv2.imread(name, cv2.IMREAD_GRAYSCALE)
-            small = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
-            return np.asarray(small, np.float32).reshape(-1)
-    return None
 
 
 def likeness(earlier: Album, own: Album) -> Likeness | None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataguard.lab.core.file_opens import watched
 from dataguard.lab.core.index import Index
+from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.spy.value_summaries import numbers_of
 from dataguard.target.variants import Loader

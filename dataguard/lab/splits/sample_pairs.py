@@ -16,12 +16,12 @@ import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
 from dataguard.incident import LoaderFailed
-from dataguard.lab.core.file_opens import watched
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of, walk
-from dataguard.lab.labels.class_names import wrapped_by
+from dataguard.lab.core.wrapped_datasets import by_type, callables_of
+from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.spy.content_hashes import array_of, is_rich, largest_of
+from dataguard.lab.spy.content_hashes import bytes_of, is_rich, largest_of
 from dataguard.target.variants import Loader
 
 DRAWS = (0, 1, 2, 3)
@@ -110,10 +110,9 @@ def _looks(loader: Loader, folder: Path, indices: Sequence[Index]) -> dict[Index
         arrays = [largest_of(leaf for _, leaf in walk(sample)) for sample in samples]
         contents[index] = {digest_of(found) for found in arrays if found is not None and is_rich(found)}
     heard: set[bytes] = set()
-    for _, part in wrapped_by(loader.dataset):
-        for name, value in list(getattr(part, "__dict__", {}).items()):
-            if callable(value) and not isinstance(value, type | Dataset | DataLoader):
-                vars(part)[name] = _Hearing(value, heard)
+    for state, name, value in callables_of(loader.dataset, by_type):
+        if not isinstance(value, Dataset | DataLoader):
+            state[name] = _Hearing(value, heard)
     for index in indices:
         heard.clear()
         _read(reader, index, 0)
@@ -151,7 +150,7 @@ class _Hearing:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):  # whatever it is given, it is the transform's business
-            given = (array_of(leaf) for _, leaf in walk([args, kwargs]))
+            given = (bytes_of(leaf) for _, leaf in walk([args, kwargs]))
             self._heard.update(digest_of(one) for one in given if one is not None and is_rich(one))
         return self._inner(*args, **kwargs)
 

@@ -72,8 +72,8 @@ class Comparison:
     likeness: Likeness | None
 
 
-READ = f"{CONTENT} what was read"
-REPEATED = f"{CONTENT} whole samples, of which some repeat"
+READ = f"{CONTENT} samples that were read"
+REPEATED = f"{CONTENT} whole samples, some of which repeat"
 
 
 class Splits:

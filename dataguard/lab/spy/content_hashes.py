@@ -49,12 +49,12 @@ def rows_of(arrays: np.ndarray) -> list[int]:
 
 def largest_of(leaves: Iterable[Any]) -> np.ndarray | None:
     """The largest array among some leaves, as numpy has it; None where all are small."""
-    arrays = [array for array in map(array_of, leaves) if array is not None]
+    arrays = [array for array in map(bytes_of, leaves) if array is not None]
     found = max(arrays, key=lambda one: one.nbytes, default=None)
     return found if found is not None and found.nbytes >= FEWEST_BYTES else None
 
 
-def array_of(leaf: Any) -> np.ndarray | None:
+def bytes_of(leaf: Any) -> np.ndarray | None:
     """A plain tensor of the CPU, an array of numbers or a text, as numpy has its bytes; None for anything else."""
     if isinstance(leaf, torch.Tensor):
         if leaf.layout is not torch.strided or leaf.device.type != "cpu" or leaf.is_nested or leaf.is_quantized:

@@ -12,8 +12,8 @@ from types import FrameType
 from typing import Any
 
 from dataguard.incident import OWN, is_library
-from dataguard.lab.core.file_opens import watched
 from dataguard.lab.core.index import plain_index
+from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.process.progress import Unreadable
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import array_of, is_pillow, walk
 from dataguard.lab.core.records import Spool
 from dataguard.lab.core.value_summary import Appraisal, Numbers, Row
 
@@ -83,17 +82,15 @@ def _array(leaf: Any) -> np.ndarray | None:
     if isinstance(leaf, torch.Tensor):
         if leaf.device.type == "meta" or leaf.is_nested or leaf.is_quantized or leaf.layout is not torch.strided:
             return None
-        plain = leaf.detach().cpu().as_subclass(torch.Tensor)
-        array = (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
-    elif isinstance(leaf, np.ndarray | np.generic | bool | int | float) or (
-        isinstance(leaf, list | tuple) and leaf and isinstance(leaf[0], int | float)
-    ):
-        array = np.asarray(leaf)
-    else:
-        pil = sys.modules.get("PIL.Image")
-        if pil is None or not isinstance(leaf, pil.Image) or leaf.mode not in _GREYS:
+    elif is_pillow(leaf):
+        if leaf.mode not in _GREYS:
             return None
-        array = np.asarray(leaf)
+    elif isinstance(leaf, list | tuple):
+        if not leaf or not isinstance(leaf[0], int | float):
+            return None
+    elif not isinstance(leaf, np.ndarray | np.generic | bool | int | float):
+        return None
+    array = array_of(leaf)
     return array if array.dtype.kind in "biuf" else None
 
 

@@ -109,7 +109,7 @@ class Sweep:
         times = race(
             list(known),
             lap,
-            goes_on=lambda: time.monotonic() < until,
+            may_continue=lambda: time.monotonic() < until,
             costs=lambda name, seconds: timed(name, len(seconds)).costs(batches),
         )
         return tuple(timed(name, len(times.get(name, ()))) for name in known)

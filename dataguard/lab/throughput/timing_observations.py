@@ -23,7 +23,7 @@ from dataguard.lab.throughput.training_loop import Feed, Step, imported, run_fee
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
-from dataguard.timings import LoaderTimes, Setting, Waits, Wanted
+from dataguard.timings import BenchOptions, LoaderTimes, Setting, Waits
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ class Throughput:
             raise NotApplicable(cuda_copies.why_not() or "no CUDA device")
         return self._subject.vary("copies", lambda folder: _run_copies(self._subject.build(), folder))
 
-    def bench(self, wanted: Wanted) -> LoaderTimes:
+    def bench(self, wanted: BenchOptions) -> LoaderTimes:
         """All measurements of one loader, within the budget. Raises LoaderFailed when it does not run as it is."""
         seconds = self._subject.settings.budget
         run = functools.partial(self._benched, wanted=wanted, seconds=seconds)
@@ -114,7 +114,7 @@ class Throughput:
         timed = sweep.run(settings, facts.batches, seconds)
         return LoaderTimes(facts.name, facts.batch_size, facts.batches, sweep.own, timed)
 
-    def _benched(self, folder: Path, wanted: Wanted, seconds: float) -> LoaderTimes:
+    def _benched(self, folder: Path, wanted: BenchOptions, seconds: float) -> LoaderTimes:
         sweep, facts = self._sweep(folder, seconds), self._subject.facts
         own = sweep.own
         sweep.lap(own)  # what it raises is the user's; it also brings files into the system's cache
@@ -142,7 +142,7 @@ class Throughput:
         fed: dict[str, Any] = {"waits": tuple(waits), "ideal": ideal, "step": name}
         return replace(times, others=others, device=profile.device, notes=tuple(notes), **fed)
 
-    def _fed(self, sweep: Sweep, wanted: Wanted, settings: list[Setting]) -> tuple[list[Waits], float]:
+    def _fed(self, sweep: Sweep, wanted: BenchOptions, settings: list[Setting]) -> tuple[list[Waits], float]:
         """Training loops under each setting, in turns, and the same loop with batches from memory."""
         feeds: dict[Setting, list[Feed]] = {setting: [] for setting in settings}
         each = max(min(FEED_SECONDS, sweep.left / (_ROUNDS * (len(settings) + 1))), 0.2)

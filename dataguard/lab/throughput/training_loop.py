@@ -17,7 +17,7 @@ from dataguard.lab.throughput.timed_run import MOST_EPOCHS, batches_of, width_of
 from dataguard.model import Undecided, UsageError
 from dataguard.target.loading import load
 from dataguard.target.variants import Loader
-from dataguard.timings import Wanted
+from dataguard.timings import BenchOptions
 
 STRETCHES = 5
 """Into how many parts the time of a training loop is cut, to see whether they agree."""
@@ -108,7 +108,7 @@ def sleeping(seconds: float) -> Step:
     return lambda _: time.sleep(seconds)
 
 
-def step_of(wanted: Wanted) -> Step:
+def step_of(wanted: BenchOptions) -> Step:
     """What stands for a training step: the user's function, to its end on the device, or so much sleep."""
     if wanted.step is None:
         return sleeping((wanted.step_ms or 0.0) / 1e3)

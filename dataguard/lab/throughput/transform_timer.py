@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
+from dataguard.lab.core.wrapped_datasets import by_name, wrapped_by
+
 _NAMED = ("transform", "transforms", "target_transform", "augment", "augmentation", "augmentations", "preprocess")
 """Attributes under which datasets and transforms hold transforms."""
-_INNER = ("dataset", "datasets")
 _PLAIN = (FunctionType, BuiltinFunctionType, MethodType)
 _DEPTH = 8
 
@@ -32,7 +33,8 @@ class Stopwatch:
 
     def watch(self, dataset: Any) -> None:
         """Find the transforms of a dataset, and of what it wraps, and time them from now on."""
-        for holder, slot, found in _transforms(dataset, _DEPTH):
+        transforms = [one for _, part in wrapped_by(dataset, by_name) for one in _transforms(part, _DEPTH)]
+        for holder, slot, found in transforms:
             if id(found) in self._names:
                 continue
             with contextlib.suppress(Exception):  # a class that cannot be changed is timed with the rest
@@ -110,11 +112,6 @@ def _transforms(holder: Any, depth: int) -> Iterator[tuple[Any, Any, Any]]:
     for name in _NAMED:
         if name in state:
             yield from _below(holder, name, state[name], depth)
-    for name in _INNER:
-        inner = state.get(name)
-        for dataset in inner if isinstance(inner, list | tuple) else [inner]:
-            if dataset is not None:
-                yield from _transforms(dataset, depth - 1)
 
 
 def _below(holder: Any, slot: Any, value: Any, depth: int) -> Iterator[tuple[Any, Any, Any]]:

@@ -17,8 +17,8 @@ import torch
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import walk
-from dataguard.lab.images.image_containers import array_of, exchange, is_pillow
+from dataguard.lab.core.leaves import array_of, is_pillow, walk
+from dataguard.lab.images.image_containers import exchange
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.transforms.pipeline_watch import Log, Watch, prints
 from dataguard.target.variants import Loader

@@ -22,7 +22,7 @@ from torch.utils.data import Dataset
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import walk
-from dataguard.lab.core.stand_ins import chain
+from dataguard.lab.core.wrapped_datasets import by_name, wrapped_by
 from dataguard.lab.images.image_containers import is_picture
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import PIN, pinned
@@ -77,15 +77,15 @@ class _Held:
     transform: Any
 
 
-def _held(dataset: Any, path: str = "dataset") -> _Held | None:
+def _held(dataset: Any) -> _Held | None:
     """What the outermost dataset has that has a transform, where no other code of the user's lies around it."""
-    for part in chain(dataset):
-        name = next((one for one, value in vars(part).items() if one in _NAMES and callable(value)), None)
+    for path, part in wrapped_by(dataset, by_name):
+        state = getattr(part, "__dict__", {})
+        name = next((one for one, value in state.items() if one in _NAMES and callable(value)), None)
         if name is not None:
-            return _Held(part, f"{path}.{name}", vars(part)[name]) if isinstance(part, Dataset) else None
-        if not _is_torch(part) or not isinstance(vars(part).get("dataset"), Dataset):
+            return _Held(part, f"{path}.{name}", state[name]) if isinstance(part, Dataset) else None
+        if not _is_torch(part) or not isinstance(state.get("dataset"), Dataset):
             return None
-        path += ".dataset"
     return None
 
 

@@ -72,12 +72,12 @@ def trace(*batches: BatchRecord, samples: tuple[SampleRecord, ...] = ()) -> Epoc
 def test_which_double_precision_matters(leaves: list[Leaf], found: bool) -> None:
     findings, looked = judged(dg406_double_precision_batch, trace(batch(0, *leaves)), double=False)
     assert bool(findings) is found
-    doubles = any(one.dtype == "float64" for one in leaves)
-    assert bool(looked.note) is (doubles and not found)
+    present = any(one.dtype == "float64" for one in leaves)
+    assert bool(looked.note) is (present and not found)
 
 
 def test_double_precision_by_default_is_meant() -> None:
-    with pytest.raises(NotApplicable, match="default type"):
+    with pytest.raises(NotApplicable, match="default dtype"):
         judged(dg406_double_precision_batch, trace(batch(0, leaf("[0]", "float64"))), double=True)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dataguard.checks.common.drift import Cause, drifts, is_heedless, is_input, mutations, repeatable, shifts, shown
+from dataguard.checks.common.drift import Cause, drifts, ignores_index, is_input, mutations, repeatable, shifts, shown
 from dataguard.lab.core.records import Leaf
 from dataguard.lab.dataset.repeated_reads import DRAWS, ITEMS, TURNED, Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
@@ -95,8 +95,8 @@ def test_a_label_that_changes_with_its_input_does_not_shift() -> None:
 def test_samples_of_a_queue_do_not_shift() -> None:
     queue = lab(image=lambda item, own, total, draw: total, label=lambda item, own, total, draw: total % 4)
     assert shifts(queue) == {}
-    assert is_heedless(queue)
-    assert not is_heedless(lab(image=picture, label=lambda item, own, total, draw: total % 4))
+    assert ignores_index(queue)
+    assert not ignores_index(lab(image=picture, label=lambda item, own, total, draw: total % 4))
 
 
 def test_a_label_by_itself_is_no_label() -> None:

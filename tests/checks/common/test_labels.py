@@ -14,7 +14,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 from dataguard.checks.common.labels import Classes, Kind, Labels, _common, _kind, chosen, is_named
 from dataguard.checks.labels.box_formats import Box, _judged
-from dataguard.checks.labels.class_numbers import balance
+from dataguard.checks.labels.class_indices import balance
 from dataguard.checks.labels.label_forms import Table, fits
 from dataguard.checks.splits.split_mismatch import _function
 from dataguard.engine import scan
@@ -146,14 +146,14 @@ def boxes(*numbers: tuple[float, float, float, float]) -> list[Box]:
     ("layout", "numbers", "fault"),
     [
         ("xyxy", (10, 10, 50, 40), None),
-        ("xyxy", (50, 10, 10, 40), "has no area"),
+        ("xyxy", (50, 10, 10, 40), "has no area in"),
         ("xyxy", (190, 10, 260, 40), "lies outside"),
         ("xyxy", (-5, -5, 60, 60), None),
         ("xywh", (50, 10, 10, 40), None),
-        ("xywh", (50, 10, 0, 40), "has no area"),
+        ("xywh", (50, 10, 0, 40), "has no area in"),
         ("cxcywh", (10, 10, 20, 20), None),
         ("cxcywh-normalized", (0.5, 0.5, 1, 1), None),
-        ("xyxy-normalized", (0.5, 0.5, 1.2, 0.5), "has no area"),
+        ("xyxy-normalized", (0.5, 0.5, 1.2, 0.5), "has no area in"),
         ("xywh-normalized", (5, 5, 1, 1), "lies outside"),
     ],
 )
@@ -223,7 +223,7 @@ def test_a_label_stands_beside_a_list_of_tokens(lengths: Sequence[int], known: b
 def test_balance_is_one_line() -> None:
     few = labels("[1]", {0: 3, 2: 1, 255: 2})
     assert balance(few, (255,), Classes(4, "", declared=True)) == (
-        "sample[1] has 2 of 4 classes in 6 samples: 0 × 3, 2 × 1; 255 stands for none"
+        "sample[1] has 2 of 4 classes in 6 samples: 0 × 3, 2 × 1; 255 marks no class"
     )
     many = labels("[1]", {number: 2 + (number != 7) for number in range(40)})
     assert balance(many, ()) == "sample[1] has 40 classes in 119 samples: 2 to 3 of each, the rarest is 7"

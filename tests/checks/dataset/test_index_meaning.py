@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataguard.checks.dataset.index_meaning import Moved, moved
+from dataguard.checks.dataset.index_meaning import Change, compare
 from dataguard.incident import Incident
 from dataguard.lab.core.records import Leaf
 from dataguard.lab.reading.sample_reader import Answer
@@ -27,22 +27,22 @@ def _leaf(path: str, value: object) -> Leaf:
 @given(st.permutations(range(6)))
 def test_every_index_that_means_another_sample_is_counted(order: list[int]) -> None:
     one, two = answers(range(6)), answers(order)
-    found = moved(one, two, lambda: one)
+    found = compare(one, two, lambda: one)
     unlike = [number for number in range(6) if order[number] != number]
-    assert found == (Moved(unlike[0], ("image",), len(unlike), 6, whole=True) if unlike else None)
+    assert found == (Change(unlike[0], ("image",), len(unlike), 6, whole=True) if unlike else None)
 
 
 def test_labels_alone_may_move() -> None:
     one = answers(range(4), [0, 0, 1, 1])
-    assert moved(one, answers(range(4), [1, 1, 0, 0]), lambda: one) == Moved(0, ("label",), 4, 4, whole=False)
+    assert compare(one, answers(range(4), [1, 1, 0, 0]), lambda: one) == Change(0, ("label",), 4, 4, whole=False)
 
 
 def test_what_varies_anyway_says_nothing() -> None:
     one = answers(range(4))
-    assert moved(one, answers([7, 8, 9, 6]), lambda: answers([9, 7, 6, 8])) is None
+    assert compare(one, answers([7, 8, 9, 6]), lambda: answers([9, 7, 6, 8])) is None
 
 
 def test_a_sample_that_cannot_be_read_says_nothing() -> None:
     one = answers(range(3))
     failed = [Answer(0, incident=Incident("sample", "OSError")), *one[1:]]
-    assert moved(one, failed, lambda: one) is None
+    assert compare(one, failed, lambda: one) is None

@@ -39,14 +39,14 @@ def found(came: str, point: Point, *, reference: Run = REFERENCE, asked: Run = R
     [
         ("b1 c2 d2", Point(0, 1), []),
         ("b1 a1 c2", Point(1, 1), []),
-        ("a1 b1 c2 d2", Point(0, 2), ["2 batches came again"]),
-        ("d2", Point(0, 2), ["1 batch left out"]),
-        ("c2", Point(0, 2), ["1 batch came, in place of 2"]),
-        ("b1 d2 c2", Point(0, 1), ["other batches came than would have"]),
-        ("", Point(0, 2), ["nothing came, in place of 2 batches"]),
+        ("a1 b1 c2 d2", Point(0, 2), ["repeats 2 batches"]),
+        ("d2", Point(0, 2), ["skips 1 batch"]),
+        ("c2", Point(0, 2), ["yields 1 batch instead of 2"]),
+        ("b1 d2 c2", Point(0, 1), ["yields other batches than without the interruption"]),
+        ("", Point(0, 2), ["yields no batch instead of 2"]),
         ("", Point(0, 4, end=True), []),
         ("b1 d2 a1 c2", Point(0, 4, end=True), []),
-        ("d2 c2", Point(0, 4, end=True), ["2 batches came, in place of 4"]),
+        ("d2 c2", Point(0, 4, end=True), ["yields 2 batches instead of 4"]),
     ],
 )
 def test_what_comes_is_compared_with_what_would_have(came: str, point: Point, words: list[str]) -> None:
@@ -56,19 +56,19 @@ def test_what_comes_is_compared_with_what_would_have(came: str, point: Point, wo
 def test_what_comes_after_the_batches_that_were_read_is_not_known() -> None:
     beginning = replace(REFERENCE, ended=False)
     assert found("b1 c2 d2 e3", Point(0, 1), reference=beginning, asked=beginning) == []
-    assert found("a1 b1 c2 d2", Point(0, 1), reference=beginning, asked=beginning) == ["1 batch came again"]
+    assert found("a1 b1 c2 d2", Point(0, 1), reference=beginning, asked=beginning) == ["repeats 1 batch"]
 
 
 @pytest.mark.parametrize(("came", "after"), [("x2 y1", 2), ("b1 x2 y1", 1)])
 def test_samples_that_nobody_has_seen_are_random(came: str, after: int) -> None:
-    with pytest.raises(Undecided, match="draws its samples anew"):
+    with pytest.raises(Undecided, match="draws random samples"):
         found(came, Point(0, after))
 
 
 def test_other_batches_of_known_samples_are_an_order() -> None:
     mixed = Run((batches("ab1 cd2"),), ended=True, samples=REFERENCE.samples)
     resumes = Resumes(REFERENCE, REFERENCE, {Point(0, 2): mixed}, {})
-    assert faults(resumes) == {"after 2 batches": "other batches came than would have"}
+    assert faults(resumes) == {"after 2 batches": "yields other batches than without the interruption"}
 
 
 def test_a_leaf_that_tells_batches_apart_is_enough() -> None:
@@ -78,11 +78,13 @@ def test_a_leaf_that_tells_batches_apart_is_enough() -> None:
 
 def test_a_state_that_cannot_be_pickled_is_told() -> None:
     asked = replace(REFERENCE, refused="TypeError: no")
-    assert faults(Resumes(REFERENCE, asked, {}, {})) == {"at no point": "its state cannot be pickled: TypeError: no"}
+    assert faults(Resumes(REFERENCE, asked, {}, {})) == {
+        "in another process": "fails: its state cannot be pickled (TypeError: no)"
+    }
 
 
 def test_runs_that_differ_without_interruption_say_nothing() -> None:
-    with pytest.raises(Undecided, match="without any interruption"):
+    with pytest.raises(Undecided, match="two uninterrupted runs"):
         found("c2 d2", Point(0, 2), asked=run("x3 y3 z3 w3", "x3 y3 z3 w3"))
 
 

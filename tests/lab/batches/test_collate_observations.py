@@ -290,7 +290,7 @@ def test_a_collate_that_insists_on_its_batch_is_undecided(tmp_path: Path) -> Non
 
     loader = DataLoader(Items(picture), batch_size=12, collate_fn=whole)
     assert run_bench(lambda: loader, tmp_path, tuple(range(12)), ascending=True)
-    with pytest.raises(Undecided, match="no part of a batch"):
+    with pytest.raises(Undecided, match="no part of it"):
         run_bench(lambda: loader, tmp_path, tuple(range(11)), ascending=True)
 
 
@@ -311,7 +311,7 @@ class Together16(Items):
         (lambda indices: [picture(index) for index in indices], None),
         (lambda indices: tuple(map(picture, indices)), None),
         (lambda indices: [(picture(index)[0] * torch.rand(()), index % 3) for index in indices], None),
-        (lambda indices: [picture(index) for index in sorted(indices)], "gives dataset[1] where dataset[11]"),
+        (lambda indices: [picture(index) for index in sorted(indices)], "returns dataset[1] where dataset[11]"),
         (lambda indices: [picture(index) for index in indices[:-1]], "samples for 5 indices"),
         (
             lambda indices: [(picture(a)[0], picture(b)[1]) for a, b in zip(indices, sorted(indices), strict=True)],
@@ -335,7 +335,7 @@ def test_whole_batches_from_the_dataset_are_not_taken_apart(tmp_path: Path) -> N
 
 def test_the_words_for_a_sample_at_a_wrong_place() -> None:
     assert misread(Together((4, 2), ((4,), (2,)))) is None
-    assert misread(Together((4, 2), ((2,), (4,)))) == "gives dataset[2] where dataset[4] was asked for"
+    assert misread(Together((4, 2), ((2,), (4,)))) == "returns dataset[2] where dataset[4] was requested"
 
 
 def mixtures(tmp_path: Path, make: Callable[[int], Any], collate: Any = None, *, size: int = 4) -> Mixtures:

@@ -17,11 +17,9 @@ def test_what_other_settings_would_do_is_a_note() -> None:
     report = scan("tests.loaders.arranged:make", Settings(select=("DG401",), timeout=10))
     assert {result.status for result in report.results} == {Status.PASSED}
     reasons = {result.loader: result.reason or "" for result in report.results}
-    assert "under batch_size=1, drop_last=False, num_workers=0: AttributeError" in reasons["workers"]
-    assert reasons["squeezed"] == (
-        "under batch_size=1, drop_last=False, num_workers=0: "
-        "batch is float32 of rank 1, and otherwise float32 of rank 2"
-    )
+    settings = "with batch_size=1, drop_last=False, num_workers=0, "
+    assert f"{settings}the loader raises AttributeError" in reasons["workers"]
+    assert reasons["squeezed"] == f"{settings}batch is float32 of rank 1 instead of float32 of rank 2"
     assert not any(reasons[name] for name in ("even", "plain", "default", "exclusive"))
     tried = {result.loader: result.exercised.get("settings", 0) for result in report.results}
     assert tried["default"] == 0

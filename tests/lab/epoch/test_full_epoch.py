@@ -29,9 +29,9 @@ from dataguard.lab.spy import sample_ledger
 from dataguard.lab.spy.record_sampling import MOST_STRUCTURES, Sieve
 from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
 from dataguard.model import Report, Status, UsageError
-from dataguard.process.progress import News
+from dataguard.process.progress import ReadingProgress
 from dataguard.process.resume_store import Kept, _lock, forget, opened, state_of
-from dataguard.process.torchrun import Team, leave_no_trace, team_of
+from dataguard.process.torchrun import Team, clear_torchrun_variables, team_of
 from dataguard.settings.settings import Settings
 from tests.loaders import whole
 
@@ -140,7 +140,11 @@ def test_an_interrupted_scan_goes_on_where_it_was(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
 
     def listen(check: str, loader: str, told: object) -> None:
-        if isinstance(told, News) and told.loader == "unbatched" and list(tmp_path.rglob("unbatched/0/position.json")):
+        if (
+            isinstance(told, ReadingProgress)
+            and told.loader == "unbatched"
+            and list(tmp_path.rglob("unbatched/0/position.json"))
+        ):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -176,15 +180,15 @@ def test_what_was_kept_is_used_on_request_only_and_by_the_same_code(
         (found.folder / "kept").touch()
         return "gone on with" if again else found.afresh
 
-    assert kept() == "nothing was kept of a scan with these settings"
+    assert kept() == "no interrupted scan with these settings"
     assert kept() == "gone on with"
     assert kept(resume=False) is None
     assert kept() == "gone on with"
-    assert kept(team_of(LAUNCHED)) == "what was kept is that of one process"
+    assert kept(team_of(LAUNCHED)) == "the saved state is from one process"
     monkeypatch.setattr("dataguard.process.resume_store._own_sources", lambda: {"mypkg/data.py": 1})
-    assert str(kept()).endswith(".py is not what it was")
+    assert str(kept()).endswith(".py has changed")
     (state / "alone" / "sources.json").write_text("{")
-    assert kept() == "what was kept is damaged"
+    assert kept() == "the saved state is damaged"
     forget(state)
     assert not list(tmp_path.iterdir())
 
@@ -198,7 +202,7 @@ def test_what_another_process_is_at_work_on_is_left_alone(tmp_path: Path, monkey
     assert theirs is not None
     monkeypatch.setattr("dataguard.process.resume_store._PATIENCE", 0.1)
     assert opened(state, None, resume=False) == Kept(None)
-    assert opened(state, None, resume=True) == Kept(None, "another scan of it is under way")
+    assert opened(state, None, resume=True) == Kept(None, "another scan of it is running")
     forget(state)
     assert state.exists()
     os.close(theirs)
@@ -218,14 +222,14 @@ def test_what_was_kept_of_another_loader_or_is_damaged_is_left_out(tmp_path: Pat
     assert runs().afresh is None
     interrupted()
     assert [run.position.done for run in runs().earlier] == [3]
-    assert runs(samples=241).afresh == "its length was 240, and is 241"
+    assert runs(samples=241).afresh == "its length changed from 240 to 241"
     interrupted(samples=241)
-    assert runs(samples=241, workers=1).afresh == "its number of workers was 2, and is 1"
+    assert runs(samples=241, workers=1).afresh == "its number of workers changed from 2 to 1"
     for damaged in ("position.json", "answer", "../loader.json"):
         interrupted()
         (tmp_path / "a%2Fb" / "0" / damaged).write_text("{")
         seen = runs()
-        assert (seen.afresh, seen.earlier, seen.finished) == ("what was kept is damaged", (), None)
+        assert (seen.afresh, seen.earlier, seen.finished) == ("the saved state is damaged", (), None)
     assert runs().afresh is None
 
 
@@ -254,7 +258,7 @@ def test_torchrun_makes_a_team() -> None:
     assert team is not None
     assert (team.rank, team.world, team.port, team.local, team.leads) == (1, 2, 29500, True, False)
     environ = {**LAUNCHED, "PATH": "/bin"}
-    leave_no_trace(environ)
+    clear_torchrun_variables(environ)
     assert environ == {"PATH": "/bin"}
 
 

@@ -13,9 +13,10 @@ from PIL import Image
 from torchvision.io import decode_image
 
 from dataguard.engine import scan
+from dataguard.lab.decoding.image_headers import read_header, with_orientation
+from dataguard.lab.decoding.image_reading import as_rgb, decoded
 from dataguard.lab.files.file_substitution import Handing, Seen
-from dataguard.lab.files.image_headers import read_header, with_orientation
-from dataguard.lab.files.image_writer import as_rgb, decoded, like, png, recoloured, tiff
+from dataguard.lab.files.image_writer import like, png, recoloured, tiff
 from dataguard.lab.process.isolation import isolated
 from dataguard.model import Status
 from dataguard.settings.settings import Settings

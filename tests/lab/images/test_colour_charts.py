@@ -55,16 +55,16 @@ def shots(make: object, draws: int = 2) -> list[Shot]:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-@pytest.mark.parametrize("turned", [False, True])
-def test_known_statistics_are_read_on_every_scale(name: str, turned: bool) -> None:
+@pytest.mark.parametrize("bgr", [False, True])
+def test_known_statistics_are_read_on_every_scale(name: str, bgr: bool) -> None:
     one = KNOWN[name]
-    step = -1 if turned else 1
+    step = -1 if bgr else 1
     for factor in (1, 255, 1 / 255):
         gains, offsets = numbers(factor / 255, one.mean[::step], one.std[::step])
         found = read(gains, offsets, list(KNOWN.values()))
         assert found is not None
         assert found.statistics.mean[::step] == pytest.approx(one.mean[::step], abs=2e-3)
-        assert found.turned == (turned and not one.symmetric)
+        assert found.bgr == (bgr and not one.symmetric)
         assert found.factor == pytest.approx(factor, rel=2e-3)
         assert found.times == 1
 
@@ -77,7 +77,7 @@ def test_statistics_that_are_applied_twice_are_read() -> None:
     ]
     found = read([gain for gain, _ in twice], [offset for _, offset in twice], [IMAGENET])
     assert found is not None
-    assert (found.times, found.turned) == (2, False)
+    assert (found.times, found.bgr) == (2, False)
 
 
 def test_statistics_of_ones_own_are_none_of_the_known_ones() -> None:
@@ -89,16 +89,16 @@ def test_statistics_of_ones_own_are_none_of_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("mean", "std", "words"),
     [
-        (IMAGENET.std, IMAGENET.mean, "mean and standard deviation of ImageNet are exchanged"),
-        (IMAGENET.mean, IMAGENET.mean, "the mean of ImageNet stands for both"),
-        ((0.3081,), (0.1307,), "mean and standard deviation of MNIST are exchanged"),
-        (IMAGENET.mean[::-1], IMAGENET.std, "the numbers of ImageNet stand in another order"),
-        ((0.456, 0.485, 0.406), (0.224, 0.229, 0.225), "the numbers of ImageNet stand in another order"),
-        (KNOWN["clip"].mean, IMAGENET.std, "the mean is that of CLIP, and the standard deviation that of ImageNet"),
+        (IMAGENET.std, IMAGENET.mean, "mean and standard deviation of ImageNet are swapped"),
+        (IMAGENET.mean, IMAGENET.mean, "the mean of ImageNet is used for both"),
+        ((0.3081,), (0.1307,), "mean and standard deviation of MNIST are swapped"),
+        (IMAGENET.mean[::-1], IMAGENET.std, "the statistics of ImageNet are permuted"),
+        ((0.456, 0.485, 0.406), (0.224, 0.229, 0.225), "the statistics of ImageNet are permuted"),
+        (KNOWN["clip"].mean, IMAGENET.std, "the mean is from CLIP, the standard deviation from ImageNet"),
         (
             tuple(mean + std / 2 for mean, std in zip(IMAGENET.mean, IMAGENET.std, strict=True)),
             tuple(std / 2 for std in IMAGENET.std),
-            "ImageNet statistics are applied, and Inception statistics after them",
+            "ImageNet statistics are applied, then Inception statistics",
         ),
         ((0.725, 0.725, 0.725), (0.1125, 0.1125, 0.1125), None),
         (IMAGENET.mean, (0.5, 0.5, 0.5), None),
@@ -116,8 +116,8 @@ def test_numbers_that_do_not_belong_together_are_told(
 @pytest.mark.parametrize(
     ("scale", "mean", "std", "mixed"),
     [
-        (1, (123.675, 116.28, 103.53), IMAGENET.std, "the mean is meant for values from 0 to 255"),
-        (1 / 255, IMAGENET.mean, (58.395, 57.12, 57.375), "the mean is meant for values from 0 to 1"),
+        (1, (123.675, 116.28, 103.53), IMAGENET.std, "the mean is for values from 0 to 255"),
+        (1 / 255, IMAGENET.mean, (58.395, 57.12, 57.375), "the mean is for values from 0 to 1"),
         (1, (123.68, 116.779, 103.939), (1, 1, 1), None),
         (1, (127.5,), (128,), None),
         (1 / 255, IMAGENET.mean, (1, 1, 1), None),

@@ -124,15 +124,15 @@ CASES: dict[str, tuple[Any, str | None, str]] = {
     "dict of another class": (OrderedDict(a=sys), "['a']", "the module sys"),
     "default factory": (defaultdict(lambda: 0), ".default_factory", "a lambda"),
     "own reduction": (Reduced(held=lambda: 0), ".held", "a lambda"),
-    "local class": (Box(held=local()), ".held", "an object of the local class Local"),
+    "local class": (Box(held=local()), ".held", "an instance of the local class Local"),
     "class": (Box(held=type(local())), ".held", "the local class Local"),
     "decorated function": (Box(f=HIDDEN), ".f", "the function lacking"),
-    "restoring": (Box(held=Unrestorable(a=1)), ".held", f"an object of the class {__name__}.Unrestorable"),
-    "rude": (Box(held=Rude()), ".held", f"an object of the class {__name__}.Rude"),
+    "restoring": (Box(held=Unrestorable(a=1)), ".held", f"an instance of the class {__name__}.Unrestorable"),
+    "rude": (Box(held=Rude()), ".held", f"an instance of the class {__name__}.Rude"),
     "big list": ([*range(5_000), lambda: 0, *range(5_000)], "[5000]", "a lambda"),
     "object array": (Box(a=np.array([1, threading.Lock()], dtype=object)), None, ""),
     "cycle": (cycle(), ".two.one.function", "a lambda"),
-    "non-leaf": (torch.ones(1, requires_grad=True) * 2, "", "a tensor that requires a gradient and is no leaf"),
+    "non-leaf": (torch.ones(1, requires_grad=True) * 2, "", "a non-leaf tensor that requires grad"),
     "thread": (threading.Thread(), None, "a lock"),
 }
 
@@ -189,7 +189,7 @@ def test_locks_made_for_forked_workers_count_only_where_workers_are_spawned(make
     assert find_culprit({"x": Box(held=made)}, forked=True) is None
     culprit = find_culprit({"x": Box(held=made)})
     assert culprit is not None
-    assert culprit.what == "a lock of multiprocessing"
+    assert culprit.what == "a multiprocessing lock"
 
 
 def test_big_data_are_neither_copied_nor_waited_for() -> None:

@@ -64,7 +64,7 @@ def test_paths_are_told_by_their_names_and_by_what_the_files_hold(paths: list[Pa
     copy = tmp_path / "copy.txt"
     copy.write_text(paths[0].read_text())
     one, two = columns(Files(paths)), columns(Files([copy, *paths[1:]]))
-    names, content = "the names in samples[][0]", "the content of the files in samples[][0]"
+    names, content = "the names in samples[*][0]", "the content of the files in samples[*][0]"
     assert set(one) == set(two) == {names, content}
     assert one[content] == two[content]
     assert one[names][1:] == two[names][1:]

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-_DECODERS = (("cv2", "imread"), ("torchvision.io", "read_image"), ("torchvision.io", "read_file"))
-"""Functions of libraries that open a file by themselves, by its path."""
+from dataguard.lab.decoding.decoders import DECODERS, Decoder, Missing
 
 
 @contextlib.contextmanager
@@ -32,21 +31,21 @@ def watched(fails: Callable[[str], bool], garbage: Path | None = None) -> Iterat
             file = garbage
         return opening(file, mode, *arguments, **options)
 
-    def decoder(module: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def decode(path: Any, *arguments: Any, **options: Any) -> Any:
+    def watched_decoder(missing: Missing, decoder: Decoder, function: Callable[..., Any]) -> Callable[..., Any]:
+        def decode(*arguments: Any, **options: Any) -> Any:
+            path = decoder.given(arguments, options)
             if isinstance(path, str | os.PathLike) and fails(os.path.realpath(path)):
-                if module == "cv2":
-                    return None
-                raise RuntimeError(f"[Errno 2] No such file or directory: '{path}'")
-            return function(path, *arguments, **options)
+                return missing(os.fspath(path))
+            return function(*arguments, **options)
 
         return decode
 
     places: list[tuple[Any, str, Any]] = [(builtins, "open", watched_open), (io, "open", watched_open)]
-    for module, name in _DECODERS:
-        function = getattr(sys.modules.get(module), name, None)
-        if function is not None:
-            places.append((sys.modules[module], name, decoder(module, function)))
+    for decoder in DECODERS:
+        function = getattr(sys.modules.get(decoder.module), decoder.name, None)
+        if function is not None and decoder.missing is not None:
+            stand_in = watched_decoder(decoder.missing, decoder, function)
+            places.append((sys.modules[decoder.module], decoder.name, stand_in))
     before = [getattr(owner, name) for owner, name, _ in places]
     try:
         for owner, name, value in places:

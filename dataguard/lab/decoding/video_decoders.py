@@ -1,4 +1,4 @@
-"""Films that OpenCV or PyAV decodes, frame by frame: each frame is painted on its way to the user's code."""
+"""Videos that OpenCV or PyAV decodes, frame by frame: each frame is painted on its way to the user's code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Through:
         setattr(self._held, name, value)
 
 
-def opencv_film(original: Any, paint: Paint) -> Any:
+def opencv_video(original: Any, paint: Paint) -> Any:
     """A `cv2.VideoCapture` whose frames are painted."""
 
     class VideoCapture(_Through):
@@ -49,8 +49,8 @@ def opencv_film(original: Any, paint: Paint) -> Any:
     return VideoCapture
 
 
-def pyav_film(original: Any, paint: Paint) -> Any:
-    """An `av.open` of which the frames of films are painted; sound and what is written pass through."""
+def pyav_video(original: Any, paint: Paint) -> Any:
+    """An `av.open` of which the frames of videos are painted; sound and what is written pass through."""
 
     @functools.wraps(original)
     def opening(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A finding about random numbers names the generator that it hangs on, the line that seeds it, and what to write."""
+"""A finding about random numbers names the generator to blame, the line that seeds it, and what to write instead."""
 
 from __future__ import annotations
 
@@ -49,25 +49,27 @@ def line_of(comment: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("loader", "code", "sure"),
+    ("loader", "code", "confirmed"),
     [
-        ("dropped", "DG101", "moving it on in worker 1 alone changes sample"),
-        ("dropped", "DG102", "moving it on in epoch 1 alone changes sample"),
+        ("dropped", "DG101", "advancing dataset.used in worker 1 changes sample"),
+        ("dropped", "DG102", "advancing dataset.used in epoch 1 changes sample"),
     ],
 )
-def test_a_generator_that_is_drawn_from_in_vain_is_not_named(report: Report, loader: str, code: str, sure: str) -> None:
+def test_a_generator_that_is_drawn_from_in_vain_is_not_named(
+    report: Report, loader: str, code: str, confirmed: str
+) -> None:
     evidence = finding_of(report, loader, code).evidence
     assert evidence["generators"] == {"dataset.used": "numpy.random.Generator"}
-    assert evidence["made sure"] == sure
+    assert evidence["confirmed by"] == confirmed
 
 
 def test_of_several_to_blame_the_one_for_the_first_leaf_comes_first(report: Report) -> None:
     evidence = finding_of(report, "two_leaves").evidence
     assert list(evidence["generators"]) == ["dataset.used", "dataset.spare"]
-    assert [clause.split()[-1] for clause in evidence["made sure"].split("; ")] == ["sample[0]", "sample[1]"]
+    assert [clause.split()[-1] for clause in evidence["confirmed by"].split("; ")] == ["sample[0]", "sample[1]"]
 
 
-def test_what_hangs_on_no_generator_is_left_open(report: Report) -> None:
+def test_what_depends_on_no_generator_is_left_open(report: Report) -> None:
     result = result_of(report, "counted", "DG101")
     assert result.status is Status.INCONCLUSIVE
     assert "a counter" in str(result.reason)
@@ -76,7 +78,7 @@ def test_what_hangs_on_no_generator_is_left_open(report: Report) -> None:
 def test_a_generator_that_cannot_be_read_is_found_behind_one_that_can(report: Report) -> None:
     evidence = finding_of(report, "behind_cv2").evidence
     assert evidence["generators"] == {"global cv2": "cannot be read"}
-    assert evidence["made sure"] == "seeding cv2 apart changes sample"
+    assert evidence["confirmed by"] == "seeding cv2 differently in each worker and epoch changes sample"
     assert evidence["fix here"] == "in worker_init_fn: cv2.setRNGSeed(torch.initial_seed() % 2**31)"
 
 
@@ -84,14 +86,14 @@ def test_a_generator_behind_its_method_is_called_by_the_attribute(report: Report
     finding = finding_of(report, "bound")
     assert "dataset.draw.__self__" in str(finding.at)
     made = "numpy.random.default_rng(torch.initial_seed())"
-    assert finding.evidence["fix here"] == f"make draw when the worker first needs it, from {made}"
+    assert finding.evidence["fix here"] == f"create draw on first use in the worker, from {made}"
 
 
 @pytest.mark.parametrize(
     ("loader", "code", "comment", "seeding"),
     [
-        ("init", "DG101", "the seed of numpy", "numpy.random.seed(42): leave it out"),
-        ("init_by_number", "DG102", "the seed by number", "random.seed(0) in worker 0: leave it out"),
+        ("init", "DG101", "the seed of numpy", "numpy.random.seed(42): remove it"),
+        ("init_by_number", "DG102", "the seed by number", "random.seed(0) in worker 0: remove it"),
         ("init_cv2", "DG101", "the seed of cv2", "cv2.setRNGSeed(5): seed from torch.initial_seed() % 2**31"),
         ("lazy", "DG101", "the seed of Lazy", "random.Random(7): seed from torch.initial_seed()"),
     ],
@@ -104,21 +106,21 @@ def test_the_line_that_seeds_alike_is_named(report: Report, loader: str, code: s
 
 
 def test_what_becomes_of_it_in_later_epochs_is_said(report: Report) -> None:
-    assert finding_of(report, "bound").evidence["later epochs"] == "persistent workers draw on from it"
-    assert "another torch.initial_seed()" in finding_of(report, "dropped").evidence["later epochs"]
+    assert finding_of(report, "bound").evidence["later epochs"] == "persistent workers continue from its state"
+    assert "a new torch.initial_seed()" in finding_of(report, "dropped").evidence["later epochs"]
 
 
 HELD = {
-    "dataset.rng": "make rng when the worker first needs it: numpy.random.default_rng(torch.initial_seed())",
-    "dataset.rngs['a.b']": "make rngs['a.b'] when",
-    "dataset.parts[1][0]": "make parts[1][0] when",
-    "dataset.transform.args[0]": "make transform.args[0] when",
-    "dataset.transform.<closure rng>": "make rng when",
-    "dataset.<class Pictures>.rng": "make rng when",
-    "collate_fn.<global pkg.mod.RNG>": "make RNG when",
-    "stream.<delegate>.<local rng>": "make rng when",
-    "dataset.transform.func.__self__": "make transform when the worker first needs it, from numpy.random",
-    "dataset.<class D>.draw.<default 0>": "take the generator out of the defaults of draw, and make it in the worker: ",
+    "dataset.rng": "create rng on first use in the worker: numpy.random.default_rng(torch.initial_seed())",
+    "dataset.rngs['a.b']": "create rngs['a.b'] on first use",
+    "dataset.parts[1][0]": "create parts[1][0] on first use",
+    "dataset.transform.args[0]": "create transform.args[0] on first use",
+    "dataset.transform.<closure rng>": "create rng on first use",
+    "dataset.<class Pictures>.rng": "create rng on first use",
+    "collate_fn.<global pkg.mod.RNG>": "create RNG on first use",
+    "stream.<delegate>.<local rng>": "create rng on first use",
+    "dataset.transform.func.__self__": "create transform on first use in the worker, from numpy.random",
+    "dataset.<class D>.draw.<default 0>": "do not make the generator a default argument of draw; create it in the",
 }
 
 
@@ -151,7 +153,7 @@ def test_a_library_is_seeded_by_its_own_method(reseed: str, called: str) -> None
 def test_a_library_without_such_a_method_is_made_in_the_worker() -> None:
     state = GeneratorState("dataset.noise.dist._random_state", "random.Random", b"", None, None, "dataset.noise")
     made = "random.Random(torch.initial_seed())"
-    assert rng_fixes.fix_of_generator(state) == f"make noise when the worker first needs it, with {made}"
+    assert rng_fixes.fix_of_generator(state) == f"create noise on first use in the worker, with {made}"
 
 
 def test_a_fix_is_a_line_or_two() -> None:

@@ -1,4 +1,4 @@
-"""Generators that run alike at two seats: which are suspected, and what stays free while all others are held still."""
+"""Generators that share their state between workers or epochs, and one that is free while all others are frozen."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.checks.randomness.masked_repeats import running_alike
-from dataguard.lab.core.records import Census, GeneratorState
+from dataguard.lab.core.records import Census, GeneratorState, WorkerEpoch
 from dataguard.lab.rng.frozen_rng import Free, Stillness
 from dataguard.lab.rng.rng_discovery import generator_states
+from dataguard.lab.rng.shared_states import overlapping_generators
 
 Moments = dict[int, str]
 """The state of a generator by the fetches made."""
 
 
 def suspected(one: Moments, two: Moments, *, epochs: bool = False) -> list[bool]:
-    """Whether each suspect is one of before the first fetch only; the generator is seen in two workers, or epochs."""
-    seats = [(0, 0), (0, 1) if epochs else (1, 0)]
+    """Whether each suspect shares only the state before the first fetch; it is seen in two workers, or two epochs."""
+    pair = WorkerEpoch(0, 0), WorkerEpoch(0, 1) if epochs else WorkerEpoch(1, 0)
     censuses = [
         Census(worker, epoch, fetches, (GeneratorState("dataset.rng", "random.Random", state.encode(), None),), ())
-        for (worker, epoch), moments in zip(seats, (one, two), strict=True)
+        for (worker, epoch), moments in zip(pair, (one, two), strict=True)
         for fetches, state in moments.items()
     ]
-    return [early for _, early in running_alike(censuses, seats[0], seats[1])]
+    return [at_start for _, at_start in overlapping_generators(censuses, pair)]
 
 
-def test_a_generator_that_runs_alike_is_suspected() -> None:
+def test_a_generator_in_equal_states_is_suspected() -> None:
     assert suspected({0: "a", 1: "b", 9: "c"}, {0: "a", 1: "b", 9: "c"}) == [False]
 
 
-def test_so_is_one_that_is_asked_at_other_times() -> None:
+def test_so_is_one_that_is_used_at_other_times() -> None:
     assert suspected({0: "a", 1: "a", 9: "c"}, {0: "a", 1: "b", 9: "d"}) == [True]
     assert suspected({1: "b", 2: "b", 3: "c"}, {1: "c", 2: "d", 3: "d"}) == [False]
 
 
-def test_one_that_never_moves_is_not() -> None:
+def test_one_that_never_advances_is_not() -> None:
     assert suspected({0: "a", 1: "a", 9: "a"}, {0: "a", 1: "a", 9: "a"}) == []
 
 
@@ -47,7 +47,7 @@ def test_nor_is_one_of_its_own_in_each_worker() -> None:
     assert suspected({1: "b", 9: "c"}, {1: "d", 9: "e"}) == []
 
 
-def test_nor_is_one_that_draws_on_in_a_worker_that_lives_on() -> None:
+def test_nor_is_one_that_continues_in_a_persistent_worker() -> None:
     assert suspected({0: "a", 1: "b", 9: "c"}, {0: "c", 1: "c", 9: "d"}, epochs=True) == []
     assert suspected({0: "a", 1: "a", 9: "a"}, {0: "a", 1: "b", 9: "c"}, epochs=True) == []
 
@@ -60,7 +60,7 @@ SHARED: dict[str, Callable[[], float]] = {
 
 
 @pytest.mark.parametrize("path", SHARED)
-def test_a_shared_generator_that_is_free_draws_on(path: str) -> None:
+def test_a_global_generator_that_is_free_continues(path: str) -> None:
     still = Stillness([(1,)], Free(path, (((0, 7),), ((0, 8),))))
 
     def drawn(epoch: int) -> dict[str, list[float]]:

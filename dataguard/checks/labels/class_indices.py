@@ -1,4 +1,4 @@
-"""What the values of a label mean: how many samples a class has, which values stand for none. Standard library only."""
+"""Class indices: how many samples each class has, and which values mark no class. Standard library only."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def balance(labels: Labels, void: Collection[int], classes: Classes | None = None) -> str:
-    """How many samples there are of each class, in a line; of pixels, boxes and tokens in how many samples."""
+    """The number of samples per class in one line; for pixels, boxes and tokens, the samples that contain the class."""
     limit = math.inf if classes is None else classes.count
     counts = {value: labels.samples[value] for value in sorted(labels.samples) if 0 <= value < limit}
     if not counts:
-        return f"sample{labels.path} holds no class"
+        return f"sample{labels.path} has no class"
     number = f"{len(counts)} classes" if len(counts) != 1 else "one class"
     seen = number if classes is None or classes.count == len(counts) else f"{len(counts)} of {limit} classes"
     if len(counts) <= SHOWN:
@@ -37,20 +37,21 @@ def balance(labels: Labels, void: Collection[int], classes: Classes | None = Non
         rarest = min(counts, key=lambda value: counts[value])
         table = f"{min(counts.values())} to {max(counts.values())} of each, the rarest is {rarest}"
     marks = [value for value in labels.values if value in void and not 0 <= value <= limit]
-    said = f"; {' and '.join(map(str, marks))} stands for none" if marks else ""
-    return f"sample{labels.path} has {seen} in {labels.of} samples: {table}{said}"
+    verb = "marks" if len(marks) == 1 else "mark"
+    unlabelled = f"; {' and '.join(map(str, marks))} {verb} no class" if marks else ""
+    return f"sample{labels.path} has {seen} in {labels.of} samples: {table}{unlabelled}"
 
 
 SHOWN = 12
-"""Classes whose numbers are listed one by one."""
+"""Up to this many classes, the count of each is listed."""
 
 
 def meaningless(contract: Mapping[str, Any], labels: Labels, classes: Classes) -> tuple[int, ...]:
-    """The values of a label that may stand for no class, or for one that is not counted."""
+    """The values of a label that may mark no class, or a background class that is not counted."""
     void, declared = ignored(contract), classes.declared
     if labels.kind is Kind.PIXEL and "ignore_index" not in contract:
         undivided = set(labels.values) == {0, VOID} and labels.type_name != "uint8"
-        background = () if declared or 0 not in labels.values else (classes.count,)  # names may leave it out
+        background = () if declared or 0 not in labels.values else (classes.count,)  # class names may omit it
         return (*void, *background, *(() if declared else (UNLABELLED,)), *(() if undivided else (VOID,)))
     if declared:
         return void
@@ -61,31 +62,30 @@ def meaningless(contract: Mapping[str, Any], labels: Labels, classes: Classes) -
     return (*void, UNLABELLED) if signs or unlabelled else void
 
 
-def guessed(lab: Lab, found: Sequence[Labels]) -> tuple[Labels, Classes] | None:
-    """How many classes there likely are where nobody says so, if some of their numbers then make no sense.
+def inferred(lab: Lab, found: Sequence[Labels]) -> tuple[Labels, Classes] | None:
+    """The likely number of classes if it is not declared, and if some labels are then out of range.
 
-    Only what is given as a label says anything: a leaf that is called so, or has no name at all and stands beside no
-    tokens, the next of which it may be. Each number is there in several samples, and so many samples were seen that one
-    which is missing is none by chance.
+    Only a leaf with the name of a label counts, or one without a name that is not beside tokens, whose next one it may
+    be. Every value must occur in several samples, and enough samples were seen that a gap is no coincidence.
     """
     likely = [one for one in found if one.repeats and one.kind in (Kind.SAMPLE, Kind.PIXEL)]
     labels = likely[0] if len(likely) == 1 else None
-    if labels is None or not stands_as_label(lab, labels.path):
+    if labels is None or not is_presumed_label(lab, labels.path):
         return None
     numbers = sorted(labels.values)
     count = sum(number >= 0 for number in numbers)
     often = min(labels.samples.values()) >= FEWEST and labels.of >= MANY * len(numbers)
     if not often or count < 2 or not _is_odd(labels, numbers, count):
         return None
-    return labels, Classes(count, "its values look like", declared=False)
+    return labels, Classes(count, "the labels look like", declared=False)
 
 
 FEWEST, MANY = 4, 8
-"""Samples that have each number at least, and how many there are for each number."""
+"""The least number of samples with each value, and of samples per value."""
 
 
-def stands_as_label(lab: Lab, path: str) -> bool:
-    """Whether a leaf is called like a label, or has no name at all in samples without tokens."""
+def is_presumed_label(lab: Lab, path: str) -> bool:
+    """Whether a leaf has the name of a label, or no name in samples without tokens."""
     return is_named(path) or (bool(_PLACE.match(path)) and not _has_tokens(lab))
 
 
@@ -93,7 +93,7 @@ _PLACE = re.compile(r"\[\d+\]$")
 
 
 def _is_odd(labels: Labels, numbers: Sequence[int], count: int) -> bool:
-    """Whether so many numbers are not 0 to count - 1: they count from 1, have gaps, or hold a mark besides."""
+    """Whether these values are not 0 to count - 1: they start at 1, have gaps, or include a mark for no class."""
     if labels.kind is Kind.PIXEL:  # a rare class is in few masks, and 255 marks edges
         undivided = numbers == [0, VOID] and labels.type_name != "uint8"
         return undivided or numbers == list(range(1, count + 1))
@@ -102,7 +102,7 @@ def _is_odd(labels: Labels, numbers: Sequence[int], count: int) -> bool:
 
 
 def _has_tokens(lab: Lab) -> bool:
-    """Whether a sample holds a row of whole numbers, as tokens are."""
+    """Whether a sample holds a row of integers, like tokens."""
     leaves = lab.epoch.samples[0].leaves
     return any(len(leaf.shape or ()) == 1 and leaf.size >= SMALLER and "int" in (leaf.dtype or "") for leaf in leaves)
 
@@ -112,7 +112,7 @@ def _has_gaps(numbers: Sequence[int]) -> bool:
 
 
 def arrives(lab: Lab, labels: Labels, value: int) -> bool:
-    """Whether a value is there in a sample, and still in its batch: neither dataset nor collate_fn maps it."""
+    """Whether a value of a sample is still in its batch, so that collate_fn does not map it."""
     seen = labels.first[value]
     if seen.batch is None:
         plain = lab.facts.default_collate or not lab.facts.batched

@@ -1,0 +1,170 @@
+"""Equal random draws in two workers, or in two epochs of one worker, and the generators that explain them.
+
+The verdict is behavioural; the generators found in the workers confirm it and name the place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dataguard.lab.core.records import GeneratorState, Seeding, WorkerEpoch
+from dataguard.lab.randomness.same_items import SameItems
+from dataguard.lab.rng.shared_states import Pair, cloned_generators
+from dataguard.model import Undecided
+from dataguard.stats import coincidence
+from dataguard.stats.coincidence import Agreement, Groups, agreement
+
+EFFORTS = 3
+"""How many times to draw, each time four times more, before coincidence is left open."""
+
+Draw = Callable[..., SameItems]
+"""Makes the draws, as `find_same_items` does."""
+Pairs = Callable[[SameItems], Sequence[Pair]]
+"""The pairs to compare, among the workers and epochs that drew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A generator that may cause a repeat. If it was tested, `changes` are leaves that change when it alone does."""
+
+    generator: GeneratorState
+    changes: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The path of the generator."""
+        return self.generator.path
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Two workers, or two epochs of one worker, that draw the same random numbers.
+
+    `leaves` are the outputs that repeat, or, where the repeat is `masked` by other randomness, that depend on the
+    first suspect; a stream has none, because its samples are not compared. `groups` are the equal draws of the first
+    leaf, `suspects` the generators that explain them, the one for the first leaf first, and `libraries` are imported
+    and have a generator whose state cannot be read. `changed` is the share of a stream's samples that change with the
+    suspect, and `seeding` the line that gives it the same seed in both.
+    """
+
+    one: WorkerEpoch
+    two: WorkerEpoch
+    suspects: tuple[Suspect, ...]
+    leaves: tuple[str, ...] = ()
+    groups: Groups = ()
+    libraries: tuple[str, ...] = ()
+    masked: bool = False
+    changed: float | None = None
+    seeding: Seeding | None = None
+
+    @property
+    def count(self) -> int:
+        """How many draws are equal."""
+        return sum(map(len, self.groups))
+
+    @property
+    def distinct(self) -> int:
+        """How many different values they have."""
+        return len({digest for group in self.groups for digest in group})
+
+    @property
+    def log_odds(self) -> float:
+        """log10 of the odds that they are equal by coincidence."""
+        return coincidence.log_odds(self.groups)
+
+    @property
+    def across_epochs(self) -> bool:
+        """Whether one worker repeats itself, in two epochs."""
+        return self.one.worker == self.two.worker
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The draws that settled whether any pair repeats, the `effort` they took, and every pair that certainly does."""
+
+    draws: SameItems
+    effort: int
+    repeats: tuple[Repeat, ...]
+
+    @property
+    def suspicious(self) -> Repeat | None:
+        """The first repeat for which there is a suspect."""
+        return next((repeat for repeat in self.repeats if repeat.suspects), None)
+
+
+def compare_draws(draw: Draw, pairs: Pairs) -> Comparison:
+    """Draw the same items, more often as long as chance could explain what agrees, and compare each pair.
+
+    Raises Undecided when coincidence cannot be excluded.
+    """
+    for effort in range(EFFORTS):
+        draws = draw(effort)
+        repeats, unsure = _compare(draws, pairs(draws))
+        if repeats or not unsure:
+            return Comparison(draws, effort, tuple(repeats))
+    raise Undecided(f"draws of {', '.join(unsure)} agree, but {draws.draws} of them do not exclude coincidence")
+
+
+def blame_library(draw: Draw, pairs: Pairs, comparison: Comparison) -> Repeat | None:
+    """A repeat that the unreadable generator of a library explains; None if pinning alone made the draws agree.
+
+    A generator that is made late may be made from a pinned one, and look cloned: so the unpinned rounds come first now.
+    The library is to blame if the draws differ once it is seeded differently in each worker and epoch. Raises Undecided
+    when the draws agree and no generator explains it.
+    """
+    if not comparison.repeats:
+        return None
+    draws = draw(comparison.effort, unpinned_first=True)
+    repeats, _ = _compare(draws, pairs(draws))
+    if not repeats:
+        return None
+    repeat = repeats[0]
+    if repeat.libraries:
+        reseeded = draw(comparison.effort, unpinned_first=True, reseed=repeat.libraries)
+        if not _compare(reseeded, pairs(reseeded))[0]:
+            return replace(repeat, suspects=library_suspects(repeat.libraries, repeat.leaves[:1]))
+    raise Undecided(
+        f"the values of {repeat.leaves[0]} repeat, but no generator was found that causes it: "
+        "they may come from a counter, a cache or a generator inside a library"
+    )
+
+
+def library_suspects(libraries: Sequence[str], changes: tuple[str, ...] = ()) -> tuple[Suspect, ...]:
+    """The generators of libraries whose state cannot be read, as suspects."""
+    return tuple(Suspect(GeneratorState(f"global {name}", name, b"", None), changes) for name in libraries)
+
+
+def differing_leaves(draws: SameItems, pair: Pair) -> set[str]:
+    """The leaves whose draws differ, pinned or as they are, and are nowhere certainly equal."""
+    found: dict[Agreement, set[str]] = {verdict: set() for verdict in Agreement}
+    for path, _, verdict in _verdicts(draws, pair):
+        found[verdict].add(path)
+    return found[Agreement.DIFFERENT] - found[Agreement.CERTAIN]
+
+
+def _compare(draws: SameItems, pairs: Sequence[Pair]) -> tuple[list[Repeat], list[str]]:
+    """The pairs that certainly repeat, and the leaves in which agreement may be chance."""
+    repeats: list[Repeat] = []
+    unsure: list[str] = []
+    libraries = tuple(sorted({name for census in draws.censuses for name in census.unreadable}))
+    for pair in pairs:
+        equal: dict[str, Groups] = {}
+        for path, groups, verdict in _verdicts(draws, pair):
+            if verdict is Agreement.CERTAIN:
+                equal.setdefault(path, groups)
+            elif verdict is Agreement.UNSURE:
+                unsure.append(path)
+        leaves = tuple(path for path in equal if path.startswith("sample")) or tuple(equal)
+        if leaves:
+            suspects = tuple(map(Suspect, cloned_generators(draws.censuses, pair)))
+            repeats.append(Repeat(*pair, suspects, leaves, equal[leaves[0]], libraries))
+    return repeats, unsure
+
+
+def _verdicts(draws: SameItems, pair: Pair) -> Iterator[tuple[str, Groups, Agreement]]:
+    """For each leaf, pinned and as it is, the draws of the first and how those of the second compare."""
+    for series in (draws.pinned, draws.as_is):
+        for path, by in series.items():
+            one, two = (by.get(where, ()) for where in pair)
+            yield path, one, agreement(one, two)

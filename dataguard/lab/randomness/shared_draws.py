@@ -1,0 +1,170 @@
+"""Whether workers, or the epochs of a worker, draw the same random numbers; and if so, which generator is to blame.
+
+The search: draw the same items everywhere and compare, test each suspect by advancing it in one worker and epoch only,
+look for generators whose repeat is masked by other randomness, and look for the line that seeds what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations, groupby
+from typing import Literal
+
+from dataguard.lab.core.records import GeneratorState, Seeding, WorkerEpoch
+from dataguard.lab.randomness.masked_draws import MOST_SUSPECTS, find_in_stream, find_masked
+from dataguard.lab.randomness.repeated_draws import (
+    Comparison,
+    Repeat,
+    Suspect,
+    blame_library,
+    compare_draws,
+    differing_leaves,
+    library_suspects,
+)
+from dataguard.lab.randomness.same_items import SameItems, find_same_items
+from dataguard.lab.randomness.worker_init_seeds import find_first_seeds
+from dataguard.lab.rng.shared_states import Pair, cloned_generators
+from dataguard.lab.streams.observations import Streams
+from dataguard.lab.subject import Subject
+from dataguard.model import NotApplicable, Undecided
+
+Between = Literal["workers", "epochs"]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedDraws:
+    """The first `repeat`, if there is one; what was `exercised`, by unit; and the items that were drawn, in words."""
+
+    exercised: Mapping[str, int]
+    repeat: Repeat | None
+    shown: tuple[str, ...] = ()
+
+
+def find_shared_draws(subject: Subject, between: Between) -> SharedDraws:
+    """Search every two workers in the first epoch, or each worker in two epochs; of a stream only workers 0 and 1.
+
+    Raises Undecided when coincidence cannot be excluded, when draws repeat and no generator explains it, or when it is
+    uncontrolled what depends on a generator.
+    """
+    shared = _search_stream(subject, between) if subject.facts.kind == "stream" else _search_items(subject, between)
+    return replace(
+        shared, repeat=shared.repeat and replace(shared.repeat, seeding=find_seeding(subject, shared.repeat))
+    )
+
+
+def _search_items(subject: Subject, between: Between) -> SharedDraws:
+    draw, pairs = partial(find_same_items, subject), _PAIRS[between]
+    comparison = compare_draws(draw, pairs)
+    draws = comparison.draws
+    repeat = (
+        confirm_suspects(subject, comparison)
+        or blame_library(draw, pairs, comparison)
+        or find_masked(subject, draws, pairs(draws))
+    )
+    exercised = {"draws": draws.draws, "items": draws.items, "workers": draws.workers}
+    if between == "epochs":
+        exercised |= {"draws": 2 * draws.draws, "epochs": 2}
+    return SharedDraws(exercised, repeat, draws.shown)
+
+
+def _search_stream(subject: Subject, between: Between) -> SharedDraws:
+    trace = Streams(subject).stream(subject.facts.num_workers, pin=False)
+    repeat = find_in_stream(subject, trace, _STREAMED[between])
+    return SharedDraws({"samples": trace.total, between: 2}, repeat)
+
+
+def find_latent_clone(subject: Subject) -> GeneratorState | None:
+    """The generator from which two workers would draw the same numbers, where the loader has fewer (map-style only)."""
+    if subject.facts.kind == "stream":
+        return None
+    draws = find_same_items(subject, num_workers=2, method="fork" if subject.facts.spawns else None)
+    return next(iter(cloned_generators(draws.censuses, _STREAMED["workers"])), None)
+
+
+def find_seeding(subject: Subject, repeat: Repeat) -> Seeding | None:
+    """The line that gives the first suspect one seed in both, before the first batch."""
+    suspect = repeat.suspects[0].generator
+    try:
+        # A library is imported before workers start, so that a worker_init_fn that imports it is seen to seed it.
+        notes = find_first_seeds(subject, (suspect.library,) if suspect.library else ())
+    except (NotApplicable, Undecided):
+        return None
+    given = {(note.worker, note.epoch): {seeding.path: seeding for seeding in note.seeds} for note in notes}
+    first, second = (given.get(where, {}).get(suspect.path) for where in (repeat.one, repeat.two))
+    return first if first == second else None
+
+
+def confirm_suspects(subject: Subject, comparison: Comparison) -> Repeat | None:
+    """The first suspicious repeat with the suspects that it depends on; None if it depends on none of them.
+
+    A single suspect needs no test, unless each item creates it again. Those that there is no time to test come last.
+    """
+    repeat, draw = comparison.suspicious, partial(find_same_items, subject, comparison.effort)
+    if repeat is None:
+        return None
+    suspects = tuple(_continuing(draw, repeat))
+    if len(suspects) + len(repeat.libraries) < 2:
+        only = suspects or library_suspects(repeat.libraries)
+        return replace(repeat, suspects=only) if only else None
+    tested = (_tested(draw, repeat, suspect) for suspect in suspects[:MOST_SUSPECTS])
+    left = [*(suspect for suspect in tested if suspect), *suspects[MOST_SUSPECTS:]]
+    left.sort(key=lambda suspect: repeat.leaves.index(suspect.changes[0]) if suspect.changes else len(repeat.leaves))
+    return replace(repeat, suspects=tuple(left)) if left else None
+
+
+def _continuing(draw: Callable[..., SameItems], repeat: Repeat) -> Iterator[Suspect]:
+    """The suspects, but for those that each item creates again, in a state that depends on the item alone.
+
+    Such a generator is back in its state when the item is read again. One that continues from draw to draw never is.
+    """
+    first = _states(draw(), repeat.one)
+    made = {
+        suspect.path: {states[suspect.path].made for states in first if suspect.path in states}
+        for suspect in repeat.suspects
+    }
+    again = _states(draw(watch_item=True), repeat.one) if any(len(objects) > 1 for objects in made.values()) else []
+    for suspect in repeat.suspects:
+        seen = [state for state, _ in groupby(states[suspect.path].state for states in again if suspect.path in states)]
+        if len(made[suspect.path]) < 2 or len(set(seen)) == len(seen):
+            yield suspect
+
+
+def _states(draws: SameItems, where: WorkerEpoch) -> list[dict[str, GeneratorState]]:
+    """The generators in one worker and epoch by path, from fetch to fetch."""
+    censuses = sorted((census for census in draws.censuses if census.where == where), key=lambda one: one.fetches)
+    return [{state.path: state for state in census.generators} for census in censuses]
+
+
+def _tested(draw: Callable[..., SameItems], repeat: Repeat, suspect: Suspect) -> Suspect | None:
+    """A suspect with the leaves that change if it is advanced in the second worker and epoch only; None if none does.
+
+    It is returned as it was if that could not be tested, or if both end in one state in spite of it.
+    """
+    try:
+        draws = draw(advance=(suspect.path, repeat.two))
+    except (NotApplicable, Undecided):
+        return suspect
+    differing = differing_leaves(draws, (repeat.one, repeat.two))
+    leaves = tuple(leaf for leaf in repeat.leaves if leaf in differing)
+    ends = [_states(draws, where) for where in (repeat.one, repeat.two)]
+    one, two = ([states[suspect.path].state for states in seen if suspect.path in states][-1:] for seen in ends)
+    return replace(suspect, changes=leaves) if leaves or one == two else None
+
+
+def _worker_pairs(draws: SameItems) -> Sequence[Pair]:
+    """Every two workers, in the first epoch."""
+    return list(combinations([WorkerEpoch(worker, 0) for worker in range(draws.workers)], 2))
+
+
+def _epoch_pairs(draws: SameItems) -> Sequence[Pair]:
+    """Each worker with itself, in two epochs."""
+    return [(WorkerEpoch(worker, 0), WorkerEpoch(worker, 1)) for worker in range(draws.workers)]
+
+
+_PAIRS = {"workers": _worker_pairs, "epochs": _epoch_pairs}
+_STREAMED: dict[Between, Pair] = {
+    "workers": (WorkerEpoch(0, 0), WorkerEpoch(1, 0)),
+    "epochs": (WorkerEpoch(0, 0), WorkerEpoch(0, 1)),
+}
