@@ -128,7 +128,7 @@ class Waits:
     @property
     def spread(self) -> str:
         """The range of the share of waiting, in words."""
-        return f"{min(self.shares):.0%} to {max(self.shares):.0%} in {len(self.shares)} stretches"
+        return f"{min(self.shares):.0%} to {max(self.shares):.0%} in {len(self.shares)} intervals"
 
     @property
     def step(self) -> float:

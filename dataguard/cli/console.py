@@ -30,7 +30,7 @@ Listener = Callable[[str, str, Result | ReadingProgress | None], None]
 
 
 def format_option(command: str, *, multiple: bool = False) -> Callable[[Command], Command]:
-    """The `--format` of a command: the formats that it can write, which are checked before anything runs."""
+    """The `--format` option of a command; the value is checked before anything runs."""
 
     def checked(_context: click.Context, _option: click.Parameter, given: Any) -> Any:
         for form in given if multiple else (given,):

@@ -1,4 +1,4 @@
-"""`dataguard doctor`: looks at this machine and at its libraries."""
+"""`dataguard doctor`: examines this machine and its libraries."""
 
 from __future__ import annotations
 

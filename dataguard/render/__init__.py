@@ -1,1 +1,1 @@
-"""Output: one function for each format and each kind of report."""
+"""Output: one function per format and kind of report."""

@@ -1,4 +1,4 @@
-"""All checks as a table: what `dataguard list` prints."""
+"""The output of `dataguard list`: a table of all checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataguard.render.layout import Page
 
 
 def render(checks: Iterable[Check], *, width: int = 100, colour: bool = False, unicode: bool = True, **_: Any) -> str:
-    """Return a row for each check: its code, its name, its severity and what it says."""
+    """Return a row for each check: code, name, severity and summary."""
     page = Page.blank(width, colour=colour, unicode=unicode)
     table = Table.grid(padding=(0, 2))
     for check in checks:

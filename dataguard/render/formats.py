@@ -1,6 +1,6 @@
-"""The registry of output formats: what each command can write, and who writes it.
+"""The registry of output formats: which formats each command supports, and which function renders them.
 
-A format is one entry. A command that it does not name refuses it, and tells what it can write instead.
+A format is one entry. A command that the entry does not name rejects the format and lists the formats it supports.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
         "list": "json:render_checks",
     },
 }
-"""For each format the `module:function` of this room that turns what a command reports into text.
+"""For each format and command, the `module:function` of this package that renders the command's output.
 
-It takes that, and `width` in columns, `colour` and `unicode` for what is to be read by people. A module is imported
-when it renders, because help and a report in JSON need nothing of those that lay text out.
+The function takes the output, and `width` in columns, `colour` and `unicode` for human-readable formats. A module is
+imported when it renders, because help and JSON do not need the modules that lay out text.
 """
 
 
 def formats_of(command: str) -> tuple[str, ...]:
-    """The formats that a command can write."""
+    """The formats that a command supports."""
     return tuple(form for form, renderers in FORMATS.items() if command in renderers)
 
 
 def check_format(command: str, form: str) -> None:
-    """Raise UsageError, with what there is instead, for a format that a command cannot write."""
+    """Raise UsageError, with a suggestion, for a format that a command does not support."""
     known = formats_of(command)
     if form not in known:
         hint = f"; known: {', '.join(known)}" if form in FORMATS else suggest(form, known)
@@ -46,7 +46,7 @@ def check_format(command: str, form: str) -> None:
 
 
 def renderer(command: str, form: str) -> Callable[..., str]:
-    """The function that writes what a command reports. Raises UsageError for a format that the command cannot write."""
+    """The function that renders a command's output. Raises UsageError for a format that it does not support."""
     check_format(command, form)
     module, _, function = FORMATS[form][command].partition(":")
     found: Callable[..., str] = getattr(import_module(f"dataguard.render.{module}"), function)

@@ -1,4 +1,4 @@
-"""What each command reports, as one JSON object; `report.schema.json` next to this file describes that of a scan."""
+"""The JSON output of each command; `report.schema.json` next to this file describes that of a scan."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def render_bench(bench: Bench, found: Iterable[Change] = (), **look: Any) -> str
 
 
 def render_checkup(seen: Checkup, *, unicode: bool = True, **look: Any) -> str:
-    """Return what `dataguard doctor` found as a JSON object; `look` is ignored."""
+    """Return the output of `dataguard doctor` as a JSON object; `look` is ignored."""
     problems, notes = (
         [{"what": one.what, "advice": one.advice} for one in seen.remarks if one.wrong == wrong]
         for wrong in (True, False)
@@ -59,7 +59,7 @@ def render_checkup(seen: Checkup, *, unicode: bool = True, **look: Any) -> str:
 
 
 def render_checks(checks: Iterable[Check], *, unicode: bool = True, **look: Any) -> str:
-    """Return what `dataguard list` lists as a JSON object; `look` is ignored."""
+    """Return the output of `dataguard list` as a JSON object; `look` is ignored."""
     listed = [
         {"code": check.code, "name": check.name, "severity": check.severity, "summary": check.doc.summary}
         for check in checks

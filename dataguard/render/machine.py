@@ -1,4 +1,4 @@
-"""What `dataguard doctor` found, as plain text."""
+"""The text output of `dataguard doctor`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _APART = ("version", "numpy_works", "start_method")
 
 
 def render(seen: Checkup, **look: Any) -> str:
-    """Return everything as lines to paste, problems first; `look` is ignored."""
+    """Return the checkup as plain text, problems first; `look` is ignored."""
     lines = [f"dataguard {seen.version} doctor"]
     for title, wrong in (("problems", True), ("notes", False)):
         remarks = [remark for remark in seen.remarks if remark.wrong == wrong]

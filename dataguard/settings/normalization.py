@@ -71,10 +71,10 @@ BIG_STD = "the mean is for values from 0 to 1, the standard deviation for values
 FACTORS: Mapping[float, str] = {
     255.0: "not divided by 255",
     1 / 255: "divided by 255 twice",
-    257.0: "16-bit values scaled as 8-bit",
-    1 / 257: "8-bit values scaled as 16-bit",
-    65535.0: "16-bit values not divided by 65535",
-    65025.0: "multiplied by 255 instead of divided",
+    257.0: "16-bit data scaled as 8-bit",
+    1 / 257: "8-bit data scaled as 16-bit",
+    65535.0: "16-bit data not divided by 65535",
+    65025.0: "multiplied by 255 instead of divided by it",
     1 / 65025: "divided by 255 three times",
     1 / 65535: "divided by 255 and by 65535",
 }
@@ -155,7 +155,7 @@ def declared(contract: Mapping[str, Any]) -> Statistics | None:
     if given is None or isinstance(given, str):
         return KNOWN.get(given or "")
     mean, std = tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
-    return (_of_255 if max(mean) > 1 else Statistics)("declared", mean, std)
+    return (_of_255 if max(mean) > 1 else Statistics)("the contract", mean, std)
 
 
 def own_slip(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
@@ -238,7 +238,7 @@ def applied(gains: Sequence[float], offsets: Sequence[float], statistics: Sequen
     """The applied scale, mean and standard deviation in words."""
     factor = plain_factor(gains, offsets)
     if factor is not None:
-        return f"scale {_scale(factor / 255)}, no statistics"
+        return f"scale {_scale(factor / 255)}, not normalized"
     found = read(gains, offsets, statistics)
     factor = found.factor if found else 1
     mean, std = (shown([factor * one for one in part]) for part in recovered(gains, offsets))
@@ -251,5 +251,5 @@ def _scale(factor: float) -> str:
 
 
 def shown(numbers: Sequence[float]) -> list[float]:
-    """Numbers rounded to five digits, as reported."""
-    return [float(f"{number:.5g}") for number in numbers]
+    """Numbers as they are reported: five digits, and no negative zero."""
+    return [float(f"{number:.5g}") + 0 for number in numbers]

@@ -1,4 +1,4 @@
-"""DG508: photographs that lie on their side, because nobody asks how the camera was held."""
+"""DG508: photographs that are not upright, because their EXIF orientation is ignored."""
 
 from __future__ import annotations
 
@@ -11,65 +11,67 @@ from dataguard.model import Judgement, Looked, Severity, Undecided
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-TURNED = {
-    2: "mirrored",
-    3: "upside down",
-    4: "mirrored and upside down",
-    5: "mirrored and on its side",
-    6: "on its side",
-    7: "mirrored and on its side",
-    8: "on its side",
+AS_STORED = {
+    2: "flipped horizontally",
+    3: "rotated 180 degrees",
+    4: "flipped vertically",
+    5: "flipped and rotated 90 degrees",
+    6: "rotated 90 degrees",
+    7: "flipped and rotated 90 degrees",
+    8: "rotated 90 degrees",
 }
-"""How an image is stored that is to be turned, by its EXIF orientation."""
+"""How the stored pixels differ from the upright image, by EXIF orientation."""
 
 
 @check("DG508", "ignored-orientation", Severity.WARNING)
 def dg508_ignored_orientation(lab: Lab) -> Judgement:
-    """Files say by their EXIF orientation that they are to be turned, and the loader shows them as they are stored.
+    """The EXIF orientation of image files is ignored or applied in the wrong direction.
 
-    Symptom: a part of the photographs lies on its side; every viewer shows them upright, and so does whatever wrote the
-        annotations.
-    Cause: cameras store images as the sensor sees them. `cv2.imread` turns them, while `PIL.Image.open`,
-        `torchvision.io.decode_image` and `cv2.IMREAD_UNCHANGED` do not; or code of one's own turns them the wrong way:
-        `rotate(90)` of Pillow turns to the left.
-    Fix: `ImageOps.exif_transpose(image)` right after opening, `decode_image(..., apply_exif_orientation=True)`; or turn
-        the files once, and clear the tag.
+    Symptom: some photographs are rotated by 90 degrees or upside down; every viewer shows them upright, and so did the
+        annotation tool.
+    Cause: cameras store images as the sensor sees them. `cv2.imread` applies the EXIF orientation, while
+        `PIL.Image.open`, `torchvision.io.decode_image` and `cv2.IMREAD_UNCHANGED` do not; or your own code rotates in
+        the wrong direction: `rotate(90)` in Pillow is counterclockwise.
+    Fix: `ImageOps.exif_transpose(image)` right after opening, or `decode_image(..., apply_exif_orientation=True)`; or
+        rotate the files once and clear the tag.
     Links: https://pillow.readthedocs.io/en/stable/reference/ImageOps.html#PIL.ImageOps.exif_transpose
     """
-    turns = lab.files.turns
-    looked = {"files": turns.files, "files turned": len(turns.tried)}
-    astray = [turn for turn in turns.tried if turn.astray]
-    if astray:
-        turn = astray[0]
-        path, told = turn.astray[0], f"its orientation is {turn.orientation}"
+    found = lab.files.turns
+    looked = {"files": found.files, "orientations tried": len(found.tried)}
+    reversed_trials = [trial for trial in found.tried if trial.astray]
+    if reversed_trials:
+        trial = reversed_trials[0]
         yield file_finding(
             lab,
-            turn.place,
-            f"{path} shows {shown(turn.name)} upside down: {told}, and it is turned the wrong way",
-            {"EXIF orientation": turn.orientation, "tried": "the same image stored upright, and upside down"},
+            trial.place,
+            f"{trial.astray[0]} shows {shown(trial.name)} upside down: "
+            f"EXIF orientation {trial.orientation} is applied in the wrong direction",
+            {"EXIF orientation": trial.orientation, "compared with": "the same image stored upright and upside down"},
         )
         return Looked(looked)
-    ignoring = [turn for turn in turns.tried if turn.ignored and not turn.followed]
-    if not turns.rotated:
-        latent = "no file says that it is to be turned; one that did would be shown as it is stored"
+    ignoring = [trial for trial in found.tried if trial.ignored and not trial.followed]
+    if not found.rotated:
+        latent = "no image has an EXIF rotation; if one had, it would be ignored"
         return Looked(looked, latent if ignoring else None)
-    wrong = [turn for turn in ignoring if not turn.beside]
-    if any(turn.apart for turn in wrong):
-        raise Undecided("two samples of one file differ: what is known of a file besides, may be its orientation")
+    wrong = [trial for trial in ignoring if not trial.beside]
+    if any(trial.apart for trial in wrong):
+        raise Undecided(
+            "two samples given the same file differ: the dataset may have read orientations when it was built"
+        )
     if wrong:
-        turn = wrong[0]
-        count = sum(count for _, count in turns.rotated)
+        trial = wrong[0]
+        count = sum(count for _, count in found.rotated)
         yield file_finding(
             lab,
-            turn.place,
-            f"{turn.ignored[0]} shows {shown(turn.name)} {TURNED[turn.orientation]}, as it is stored: "
-            f"{count} of {turns.files} files are to be turned, and are not",
+            trial.place,
+            f"{trial.ignored[0]} shows {shown(trial.name)} {AS_STORED[trial.orientation]}: "
+            f"EXIF orientation is ignored ({count} of {found.files} files need rotation)",
             {
-                "EXIF orientation": turn.orientation,
-                "files by orientation": {str(orientation): count for orientation, count in turns.rotated},
-                "tried": "the same file with orientation 1 gives the same sample",
+                "EXIF orientation": trial.orientation,
+                "files by EXIF orientation": {str(orientation): count for orientation, count in found.rotated},
+                "confirmed by": "the same file with orientation 1 gives the same sample",
             },
         )
-    stored = ignoring and not wrong
-    note = "files are shown as they are stored, and other files of their samples are stored alike" if stored else None
+    as_stored = ignoring and not wrong
+    note = "EXIF orientation is ignored, but other files of the sample match the stored image" if as_stored else None
     return Looked(looked, note)

@@ -1,4 +1,4 @@
-"""DG510: files with a palette, with alpha, of CMYK or of grey that come out as something else than they show."""
+"""DG510: palette, alpha, CMYK and grey files that are decoded to the wrong channels or colours."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 @check("DG510", "mishandled-mode", Severity.WARNING)
 def dg510_mishandled_mode(lab: Lab) -> Judgement:
-    """Files of another kind of pixels than most come out with other channels, or with what they do not show.
+    """Image files with an unusual pixel mode are decoded to the wrong channels or colours.
 
-    Symptom: a few images have one channel or four, which a model refuses when it meets them; others look like noise, or
-        inverted, or show what was cut out of them.
-    Cause: a folder that was filled from many places holds PNG files with a palette or with alpha, JPEG files of CMYK
-        and grey ones; `np.asarray(Image.open(path))` and `ToTensor` take the pixels as they are stored. Or a mask with
-        a palette is made grey, by `convert("L")` or `cv2.IMREAD_GRAYSCALE`, where its numbers are the classes.
-    Fix: `Image.open(path).convert("RGB")`, or `decode_image(path, mode="RGB")`; paste images with alpha onto a
-        background: `Image.alpha_composite`. Leave masks as they are: `np.array(Image.open(path))`.
+    Symptom: a few images have one channel or four, and the model fails on them; others look like noise, are inverted,
+        or show what transparency should hide.
+    Cause: a folder filled from many sources holds palette or alpha PNG files, and CMYK or grey JPEG files;
+        `np.asarray(Image.open(path))` and `ToTensor` take the pixels as stored. Or a palette mask is converted to grey,
+        by `convert("L")` or `cv2.IMREAD_GRAYSCALE`, although its palette indices are the class indices.
+    Fix: `Image.open(path).convert("RGB")`, or `decode_image(path, mode="RGB")`; composite images with alpha onto a
+        background: `Image.alpha_composite`. Do not convert masks: `np.array(Image.open(path))`.
     Links: https://pillow.readthedocs.io/en/stable/handbook/concepts.html#modes
     """
     modes = lab.files.modes
@@ -32,9 +32,9 @@ def dg510_mishandled_mode(lab: Lab) -> Judgement:
         yield file_finding(
             lab,
             trial.place,
-            f"{trial.path}, of {shown(trial.name)} ({kind}), {trial.wrong}",
-            {"files of this kind": kinds[kind], "files by kind": kinds},
+            f"{trial.path} from {shown(trial.name)} ({kind}) {trial.wrong}",
+            {"files of this mode": kinds[kind], "files by mode": kinds},
         )
     if modes.refused and not wrong:
-        raise NotApplicable(f"collate_fn fails on files of {modes.refused[0]} beside others: see DG401")
-    return Looked({"files": sum(kinds.values()), "kinds": len(kinds)})
+        raise NotApplicable(f"collate_fn fails when {modes.refused[0]} files meet others in a batch: see DG401")
+    return Looked({"files": sum(kinds.values()), "modes": len(kinds)})

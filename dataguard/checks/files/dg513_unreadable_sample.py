@@ -1,4 +1,4 @@
-"""DG513: samples that cannot be read, all of them."""
+"""DG513: all samples that cannot be read."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ if TYPE_CHECKING:
 
 @check("DG513", "unreadable-sample", Severity.ERROR)
 def dg513_unreadable_sample(lab: Lab) -> Judgement:
-    """Reading a sample raises: with `--all`, every index that does, with its file and the reason.
+    """Reading a sample raises. With `--all`, every such index is listed with its file and the reason.
 
-    Symptom: training stops at some hour of the first epoch, and at another one after the file is replaced.
-    Cause: files that are damaged, empty, missing or of another kind than the rest, and annotations that do not fit
-        them. A scan of all samples passes over what cannot be read, and goes on.
-    Fix: repair the files that the evidence lists, or take them out of the list that the dataset reads.
+    Symptom: training stops hours into the first epoch, and at another sample once that file is replaced.
+    Cause: files that are damaged, empty, missing or in another format than the rest, and annotations that do not match
+        them. A scan with `--all` skips what cannot be read and continues.
+    Fix: repair the files listed in the evidence, or remove them from the dataset's list.
     Links: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
     """
     if not lab.settings.all:
         raise NotApplicable("needs --all, which reads every sample")
-    lab.need_map("the samples of a stream have no index; one that raises ends it")
+    lab.need_map("samples of a stream have no index, and one that raises ends the stream")
     if lab.facts.own_iter:
-        raise NotApplicable("the loader has an __iter__ of its own, which needs whole batches: see DG001")
+        raise NotApplicable("the loader's own __iter__ needs complete batches, so no sample can be skipped: see DG001")
     epoch = lab.epoch
-    alike: dict[tuple[object, ...], list[Unreadable]] = {}
+    groups: dict[tuple[object, ...], list[Unreadable]] = {}
     for one in epoch.unreadable:
-        alike.setdefault((one.error_type, one.where), []).append(one)
-    asked_for = (epoch.read or 0) + len(epoch.unreadable)
-    for group in alike.values():
-        yield _finding(lab, group, asked_for)
-    return Looked({**epoch.exercised, "samples": asked_for}, note=_resumed(epoch, asked_for))
+        groups.setdefault((one.error_type, one.where), []).append(one)
+    requested = (epoch.read or 0) + len(epoch.unreadable)
+    for group in groups.values():
+        yield _finding(lab, group, requested)
+    return Looked({**epoch.exercised, "samples": requested}, note=_resumed(epoch, requested))
 
 
-def _resumed(epoch: EpochTrace, asked_for: int) -> str | None:
-    """Where the scan went on after an interruption."""
-    count = "all" if epoch.before == asked_for else f"{epoch.before} of {asked_for}"
+def _resumed(epoch: EpochTrace, requested: int) -> str | None:
+    """How much had been read before an interruption, or why the scan started over."""
+    count = "all" if epoch.before == requested else f"{epoch.before} of {requested}"
     before = f"{count} samples were read before the interruption" if epoch.before else None
-    afresh = f"read from the beginning: {epoch.afresh}" if epoch.afresh else None
-    return "; ".join(filter(None, (before, afresh))) or None
+    restarted = f"restarted from the beginning: {epoch.afresh}" if epoch.afresh else None
+    return "; ".join(filter(None, (before, restarted))) or None
 
 
-def _finding(lab: Lab, group: Sequence[Unreadable], asked_for: int) -> Finding:
+def _finding(lab: Lab, group: Sequence[Unreadable], requested: int) -> Finding:
     first = group[0]
     others = f", and {len(group) - 1} more cannot be read" if len(group) > 1 else ""
     return Finding(
         message=f"dataset[{first.shown}] raises {first.reason}{others}",
         evidence=known(
             {
-                "unreadable": f"{len(group)} of {asked_for} samples",
+                "unreadable": f"{len(group)} of {requested} samples",
                 "samples": [known({"index": one.shown, "file": one.file, "reason": one.reason}) for one in group],
             }
         ),

@@ -13,63 +13,65 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 CLEAR = 3
-"""How many times the tolerance one draw alone must show; two draws need no more than once."""
+"""How many times the tolerance the distance must reach in a single draw; in two draws, once is enough."""
 
 COMPUTED = 0.5
-"""The share of a map between its two values, along one edge, from which on it shows no places."""
+"""The share of a target between its two values, along one edge, above which it has no usable positions."""
 FOLLOWED = 0.7
-"""The share of boxes that must lie where the image tells; some cover so much of it that they do so anyway."""
+"""The share of boxes that must follow the image; some cover so much of it that they always seem to."""
 
 
-def maps_apart(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
-    """Findings about masks and other maps that part from the image that they keep closest to, and how much was seen.
+def mask_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
+    """Findings about masks and other dense targets misaligned with their closest image, and how much was seen.
 
-    Raises NotApplicable where there is none, and Undecided where they cannot be compared.
+    Raises NotApplicable where there are none, and Undecided where they cannot be compared.
     """
-    maps = lab.geometry.maps
-    compared = [target for target in maps.targets if target.shifts and not target.kept]
+    charts = lab.geometry.maps
+    compared = [target for target in charts.targets if target.shifts and not target.kept]
     if not compared:
-        kept = [target.path for target in maps.targets if target.kept]
+        kept = [target.path for target in charts.targets if target.kept]
         if kept:
-            raise NotApplicable(f"{maps.root}{kept[0]} is kept as it was read, in its own size")
-        if all(target.inks is None or target.inks.spread > COMPUTED for target in maps.targets):
-            raise NotApplicable("nothing shows the mask itself, only what is computed of it")
-        raise Undecided("no draw shows enough of the image and its mask side by side")
-    found = [_apart(lab, maps, target, shift) for target in compared for shift in [_worst(target)] if shift]
-    return found, maps.exercised
+            raise NotApplicable(f"{charts.root}{kept[0]} keeps its original size, as masks for evaluation do")
+        if all(target.inks is None or target.inks.spread > COMPUTED for target in charts.targets):
+            raise NotApplicable("the sample holds only values computed from the mask, not the mask itself")
+        raise Undecided("no draw shows enough of both the image and its mask to compare them")
+    found = [_misaligned(lab, charts, target, shift) for target in compared for shift in [_worst(target)] if shift]
+    return found, charts.exercised
 
 
-def boxes_left(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
-    """The same about boxes and points, against where their image comes from in each draw."""
+def box_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
+    """The same about boxes and points, compared with where their image comes from in each draw."""
     boxed = lab.geometry.boxes
     follows = [one for one in boxed.followers if one.found >= FOLLOWED * one.comparable]
-    # Beside boxes that follow, others are kept as they were read.
+    # Boxes that do not follow are kept on purpose where other boxes of the sample do.
     if not follows and lab.facts.role in ("val", "test") and not any(one.moved for one in boxed.followers):
-        raise NotApplicable("boxes are those of the file, as an evaluation compares them")
-    left = [] if follows else [_left_behind(lab, boxed, one) for one in boxed.followers]
-    return left, boxed.exercised
+        raise NotApplicable("boxes keep the coordinates of the file, as evaluation expects")
+    found = [] if follows else [_left_behind(lab, boxed, one) for one in boxed.followers]
+    return found, boxed.exercised
 
 
 def _worst(target: Target) -> Shift | None:
-    """The draw in which picture and map lie farthest apart, where that is farther than rounding explains."""
+    """The draw in which image and target are farthest apart, where that is farther than rounding explains."""
     beyond = [shift for shift in target.shifts if shift.distance > shift.tolerance]
     clear = len(beyond) > 1 or any(shift.distance > CLEAR * shift.tolerance for shift in beyond)
     return max(beyond, key=lambda shift: shift.distance) if clear else None
 
 
-def _apart(lab: Lab, maps: Charted, target: Target, shift: Shift) -> Finding:
-    image, other = f"{maps.root}{target.picture}", f"{maps.root}{target.path}"
-    where = "" if shift.index is None else f" for dataset[{shift.index}]"
+def _misaligned(lab: Lab, charts: Charted, target: Target, shift: Shift) -> Finding:
+    image, other = f"{charts.root}{target.picture}", f"{charts.root}{target.path}"
+    where = "" if shift.index is None else f" of dataset[{shift.index}]"
+    beyond = sum(one.distance > one.tolerance for one in target.shifts)
     return Finding(
-        message=f"{image} comes out {shift.picture}{where}, {other} {shift.target}: {shift.distance:.0%} of it apart",
+        message=f"{image}{where} is {shift.picture}, {other} is {shift.target}: "
+        f"misaligned by {shift.distance:.0%} of the image",
         evidence={
-            "apart": f"{shift.distance:.1%} of the image, where {shift.tolerance:.1%} would be rounding",
+            "misaligned by": f"{shift.distance:.1%} of the image (tolerance {shift.tolerance:.1%})",
             "draw": shift.draw,
-            "apart in": f"{sum(one.distance > one.tolerance for one in target.shifts)} of {len(target.shifts)} draws",
-            "drawn over": maps.source,
+            "misaligned in": f"{beyond} of {len(target.shifts)} draws",
+            "charted via": charts.source,
         },
         at=lab.dataset.place,
-        repro=None if maps.collated or shift.index is None else lab.repro.expression(f".dataset[{shift.index!r}]"),
+        repro=None if charts.collated or shift.index is None else lab.repro.expression(f".dataset[{shift.index!r}]"),
     )
 
 
@@ -78,12 +80,12 @@ def _left_behind(lab: Lab, boxed: Boxed, one: Follower) -> Finding:
     lost = one.comparable - one.found
     table, image = f"{boxed.root}{one.path}", f"{boxed.root}{one.picture}"
     return Finding(
-        message=f"{table} does not follow {image}: {lost} of {one.comparable} {what} lie elsewhere when it moves",
+        message=f"{table} does not follow {image}: {lost} of {one.comparable} {what} are wrong when the image moves",
         evidence={
-            "the image, once": one.one,
-            "and once": one.other,
+            "image in one draw": one.one,
+            "in another draw": one.other,
             "pairs of draws": one.pairs,
-            "read as": one.form,
+            f"format of the {what}": one.form,
         },
         at=lab.dataset.place,
         repro=None if boxed.collated or one.index is None else lab.repro.expression(f".dataset[{one.index!r}]"),

@@ -1,11 +1,11 @@
-"""DG512: an image and its target move apart."""
+"""DG512: an image and its target are transformed differently."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.geometry.alignment import boxes_left, maps_apart
+from dataguard.checks.geometry.alignment import box_findings, mask_findings
 from dataguard.model import DataguardError, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 @check("DG512", "desynced-target", Severity.ERROR)
 def dg512_desynced_target(lab: Lab) -> Judgement:
-    """An image and its mask or boxes move apart on the way to the model.
+    """An image and its mask, boxes or points are transformed differently.
 
     Symptom: training converges to blurred masks and loose boxes, and more augmentation makes it worse; the same model
         learns well without augmentation.
-    Cause: image and target are flipped, cropped or rotated by random numbers of their own; only the image is
-        transformed; boxes are not scaled with the image, or given in another form than the transform expects.
-    Fix: draw once and apply to both: `v2` transforms with `tv_tensors`, or albumentations with `mask=` and
-        `bbox_params`, in one call; with functional transforms, `get_params` once for both.
+    Cause: image and target are flipped, cropped or rotated with separate random draws; only the image is transformed;
+        boxes are not scaled with the image, or are in another format than the transform expects.
+    Fix: draw the parameters once and apply them to both: `v2` transforms with `tv_tensors`, or albumentations with
+        `mask=` and `bbox_params`, in one call; with functional transforms, call `get_params` once for both.
     Links: https://docs.pytorch.org/vision/stable/auto_examples/transforms/plot_transforms_e2e.html
     """
     looked: dict[str, int] = {}
     reasons: list[DataguardError] = []
-    for judge in (maps_apart, boxes_left):
+    for find in (mask_findings, box_findings):
         try:
-            findings, exercised = judge(lab)
+            findings, exercised = find(lab)
         except (NotApplicable, Undecided) as reason:
             reasons.append(reason)
             continue

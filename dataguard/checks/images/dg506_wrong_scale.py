@@ -1,4 +1,4 @@
-"""DG506: images are scaled by a factor that nobody means."""
+"""DG506: images are scaled by a wrong factor."""
 
 from __future__ import annotations
 
@@ -15,51 +15,50 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 RAW = (255.0, 65535.0)
-"""What white is in values that nobody has scaled."""
+"""The value of white in unscaled images."""
 SHALLOW = FACTORS[257.0]
 
 
 @check("DG506", "wrong-scale", Severity.ERROR)
 def dg506_wrong_scale(lab: Lab) -> Judgement:
-    """The values of an image are 255 times, or another such factor, larger or smaller than what is meant.
+    """Image values are too large or too small by 255 or a similar factor.
 
-    Symptom: a pretrained model predicts noise, the loss starts huge or does not move, batch normalization hides the
-        rest; all images look alike to the model, black or white.
-    Cause: statistics for values from 0 to 1 meet bytes that nobody divided by 255 (`ToTensor` scales bytes, and leaves
-        float arrays and other types alone); or a division by 255 before `ToTensor` or `Normalize`, which divide again;
-        or 16 bits are scaled as 8.
-    Fix: scale once, where the type of the image is known: `v2.ToDtype(torch.float32, scale=True)`, or one division.
+    Symptom: a pretrained model predicts noise; the loss starts huge or does not move, unless batch normalization hides
+        it; all images look the same to the model, black or white.
+    Cause: statistics for values from 0 to 1 are applied to bytes that were never divided by 255 (`ToTensor` scales
+        bytes, but not float arrays or other types); or values are divided by 255 before `ToTensor` or `Normalize`,
+        which divide again; or 16-bit values are scaled as 8-bit.
+    Fix: scale once, where the dtype of the image is known: `v2.ToDtype(torch.float32, scale=True)`, or one division.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.ToTensor.html
     """
     try:
         colours = lab.images.charts
     except NotApplicable as error:
         yield _shallow(lab, error)
-        return Looked({"files of 16 bits": lab.files.depth.files})
+        return Looked({"16-bit files": lab.files.depth.files})
     images = [fit for fit in colours.fits if fit.is_float]
     if not images:
-        raise NotApplicable("image leaves hold whole numbers, which are scaled later")
+        raise NotApplicable("image values are integers, to be scaled later")
     wrong = {fit: why for fit in images for why in [_why(lab, fit)] if why}
     if wrong:
         fit, why = next(iter(wrong.items()))
         black, white = shown(fit.offsets)[0], shown(fit.white)[0]
-        what = f"black comes out as {black:g} and white as {white:g} in its first channel"
-        yield image_finding(lab, wrong, f"is {why}: {what}")
+        yield image_finding(lab, wrong, f"is {why}: black becomes {black:g} and white {white:g} in channel 0")
     elif not {"value_range", "normalization"} & set(lab.settings.contract):
         _need_scaled(images)
     return Looked(colours.exercised)
 
 
 def _shallow(lab: Lab, error: NotApplicable) -> Finding:
-    """Scans without colours, whose 16 bits are divided by the range of 8. Raises the error where there are none."""
+    """The finding for grey 16-bit images that are divided by 255. Raises the error where there are none."""
     depth = observed_or_none(lambda: lab.files.depth)
     curves = depth.curves if depth else ()
     wide = {curve.path: curve.span for curve in curves if curve.span and slip_of(curve.span) == SHALLOW}
     if depth is None or not wide:
         raise error
     path, span = next(iter(wide.items()))
-    message = f"{path} is {SHALLOW}: values from 0 to 65535 come out {shown([span])[0]:g} apart"
-    return file_finding(lab, depth.place, message, {"leaves": [*wide], "files of 16 bits": depth.files})
+    message = f"{path} is {SHALLOW}: the range from 0 to 65535 becomes {shown([span])[0]:g} wide"
+    return file_finding(lab, depth.place, message, {"leaves": [*wide], "16-bit files": depth.files})
 
 
 def _why(lab: Lab, fit: Fit) -> str | None:
@@ -68,20 +67,20 @@ def _why(lab: Lab, fit: Fit) -> str | None:
     own = lab.images.meant
     found = read(fit.gains, fit.offsets, [own] if own else list(KNOWN.values()))
     if found:
-        return found.slip and f"{found.slip}, as far as {found.statistics.name} statistics mean values from 0 to 1"
+        return found.slip and f"{found.slip}, but {found.statistics.name}'s statistics expect values from 0 to 1"
     if own:
         return None
     if "value_range" in contract:
         low, high = contract["value_range"]
         ends = (*fit.offsets, *fit.white)
         slip = slip_of((max(ends) - min(ends)) / (high - low))
-        return slip and f"{slip}, as far as the contract says {low} to {high}"
+        return slip and f"{slip}: the contract says {low} to {high}"
     factor = plain_factor(fit.gains, fit.offsets)
     if factor is None:
         slip = own_slip(fit.gains, fit.offsets)
-        return slip and f"{slip}, while its mean and standard deviation are those of values from 0 to 1"
+        return slip and f"{slip}, but its mean and std fit values from 0 to 1"
     slip = None if _is_raw(factor) else slip_of(factor)
-    return slip and f"{slip}, and has no statistics"
+    return slip and f"{slip}, without normalization"
 
 
 def _is_raw(factor: float) -> bool:
@@ -89,11 +88,9 @@ def _is_raw(factor: float) -> bool:
 
 
 def _need_scaled(images: list[Fit]) -> None:
-    """Raise Undecided where values are raw and yet floating point numbers: some models take them so."""
+    """Raise Undecided where values are unscaled floats: some models expect them."""
     for fit in images:
         factor = plain_factor(fit.gains, fit.offsets)
         if factor is not None and _is_raw(factor):
-            ask = f"[tool.dataguard.contract] value_range = [0, 1] or [0, {factor:.0f}] settles it"
-            raise Undecided(
-                f"values are floating point numbers from 0 to {factor:.0f}, as some models mean them: {ask}"
-            )
+            ask = f"set [tool.dataguard.contract] value_range = [0, 1] or [0, {factor:.0f}]"
+            raise Undecided(f"values are floats from 0 to {factor:.0f}, which some models expect: {ask}")

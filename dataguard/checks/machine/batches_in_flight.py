@@ -1,4 +1,4 @@
-"""How much shared memory the batches in flight take. Standard library only."""
+"""How much shared memory the batches in flight need. Standard library only."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 PAGE = 4096
 HELD = 2
-"""Batches beside those that workers prepare: the one in use, and the next one, for which a worker starts another before
-the loop lets go of the first (measured on torch 2.15: the peak is num_workers x prefetch_factor + 2)."""
+"""Batches beyond those that workers prepare: the one in use and the next one, for which a worker starts another before
+the loop releases the first (measured on torch 2.15: the peak is num_workers x prefetch_factor + 2)."""
 VARIED = 1.1
-"""How many times larger than the median the largest sample is, for batches to be of several sizes."""
+"""The largest sample is at least this many times the median one where batches vary in size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """The batches that are in shared memory at once, at most.
+    """The most batches that are in shared memory at once.
 
-    `sizes` are their bytes, the largest first; `queues` is what the semaphores of the loader's queues take. `worst`
-    are the samples of the largest batch, where it was put together from the largest samples that were seen.
+    `sizes` are their bytes, the largest first; `queues` are the bytes of the semaphores of the loader's queues. `worst`
+    are the samples of the largest batch, where it was built from the largest samples that were seen.
     """
 
     sizes: tuple[int, ...]
@@ -40,16 +40,16 @@ class Flight:
 
     @property
     def needed(self) -> int:
-        """All of it together, in bytes."""
+        """The bytes of all of it."""
         return sum(self.sizes) + self.queues
 
     def fitting(self, room: int) -> int:
-        """How many of the largest batches fit into so many bytes."""
+        """How many of the largest batches fit into `room` bytes."""
         return max((room - self.queues) // max(self.sizes[0], 1), 0) if self.sizes else 0
 
 
 def flight_of(lab: Lab) -> Flight:
-    """What is in flight when the queues are full, by the batches that were seen, and by the largest samples."""
+    """What is in flight when the queues are full, estimated from the batches and the largest samples that were seen."""
     facts, epoch = lab.facts, lab.epoch
     count = _count(facts, epoch)
     seen = sorted((batch.shared_bytes for batch in epoch.batches), reverse=True)
@@ -64,18 +64,18 @@ def flight_of(lab: Lab) -> Flight:
 
 
 def _count(facts: LoaderFacts, epoch: EpochTrace) -> int:
-    """How many batches are there at once: not more than an epoch has.
+    """How many batches are in flight at once: no more than an epoch has.
 
-    A thread that pins batches copies them out of shared memory at once, so that those in use are not in it any more.
+    A thread that pins batches copies them out of shared memory right away: those in use do not count.
     """
     held = 0 if facts.pin_memory and facts.cuda else HELD
-    flying = facts.num_workers * (facts.prefetch or 2) + held
+    in_flight = facts.num_workers * (facts.prefetch or 2) + held
     planned = len(epoch.sizes) if epoch.sizes is not None else len(epoch.batches) if epoch.whole else 0
-    return min(flying, planned or flying)
+    return min(in_flight, planned or in_flight)
 
 
 def _largest(facts: LoaderFacts, epoch: EpochTrace) -> tuple[Index, ...]:
-    """The samples of the largest batch that may come, where samples are of several sizes and any may meet."""
+    """The samples of the largest possible batch, where samples vary in size and any of them may share a batch."""
     known = {sample.index: sample for sample in epoch.samples if sample.index is not None}
     ranked = sorted(known.values(), key=_bytes, reverse=True)
     if not facts.mixes_samples or not facts.batch_size or len(ranked) < facts.batch_size:
@@ -99,5 +99,5 @@ def _leaf_bytes(leaf: Leaf) -> int:
 
 
 def _queues(workers: int) -> int:
-    """Bytes that the semaphores of the loader's queues take: a page for each of 3 a queue, and of 5 in an event."""
+    """The bytes of the semaphores of the loader's queues: a page for each of 3 a queue, and of 5 in an event."""
     return PAGE * (3 * (workers + 1) + 5)

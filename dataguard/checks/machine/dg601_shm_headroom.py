@@ -1,4 +1,4 @@
-"""DG601: shared memory that will not hold the batches in flight."""
+"""DG601: too little shared memory for the batches in flight."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def dg601_shm_headroom(lab: Lab) -> Judgement:
     """The batches in flight need more shared memory than /dev/shm has free.
 
     Symptom: "unable to allocate shared memory", a bus error, or a loader that hangs, when the queues are full for the
-        first time; typical in containers, whose /dev/shm is 64 MB by default.
-    Cause: every tensor of a batch travels through /dev/shm, and up to num_workers x prefetch_factor batches, and two
-        around the one being used, are there at once.
-    Fix: give the container more (docker run --shm-size=8g, or an emptyDir of medium Memory), or lower num_workers,
-        prefetch_factor or the batch size; sending uint8 instead of float32 needs a quarter. In a
-        container, what is in /dev/shm counts to the limit of memory as well.
+        first time; typical in containers, where /dev/shm is 64 MB by default.
+    Cause: every tensor of a batch travels through /dev/shm, which holds up to num_workers x prefetch_factor batches at
+        once, and two more: the one in use and the next.
+    Fix: give the container more (docker run --shm-size=8g, or an emptyDir with medium Memory), or lower num_workers,
+        prefetch_factor or the batch size; uint8 needs a quarter of what float32 needs. In a container, /dev/shm also
+        counts towards the memory limit.
     Links: https://docs.docker.com/reference/cli/docker/container/run/
     """
     facts = lab.facts
     if not facts.num_workers:
-        raise NotApplicable("num_workers=0: batches do not travel between processes")
+        raise NotApplicable("num_workers=0: batches are not sent between processes")
     if lab.machine.shm_free is None:
         raise NotApplicable("this platform has no /dev/shm")
     room, where = _room(lab.machine, lab.machine.shm_free)
@@ -51,22 +51,21 @@ def dg601_shm_headroom(lab: Lab) -> Judgement:
 
 
 def _room(machine: Machine, shared: int) -> tuple[int, str]:
-    """How many bytes can be in flight, and what it is that has them free."""
+    """How many bytes can be in flight, and which limit says so."""
     memory = machine.memory_free
-    return (shared, "/dev/shm") if memory is None or shared <= memory else (memory, "the limit of memory")
+    return (shared, "/dev/shm has") if memory is None or shared <= memory else (memory, "the memory limit leaves")
 
 
 def _finding(lab: Lab, flight: Flight, room: int, where: str) -> Finding:
     facts, most = lab.facts, flight.fitting(room)
     return Finding(
-        message=f"{len(flight.sizes)} batches in flight need {size(flight.needed)} of {where}, "
-        f"which has {size(room)} free",
+        message=f"{len(flight.sizes)} batches in flight need {size(flight.needed)}, but {where} {size(room)} free",
         evidence=known(
             {
                 "largest batch": size(flight.sizes[0]),
-                "made of the largest samples": [str(index) for index in flight.worst[:8]],
+                "built from the largest samples": [str(index) for index in flight.worst[:8]],
                 "workers x prefetch": f"{facts.num_workers} x {facts.prefetch}",
-                "fits": f"{most} batches of this size, those in use among them",
+                "fits": f"{most} batches of this size, including those in use",
                 "sharing strategy": facts.sharing,
             }
         ),
@@ -76,6 +75,6 @@ def _finding(lab: Lab, flight: Flight, room: int, where: str) -> Finding:
 
 def _no_room(room: int, exception: str) -> Finding:
     return Finding(
-        message=f"not even one batch for each worker fits into the {size(room)} that /dev/shm has free",
+        message=f"/dev/shm has {size(room)} free, too little for one batch per worker",
         evidence={"exception": exception},
     )

@@ -1,4 +1,4 @@
-"""DG602: memory of workers that grows with every sample, until there is none left."""
+"""DG602: worker memory that grows with every sample."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 LEAST = 1 << 19
-"""Bytes by which a process grows in a third of what it reads, to be more than the noise of its allocator."""
+"""Bytes that a process must grow by in each third of its reads; less is noise of its allocator."""
 MUCH, TOO_MUCH = 0.1, 0.9
-"""The share of memory up to which keeping data is nobody's concern, and from which on it does not fit."""
+"""The share of memory above which cached data is noted, and above which it does not fit."""
 
 NOTICED = 1 << 28
-"""Bytes that workers keep in the end, each for itself, up to which a dataset is small, and kept on purpose."""
+"""Bytes cached in all workers together up to which a dataset is small, and cached on purpose."""
 FILE = 1 << 16
-"""Bytes that an open file and its buffer take at most."""
+"""The most bytes that an open file and its buffer take."""
 
 
 @check("DG602", "growing-worker", Severity.ERROR)
 def dg602_growing_worker(lab: Lab) -> Judgement:
-    """Workers take more memory with every sample that they read, and it never levels off.
+    """Worker memory grows with every sample and never levels off.
 
     Symptom: training is killed hours later, "DataLoader worker is killed by signal: Killed", or the machine slows down
         to a crawl; sooner with more workers.
-    Cause: a dict of samples, a list of results or an `lru_cache(maxsize=None)` keeps whatever was read, in every worker
-        anew; or something is appended to for each sample and never emptied.
-    Fix: give the cache a bound, or take it out; keep what all workers share in a file, a memory map or an array that is
-        made before they start.
+    Cause: a dict of samples, a list of results or an `lru_cache(maxsize=None)` keeps everything that was read, once
+        per worker; or a list grows with each sample and is never emptied.
+    Fix: bound the cache or remove it; keep data that all workers share in a file, a memory map or an array created
+        before they start.
     Links: https://docs.python.org/3/library/functools.html#functools.lru_cache
     """
     growth = growth_of(lab, _taken, LEAST)
     if growth is None:
-        strain = lab.resources.strain
-        return Looked(strain.exercised, _unseen(lab))
+        usage = lab.resources.strain
+        return Looked(usage.exercised, _unseen(lab))
     files = open_files(lab)
     if files is not None and growth.rate <= FILE * files.rate:
-        return Looked(growth.strain.exercised, "what grows are files that are left open: see DG604")
+        return Looked(growth.usage.exercised, "the growth comes from files left open: see DG604")
     memory, needed = memory_of(lab), _needed(lab, growth)
     if growth.is_too_much(lab, needed, None if memory is None else TOO_MUCH * memory):
         yield _finding(lab, growth, memory, needed, fits=False)
-        return Looked(growth.strain.exercised)
+        return Looked(growth.usage.exercised)
     if lab.facts.num_workers and not growth.bounded and (needed or 0) > NOTICED:
         yield _finding(lab, growth, memory, needed, fits=True)
-        return Looked(growth.strain.exercised)
-    share = f", of {size(memory)}" if memory and needed and needed > MUCH * memory else ""
-    kept = f"what is read is kept{f' in {growth.hoard.path}' if growth.hoard else ''}"
-    return Looked(growth.strain.exercised, f"{kept}: {size(needed or 0)} in all workers at the end{share}")
+        return Looked(growth.usage.exercised)
+    share = f" of {size(memory)} of memory" if memory and needed and needed > MUCH * memory else ""
+    cached = f"samples are cached{f' in {growth.container.path}' if growth.container else ''}"
+    return Looked(growth.usage.exercised, f"{cached}: {size(needed or 0)}{share} in all workers at the end")
 
 
 def _taken(reading: Reading) -> float:
@@ -61,41 +61,41 @@ def _taken(reading: Reading) -> float:
 
 
 def _needed(lab: Lab, growth: Growth) -> float | None:
-    """Bytes in all workers together, None where nothing ends it."""
+    """The bytes that all workers need together at the end; None where growth has no end."""
     samples = growth.samples(lab)
     return None if samples is None else samples * growth.rate * max(lab.facts.num_workers, 1)
 
 
 def _unseen(lab: Lab) -> str | None:
-    """What growth would come to that is too little to be seen in so few samples."""
+    """A note where growth too small to see in so few samples could still fill the memory."""
     trends = [trend(points, 0) for points in lab.resources.strain.points(_taken)]
     rates = [one.rate for one in trends if one is not None and not one.steady]
     memory, length = memory_of(lab), lab.facts.length
     if not rates or not memory or not length or max(rates) * length < TOO_MUCH * memory:
         return None
-    return f"growth by less than {size(max(rates))} for each sample would not have been seen"
+    return f"growth below {size(max(rates))} per sample would not have been seen"
 
 
 def _finding(lab: Lab, growth: Growth, memory: int | None, needed: float | None, *, fits: bool) -> Finding:
-    hoard, workers = growth.hoard, lab.facts.num_workers
-    who = "each worker" if workers else "the reading process"
-    keeps = f": {hoard.path} keeps what was read" if hoard else ""
-    times = " even for samples that it read before" if growth.leaks else ""
-    seconds = memory / (growth.rate * growth.strain.rate * max(workers, 1)) if memory and not fits else None
-    ending = "each for itself" if fits else "and never levels off"
-    file, line = hoard.at if hoard and hoard.at else (None, None)
+    container, workers = growth.container, lab.facts.num_workers
+    who = "each worker" if workers else "the main process"
+    keeps = f": {container.path} keeps what was read" if container else ""
+    times = ", also when samples repeat," if growth.leaks else ""
+    seconds = memory / (growth.rate * growth.usage.rate * max(workers, 1)) if memory and not fits else None
+    ending = ", in memory of its own" if fits else " and never levels off"
+    file, line = container.at if container and container.at else (None, None)
     return Finding(
-        message=f"{who} grows by {size(1000 * growth.rate)} per 1,000 samples{times}, {ending}{keeps}",
+        message=f"{who} grows by {size(1000 * growth.rate)} per 1,000 samples{times}{ending}{keeps}",
         evidence=known(
             {
-                "needed in all": "more and more" if needed is None else size(needed),
+                "needed in total": "no limit" if needed is None else size(needed),
                 "memory": None if memory is None else size(memory),
-                "reached after": f"{span(seconds)} of loading at this speed" if seconds else None,
-                "container": hoard and f"{hoard.path}, a {hoard.kind}: {hoard.rate:.2g} entries for each sample",
-                "bound": hoard.bound if hoard else None,
-                "samples a worker read": growth.strain.exercised["samples"] // max(len(growth.strain.readings), 1),
+                "memory full after": f"{span(seconds)} of loading at this speed" if seconds else None,
+                "container": container and f"{container.path}, a {container.kind} (+{container.rate:.2g} per sample)",
+                "bound": container.bound if container else None,
+                "samples per worker": growth.usage.exercised["samples"] // max(len(growth.usage.readings), 1),
             }
         ),
-        at=Location(file, line, hoard.path) if hoard else None,
+        at=Location(file, line, container.path) if container else None,
         mild=fits,
     )

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from dataguard.lab.machine.copied_containers import Heavy
 
 SHARE, MUCH = 0.1, 1 << 29
-"""The share of memory, and the bytes, from which on copies are worth a warning, whichever is less."""
+"""Copies of this share of memory or this many bytes, whichever is less, are worth a warning."""
 LEAST = 1 << 16
-"""Bytes that a worker copies once it has settled, to be more than what the interpreter itself touches."""
+"""Bytes that a worker must copy once it has settled; less is what the interpreter itself touches."""
 
 
 @check("DG603", "copied-dataset", Severity.WARNING)
@@ -25,52 +25,54 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
     """A large list or dict of Python objects is copied into every worker, page by page.
 
     Symptom: memory rises during the first epoch as if the dataset leaked, by its size times num_workers, and stays.
-    Cause: forked workers share memory until one of them writes to it, and to look at a Python object writes its
-        reference count. The page around it is copied; after an epoch, all of them.
-    Fix: keep what is large in one array or tensor: numpy arrays of numbers and fixed-width strings, one array of bytes
-        with offsets, an Arrow table, a memory map. Or leave it in a file and open that in each worker.
+    Cause: forked workers share memory until one of them writes to it, and accessing a Python object writes its
+        reference count. The page around it is copied; after an epoch, all pages are.
+    Fix: keep large data in one array or tensor: numpy arrays of numbers or fixed-width strings, one array of bytes with
+        offsets, an Arrow table, a memory map. Or leave it in a file that each worker opens.
     Links: https://github.com/pytorch/pytorch/issues/13246
     """
     facts = lab.facts
     if not facts.num_workers:
-        raise NotApplicable("num_workers=0: there is nothing to copy to")
+        raise NotApplicable("num_workers=0: there are no workers to copy to")
     if facts.start_method != "fork":
-        raise NotApplicable(f"workers start by {facts.start_method}: nothing is shared that could be copied later")
+        raise NotApplicable(f"start method {facts.start_method}: workers share no memory that could be copied later")
     if not lab.machine.platform.startswith("Linux"):
-        raise NotApplicable("only Linux tells which memory is shared")
-    heavies, memory = lab.resources.heavies, memory_of(lab)
-    if not heavies or memory is None:
-        return Looked({"large containers": len(heavies)})
-    held = sum(heavy.bytes for heavy in heavies if not _is_inside(heavy.path, [one.path for one in heavies]))
+        raise NotApplicable("only Linux reports which memory is shared")
+    containers, memory = lab.resources.heavies, memory_of(lab)
+    if not containers or memory is None:
+        return Looked({"large containers": len(containers)})
+    held = sum(
+        container.bytes for container in containers if not _is_inside(container.path, [one.path for one in containers])
+    )
     most = min(SHARE * memory, MUCH)
     if held * facts.num_workers < most:
-        return Looked({"large containers": len(heavies)}, _little(heavies[0], f"at most {size(held)}"))
-    strain = lab.resources.copying
-    copied = strain.copied()
+        return Looked({"large containers": len(containers)}, _little(containers[0], f"at most {size(held)}"))
+    usage = lab.resources.copying
+    copied = usage.copied()
     if not copied or min(total for _, total in copied) < LEAST:
-        return Looked(strain.exercised)
+        return Looked(usage.exercised)
     rate = statistics.fmean(rate for rate, _ in copied)
     read = float("inf") if facts.persistent or not facts.length else facts.length / facts.num_workers
     copies = min(held, rate * read)
     if copies * facts.num_workers < most:
-        return Looked(strain.exercised, _little(heavies[0], size(copies)))
-    largest = heavies[0]
+        return Looked(usage.exercised, _little(containers[0], size(copies)))
+    largest = containers[0]
     file, line = largest.at or (None, None)
     total = size(copies * facts.num_workers)
     yield Finding(
-        message=f"{largest.path} is copied into {facts.num_workers} workers, {size(copies)} each, {total} in all",
+        message=f"{largest.path} is copied into {facts.num_workers} workers, {size(copies)} each, {total} in total",
         evidence={
             "container": f"{largest.kind} of {largest.entries:,} entries, about {size(largest.bytes)}",
-            "copied so far": f"{size(rate)} for each sample",
+            "copied": f"{size(rate)} per sample",
             "memory": size(memory),
         },
         at=Location(file, line, largest.path),
     )
-    return Looked(strain.exercised)
+    return Looked(usage.exercised)
 
 
-def _little(heavy: Heavy, copies: str) -> str:
-    return f"workers copy {heavy.path}, {copies} each: little here"
+def _little(container: Heavy, copies: str) -> str:
+    return f"workers copy {container.path}, {copies} each: too little to matter here"
 
 
 def _is_inside(path: str, others: list[str]) -> bool:

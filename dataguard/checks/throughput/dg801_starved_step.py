@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 @check("DG801", "starved-step", Severity.WARNING)
 def dg801_starved_step(lab: Lab) -> Judgement:
-    """The loader cannot feed the declared training step: it waits for batches.
+    """The declared training step waits for batches: the loader is too slow for it.
 
-    Symptom: the accelerator is idle for a part of every step, and a faster one changes little.
-    Cause: making a batch takes longer than all workers together have time for while a step runs.
-    Fix: the evidence says what a batch costs; `dataguard bench` says which part of it, and which number of workers is
-        faster here. Decode smaller images, move work to the accelerator, or store samples in the form they are needed.
+    Symptom: the accelerator is idle for part of every step, and a faster one helps little.
+    Cause: all workers together cannot make a batch in the time of a step.
+    Fix: the evidence shows what a batch costs; `dataguard bench` shows which part takes the time, and which number of
+        workers is faster here. Decode smaller images, move work to the accelerator, or store preprocessed samples.
     Links: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
     """
     waits = lab.throughput.waits
-    looked = Looked({"batches": waits.batches, "stretches": len(waits.shares)})
+    looked = Looked({"batches": waits.batches, "intervals": len(waits.shares)})
     if waits.starved is None:
-        raise Undecided(f"waiting took {waits.spread} of the time: it cannot be told from chance")
+        raise Undecided(f"cannot tell whether the step waits for batches: waiting varies from {waits.spread}")
     if not waits.starved:
         return looked
     yield Finding(
-        message=f"a step of {_ms(waits.step)} waits {waits.share:.0%} of the time for its batches",
+        message=f"a training step of {_ms(waits.step)} spends {waits.share:.0%} of the time waiting for its batch",
         evidence=known(
             {
                 "spread": waits.spread,
-                "a batch and its step": _ms(waits.each),
+                "batch and step": _ms(waits.each),
                 "in a worker": _parts(lab.epoch) or None,
                 "workers": lab.facts.num_workers,
                 "cores": lab.machine.cores,

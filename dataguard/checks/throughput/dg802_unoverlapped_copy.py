@@ -1,4 +1,4 @@
-"""DG802: copies to the device that nothing runs beside."""
+"""DG802: copies to the device that do not overlap with computation."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 _NOTABLE = 0.05
-"""A copy that takes a smaller share of the step is not worth a word."""
+"""The smallest share of the step that a copy must take to be reported."""
 _OVERLAP = 0.5
-"""The share of a copy that has to run beside computation."""
+"""The share of a copy that has to overlap with computation."""
 
 
 @check("DG802", "unoverlapped-copy", Severity.WARNING)
 def dg802_unoverlapped_copy(lab: Lab) -> Judgement:
-    """Copying a batch to the CUDA device does not run beside computation.
+    """Copying a batch to the CUDA device does not overlap with computation.
 
-    Symptom: the device computes nothing while a batch is copied to it, although the loop asks for `non_blocking=True`.
-    Cause: the tensors of the batch are in pageable memory: `pin_memory` is off, or does not reach into the class of
-        the batch. The call then waits until the copy is over.
-    Fix: `pin_memory=True`, with a method `pin_memory` in a batch class of your own, and
+    Symptom: the device computes nothing while a batch is copied to it, although the loop uses `non_blocking=True`.
+    Cause: the tensors of the batch are in pageable memory: `pin_memory` is off, or does not reach into a custom batch
+        class. The call then blocks until the copy is done.
+    Fix: `pin_memory=True`, with a `pin_memory` method in a batch class of your own, and
         `batch.to(device, non_blocking=True)` in the training loop.
     Links: https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
     """
@@ -34,8 +34,7 @@ def dg802_unoverlapped_copy(lab: Lab) -> Judgement:
     if copying is None or copying.alone < _NOTABLE * step or copying.overlap >= _OVERLAP or not delivered.unpinned:
         return looked
     yield Finding(
-        message=f"copying a batch takes {copying.alone * 1e3:.3g} ms, and {copying.overlap:.0%} of it runs beside "
-        "computation",
+        message=f"copying a batch takes {copying.alone * 1e3:.3g} ms, of which {copying.overlap:.0%} overlaps compute",
         evidence=known(
             {
                 "not pinned": list(delivered.unpinned),

@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from dataguard.timings import LoaderTimes
 
 _WORTH = 1.1
-"""A setting that may be less than so many times as fast is not worth a word."""
+"""A setting must be at least this many times as fast to be reported."""
 
 
 @check("DG803", "slow-worker-count", Severity.NOTE)
 def dg803_slow_worker_count(lab: Lab) -> Judgement:
     """The training step waits for batches, and another number of workers is measurably faster on this machine.
 
-    Symptom: the accelerator waits, while cores are idle, or while too many workers are in each other's way.
+    Symptom: the accelerator waits while cores are idle, or while too many workers compete for them.
     Cause: num_workers was chosen for another machine, or never.
-    Fix: the number of workers that the evidence names; `dataguard bench` tries more of them.
+    Fix: use the number of workers that the finding names; `dataguard bench` tries more of them.
     Links: https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading
     """
     waits = lab.throughput.waits
     if waits.starved is None:
-        raise Undecided(f"whether the step waits cannot be told: {waits.spread} of the time")
+        raise Undecided(f"cannot tell whether the step waits for batches: waiting varies from {waits.spread}")
     if not waits.starved:
         return Looked({"batches": waits.batches})
     times = lab.throughput.sweep
@@ -39,18 +39,22 @@ def dg803_slow_worker_count(lab: Lab) -> Judgement:
     best = ranking.order[0]
     if best == own:
         if ranking.tied:
-            raise Undecided(f"cannot tell {own} apart from {', '.join(ranking.tied)}: try `dataguard bench`")
+            raise Undecided(_cannot_tell(own, *ranking.tied))
         return looked
     ratio = times.ratio(times.workers, own, best)
     if ratio is None or not ratio.slower:
-        raise Undecided(f"cannot tell {own} apart from {best}: try `dataguard bench`")
+        raise Undecided(_cannot_tell(own, best))
     if ratio.least >= _WORTH:
         yield Finding(
-            message=f"{best}: {ratio.measured:.2f} times as fast as {own} "
-            f"({ratio.least:.2f} to {ratio.most:.2f} times, with odds of 1,000 to 1)",
-            evidence={"seconds a batch": _measured(times), "waiting": f"{waits.share:.0%} of the time"},
+            message=f"{best} would be {ratio.measured:.2f} times as fast as {own} "
+            f"(99.8% confidence interval: {ratio.least:.2f} to {ratio.most:.2f})",
+            evidence={"seconds per batch": _measured(times), "waiting": f"{waits.share:.0%} of the time"},
         )
     return looked
+
+
+def _cannot_tell(*settings: str) -> str:
+    return f"cannot tell which is faster, {' or '.join(settings)}: try `dataguard bench`"
 
 
 def _measured(times: LoaderTimes) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""DG804: workers that are started anew in every epoch, at a price."""
+"""DG804: workers that are restarted for every epoch, which takes long."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from dataguard.lab.reading.epoch_trace import EpochTrace
 
 _SHARE = 0.3
-"""The share of an epoch that starting workers has to take."""
+"""The share of an epoch that starting workers must take to be reported."""
 _SAVED, _EPOCH = 0.5, 1.0
-"""Seconds that are to be saved, and of an epoch beyond its start: a shorter one is a try, and no training."""
+"""The fewest seconds to save, and of an epoch beyond its start: a shorter one is a test run."""
 
 
 @check("DG804", "respawned-workers", Severity.NOTE)
@@ -23,10 +23,10 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
     """Starting workers takes a large part of every epoch, and persistent workers would save it.
 
     Symptom: training pauses at the start of each epoch.
-    Cause: workers are started anew for every epoch: under spawn they import everything again, and whatever
-        `worker_init_fn` and the dataset load at first is loaded again.
+    Cause: workers are restarted for every epoch: under spawn they import everything again, and `worker_init_fn` and
+        the dataset load their data again.
     Fix: `persistent_workers=True`. State that the main process changes between epochs does not reach such workers:
-        DG107 looks for that.
+        DG107 checks for that.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
     """
     facts = lab.facts
@@ -36,13 +36,13 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
         raise NotApplicable("persistent_workers=True: workers are started once")
     epoch = lab.epoch
     if epoch.ride is None:
-        raise Undecided("the budget ran out within the first epoch: raise --budget")
+        raise Undecided("the budget ran out during the first epoch: raise --budget")
     looked = Looked(epoch.exercised)
     if epoch.ride.start_seconds < _SAVED:
         return looked
     rest = _rest(lab, epoch)
     if rest is None:
-        raise Undecided("starting an epoch takes a while, and nobody knows how long the epoch is")
+        raise Undecided("starting an epoch is slow, but the length of the epoch is unknown")
     if rest < _EPOCH or epoch.ride.start_seconds < _SHARE * (epoch.ride.start_seconds + rest):
         return looked
     lab.afford(5 * epoch.ride.start_seconds)
@@ -52,10 +52,10 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
         return looked
     usual, later = statistics.median(starts.own), statistics.median(starts.persistent)
     yield Finding(
-        message=f"starting workers takes {usual - later:.2g} s of every epoch, whose other batches take {rest:.2g} s",
+        message=f"starting workers takes {usual - later:.2g} s per epoch, and the other batches take {rest:.2g} s",
         evidence={
-            "to the first batch": f"{min(starts.own):.3g} to {max(starts.own):.3g} s in {len(starts.own)} epochs",
-            "the same with persistent workers": f"{min(starts.persistent):.2g} to {max(starts.persistent):.2g} s",
+            "time to first batch": f"{min(starts.own):.3g} to {max(starts.own):.3g} s in {len(starts.own)} epochs",
+            "with persistent workers": f"{min(starts.persistent):.2g} to {max(starts.persistent):.2g} s",
             "workers": facts.num_workers,
             "start method": facts.start_method,
         },
@@ -64,9 +64,9 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
 
 
 def _rest(lab: Lab, epoch: EpochTrace) -> float | None:
-    """About how many seconds an epoch takes beyond its first batch, rather too many than too few.
+    """An upper estimate of the seconds that an epoch takes beyond its first batch.
 
-    The first batch of each worker is left out where there are more: a connection that is opened there is a start.
+    The first batch of each worker is left out where there are more: it may include opening a connection.
     """
     ride = epoch.ride
     assert ride is not None

@@ -14,53 +14,53 @@ if TYPE_CHECKING:
 
 @check("DG516", "inert-transform", Severity.ERROR)
 def dg516_inert_transform(lab: Lab) -> Judgement:
-    """A transform of the pipeline never changes anything that it is given.
+    """A transform of the pipeline never has any effect.
 
     Symptom: augmentation, a resize or a normalization is in the code, runs without an error, and has no effect: the
-        model overfits, or gets values that nobody scaled.
-    Cause: torchvision's v2 transforms pass what they do not know through untouched, arrays of numpy among them, and
-        `ToDtype` and `Normalize` do so with images of Pillow's or with arrays; or a random transform never acts,
-        whatever probability it names; or the dataset never looks at the one it has, as a `Subset` that is given one, or
-        throws away what it gives: `self.transform(image)` without an assignment.
-    Fix: put `v2.ToImage()` (or `ToTensor`) before the transforms that need tensors; let a transform of your own raise
-        on a type that it does not know.
+        model overfits, or gets unscaled values.
+    Cause: torchvision's v2 transforms pass unknown types through unchanged, numpy arrays among them; `ToDtype` and
+        `Normalize` do so with PIL images or arrays; or a random transform never fires, whatever its probability; or the
+        dataset never uses its transform, such as one assigned to a `Subset`, or discards the result:
+        `self.transform(image)` without an assignment.
+    Fix: put `v2.ToImage()` (or `ToTensor`) before the transforms that need tensors; let your own transforms raise on
+        unknown types.
     Links: https://docs.pytorch.org/vision/stable/transforms.html
     """
     unread = lab.transforms.unread
     if unread and (unread.library or lab.facts.role not in ("val", "test")):
         yield Finding(
-            message=f"nothing looks at {unread.path} ({unread.name}) while {unread.samples} samples are read",
-            evidence={"looked at": "while the dataset was built, read and collated"},
+            message=f"{unread.path} ({unread.name}) is never used while {unread.samples} samples are read",
+            evidence={"watched": "building the dataset, reading samples, collating them"},
             at=lab.dataset.place,
         )
         return Looked({"samples": unread.samples})
     pipeline = lab.transforms.pipeline
-    strangers = [step for step in pipeline.steps if step.acts_on]
+    wrong_type = [step for step in pipeline.steps if step.acts_on]
     idle = [step for step in pipeline.steps if _is_idle(step)]
-    if strangers:
-        first = strangers[0]
-        words = f"{' and '.join(first.given)} that it is given, and changes the same picture as {first.acts_on[0]}"
-        yield _finding(lab, strangers, f"never changes the {words}")
+    if wrong_type:
+        first = wrong_type[0]
+        words = f"never changes a {' or '.join(first.given)}, but changes the same image as a {first.acts_on[0]}"
+        yield _finding(lab, wrong_type, words)
     if idle:
-        words = f"a picture, in {idle[0].calls + idle[0].trials} calls with a probability of {idle[0].chance:g}"
-        yield _finding(lab, idle, f"never changes {words}")
+        calls = idle[0].calls + idle[0].trials
+        yield _finding(lab, idle, f"never changes an image, in {calls} calls with probability {idle[0].chance:g}")
     late = [step for step in pipeline.steps if not step.settled and not step.acts_on]
-    if late and not strangers and not idle:
-        raise Undecided(f"{late[0].path} never acts here, and there was no time to try it on enough other pictures")
-    thrown = pipeline.thrown
-    if thrown:
+    if late and not wrong_type and not idle:
+        raise Undecided(f"{late[0].path} never changes these images, and time ran out before it was tried on others")
+    discarded = pipeline.thrown
+    if discarded:
         yield Finding(
-            message=f"what {thrown.path} ({thrown.name}) gives is thrown away: {thrown.samples} samples are the same "
-            "whatever comes out of it",
-            evidence={"compared": "samples under the same random numbers, with other pictures in what it gives"},
+            message=f"the result of {discarded.path} ({discarded.name}) is discarded: "
+            f"{discarded.samples} samples stay the same whatever it returns",
+            evidence={"compared": "samples under the same random state, with other images in its result"},
             at=lab.dataset.place,
         )
     off = [step.path for step in pipeline.steps if step.meant]
-    return Looked(pipeline.exercised, f"{off[0]} does nothing on purpose" if off else None)
+    return Looked(pipeline.exercised, f"{off[0]} does nothing by design" if off else None)
 
 
 def _is_idle(step: Step) -> bool:
-    """Whether a step that says it acts now and then changes no picture in any container."""
+    """Whether a random step changes no image of any type."""
     return step.is_random and step.settled and step.trials > 0 and not (step.able or step.acts_on or step.meant)
 
 
@@ -72,10 +72,10 @@ def _finding(lab: Lab, steps: list[Step], words: str) -> Finding:
         evidence=known(
             {
                 "inert": [f"{step.path} ({step.name})" for step in steps],
-                "given": list(first.given),
-                "acts on": list(first.acts_on),
+                "input types": list(first.given),
+                "changes": list(first.acts_on),
                 "calls while samples were read": first.calls,
-                "trials with other pictures": first.trials,
+                "trials with other images": first.trials,
             }
         ),
         at=lab.dataset.place,

@@ -6,19 +6,6 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Gauging:
-    """After how many samples a process is asked what it holds, in rising order.
-
-    It is asked in any case where that is `needed`, and where it is `wished` unless it was too soon before. With
-    `pages`, they are counted each time that a sample was read before.
-    """
-
-    needed: tuple[int, ...] = ()
-    wished: tuple[int, ...] = ()
-    pages: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Pages:
     """Bytes of a process by pages: anonymous ones, and those written to, either `private` or `shared` with others."""
 

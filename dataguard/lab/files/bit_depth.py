@@ -86,7 +86,7 @@ def deep_files(sightings: Sightings) -> list[Known]:
     deep = [one for one in sightings.known if one.header.bits == 16]
     if not deep:
         sightings.need_all()
-        raise NotApplicable("no file has 16 bits")
+        raise NotApplicable("no image file has 16 bits per channel")
     return deep
 
 
@@ -100,14 +100,14 @@ def find_depth(exchange: Exchange, deep: Sequence[Known]) -> Depth:
         content = exchange.view(known.place).content(known)
         pixels = decoded(content)
         if pixels is None or pixels.dtype != np.uint16:
-            raise Undecided(f"no library that is imported reads all bits of {known.header.format} files")
+            raise Undecided(f"no imported library reads all bits of {known.header.format} files")
         if (pixels > BYTE).mean() >= SHARE:
             if _is_rich(pixels):
                 return _depth(exchange, known, content, pixels, len(deep))
             poor.append((known, content, pixels))
     if poor:
         return _depth(exchange, *poor[0], len(deep))
-    raise NotApplicable("files have 16 bits, and values that 8 bits hold")
+    raise NotApplicable("values of 16-bit files fit into 8 bits")
 
 
 def _is_rich(pixels: np.ndarray) -> bool:
@@ -134,9 +134,9 @@ def _depth(exchange: Exchange, known: Known, content: bytes, pixels: np.ndarray,
     reduced = picture and not (clipped or wrapped) and stays(lambda values: values & ~np.uint16(BYTE))
     if wrapped or reduced:
         if stays(lambda values: 65535 - values):
-            raise NotApplicable("nothing of a sample follows the values of its file")
+            raise NotApplicable("nothing in the sample follows the pixel values of its file")
     elif not clipped and not stays(lambda values: values):
-        raise Undecided("a sample varies from read to read with the same random numbers")
+        raise Undecided("the sample varies between reads under the same random state")
     views = [given(lambda values, level=level: np.full_like(values, level)) for level in LEVELS]  # type: ignore[misc]
     shown = [view.pictures for view in views]
     paths = sorted(set.intersection(*map(set, shown)) & whole.unlike(views[0]))

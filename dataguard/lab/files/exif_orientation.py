@@ -80,7 +80,7 @@ def try_turns(exchange: Exchange, sightings: Sightings) -> Turns:
         or [one for one in known if one.header.format == "JPEG"][:1]
     )
     if not candidates:
-        raise NotApplicable("no file carries an orientation, as those of cameras do")
+        raise NotApplicable("no JPEG file, and no file with an EXIF rotation")
     return Turns(len(known), tuple(counts.items()), tuple(_try(exchange, sightings, one) for one in candidates))
 
 
@@ -94,7 +94,7 @@ def _try(exchange: Exchange, sightings: Sightings, known: Known) -> Turn:
     content = seen.content(known)
     turned = exchange.exchanged(known, content, _with(content, 1 if known.header.rotated else 6))
     if seen.unlike(turned) and seen.unlike(exchange.view(known.place)):
-        raise Undecided("a sample varies from read to read with the same random numbers")
+        raise Undecided("the sample varies between reads under the same random state")
     beside = any(header.size == known.header.size and not header.rotated for header in sightings.beside(known))
     turn = Turn(known.place, known.name, known.header.orientation, (), bool(seen.unlike(turned)), False, beside)
     if turn.followed:
@@ -107,7 +107,7 @@ def _try(exchange: Exchange, sightings: Sightings, known: Known) -> Turn:
     swapped = exchange.exchanged(known, content, given)
     follows = seen.unlike(swapped) & set(seen.pictures)
     if not follows:
-        raise NotApplicable("no image leaf of a sample follows its file")
+        raise NotApplicable("no image in the sample follows its file")
     apart = not exchange.is_stream and bool(follows & swapped.unlike(there))
     return replace(turn, ignored=tuple(f"{seen.root}{path}" for path in sorted(follows)), apart=apart)
 
@@ -143,5 +143,5 @@ def _another(sightings: Sightings, known: Known) -> Known:
     """A file of another sample that plays the same part, one that is not to be turned if there is one."""
     others = [one for one in sightings.known if one.part == known.part and one.place != known.place]
     if not others:
-        raise Undecided("there is only one file to try")
+        raise Undecided("only one image file was found, and the test needs two")
     return min(others, key=lambda one: one.header.rotated)

@@ -36,7 +36,7 @@ class Files:
         seconds = SHARE * subject.settings.budget
         found: Sightings = subject.vary("files", lambda folder: look(subject.build, folder, places, seconds))
         if not found.known:
-            raise NotApplicable("no image file is handed to a decoder while a sample is read")
+            raise NotApplicable("no image file is passed to a known decoder while a sample is read")
         return found
 
     @property

@@ -65,10 +65,8 @@ class Sightings:
     def need_all(self) -> None:
         """Raise Undecided where the time was up before all samples had been looked at."""
         if len(self.sights) < self.asked:
-            few = (
-                f"the files of {len(self.sights)} of {self.asked} samples were looked at, and hold nothing of the kind"
-            )
-            raise Undecided(f"{few}: raise --budget for more")
+            few = f"no such file found in {len(self.sights)} of {self.asked} samples"
+            raise Undecided(f"{few}: raise --budget to look at more")
 
     @property
     def known(self) -> list[Known]:

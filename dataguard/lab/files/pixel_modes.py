@@ -69,7 +69,7 @@ def special_files(sightings: Sightings) -> Pairs:
 
 def _all_usual(sightings: Sightings) -> str:
     kinds = dict.fromkeys(one.header.pixels for one in sightings.known)
-    return f"image files that play one part are all of one kind: {', '.join(kinds)}"
+    return f"all image files are {' or '.join(kinds)}"
 
 
 def try_modes(exchange: Exchange, sightings: Sightings, pairs: Pairs, *, together: bool) -> Modes:
@@ -121,7 +121,7 @@ def _try(exchange: Exchange, known: Known, model: Known) -> tuple[Trial, bool]:
     for path in follows:
         shift = _shift(seen.pictures[path], usual.pictures[path])
         if shift and model != known:
-            return replace(trial, path=f"{seen.root}{path}", wrong=f"{shift} for {model.header.pixels} files"), True
+            return replace(trial, path=f"{seen.root}{path}", wrong=f"{shift}, unlike {model.header.pixels} files"), True
     wrong = {PALETTE: _numbered, CMYK: _inverted, ALPHA: _hidden}.get(known.header.pixels)
     if known.header.pixels == PALETTE and model == known:  # whole numbers may be meant as such
         follows = [path for path in follows if "float" in seen.pictures[path].dtype]
@@ -154,7 +154,7 @@ def _greyed(exchange: Exchange, known: Known) -> list[Trial]:
         return []
     other = exchange.exchanged(known, content, png(twins.numbers, turned)).pictures
     follows = [path for path in bright if path in other and _is_brightness(other[path], turned, numbers)]
-    wrong = "holds the brightness of its palette's colours, and not the numbers of its classes"
+    wrong = "holds the brightness of palette colours instead of class indices"
     return [Trial(PALETTE, known.place, known.name, f"{seen.root}{path}", wrong) for path in follows[:1]]
 
 
@@ -180,9 +180,9 @@ def _even(known: Known) -> bytes:
 def _shift(one: Picture, usual: Picture) -> str | None:
     """In what two images differ that should have the same channels."""
     if len(one.shape) != len(usual.shape):
-        return f"has {len(one.shape)} dimensions, and {len(usual.shape)}"
+        return f"has {len(one.shape)} dimensions instead of {len(usual.shape)}"
     if one.channels != usual.channels:
-        return f"has {one.channels} channel{'s' * (one.channels != 1)}, and {usual.channels}"
+        return f"has {one.channels} channel{'s' * (one.channels != 1)} instead of {usual.channels}"
     return None
 
 
@@ -193,7 +193,7 @@ def _numbered(exchange: Exchange, known: Known, content: bytes, follows: Sequenc
         return None
     one, other = (exchange.exchanged(known, content, twin) for twin in (twins.plain, twins.turned))
     changed = [path for path in follows if path in one.unlike(other)]
-    return (changed[0], "holds the numbers of its colours, and not the colours") if changed else None
+    return (changed[0], "holds palette indices instead of colours") if changed else None
 
 
 def _inverted(exchange: Exchange, known: Known, content: bytes, follows: Sequence[str]) -> tuple[str, str] | None:
@@ -208,8 +208,8 @@ def _inverted(exchange: Exchange, known: Known, content: bytes, follows: Sequenc
             continue
         alike = float(np.corrcoef(one, other)[0, 1])
         if alike < ALIKE:
-            what = "is inverted" if alike < -ALIKE else "has other colours"
-            return path, f"{what}: it correlates by {alike:.2f} with the same image in red, green and blue"
+            what = "is inverted" if alike < -ALIKE else "has wrong colours"
+            return path, f"{what}: its correlation with the same image in RGB is {alike:.2f}"
     return None
 
 
@@ -233,6 +233,6 @@ def _hidden(exchange: Exchange, known: Known, content: bytes, follows: Sequence[
     if not shown or whole.unlike(covered):
         return None
     if flat:
-        return shown[0], "is one plain colour: its shapes are in the alpha channel, which is dropped"
+        return shown[0], "is a single colour: its shapes are in the alpha channel, which is dropped"
     share = f"{clear.mean():.0%} of its pixels are transparent"
-    return shown[0], f"shows what they hide: {share}, and {len(counts)} colours lie under them"
+    return shown[0], f"shows hidden colours: {share}, with {len(counts)} colours under them"

@@ -19,7 +19,7 @@ from torch.utils.data.dataloader import default_collate
 from dataguard.lab.core.leaves import array_of, describe, walk
 from dataguard.lab.files.file_substitution import Handed, Handing
 from dataguard.lab.files.file_survey import Known, Place
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
@@ -83,7 +83,7 @@ class View:
             return names.index(known.name)
         if part < len(names) and self.handed[part].header == known.header:
             return part
-        raise Undecided("a sample that is read again is made of other files")
+        raise Undecided("a second read of the sample uses other files")
 
     def unlike(self, other: View) -> set[str]:
         """The leaves in which two views of a sample differ."""
@@ -101,7 +101,7 @@ class Exchange:
         self._handing = Handing(folder)
         self._handing.install()
         self.loader = build()
-        self._box = BlackBox(folder / "blackbox")
+        self._recorder = FlightRecorder(folder)
         Reader(self.loader, folder)  # this process passes for a worker
         self._seen: dict[Place, View] = {}
         self.is_stream = isinstance(self.loader.dataset, torch.utils.data.IterableDataset)
@@ -110,7 +110,7 @@ class Exchange:
         """A sample as it is, with the contents of its files. Raises Undecided where the user's code raises."""
         seen = self._apart(lambda: self._view(place))
         if seen is None:
-            raise Undecided("a sample that is read again by itself raises")
+            raise Undecided("a second read of the sample alone raises")
         self._seen[place] = seen
         return seen
 
@@ -128,9 +128,9 @@ class Exchange:
 
         seen = self._apart(run)
         if seen is None:
-            raise Undecided("a sample cannot be read with another file in the place of its own")
+            raise Undecided("the sample cannot be read with a substitute for its file")
         if not seen.taken:
-            raise Undecided("a sample that is read again does not ask for its file")
+            raise Undecided("a second read of the sample does not open its file, which may be cached")
         return seen
 
     def collates(self, places: Sequence[Place]) -> bool:
@@ -154,7 +154,7 @@ class Exchange:
 
     def _read(self, place: Place) -> Any:
         """The sample itself. All forks begin in one state, so that held generators draw the same numbers in each."""
-        self._box.mark(None, "sample", place)
+        self._recorder.mark(None, "sample", place)
         with gate("sample"), pinned(PIN):
             if self.is_stream:
                 return next(islice(iter(self.loader.dataset), place, None))

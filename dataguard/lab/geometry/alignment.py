@@ -176,7 +176,7 @@ class Study:
                 continue
             length, number = min(lengths)
             poses = [None if field is None else pose_of(field) for field in (own[number], target)]
-            words = ["changed in some other way" if pose is None else pose.words for pose in poses]
+            words = ["transformed in another way" if pose is None else pose.words for pose in poses]
             coarse = min(*draw.sizes[path], *draw.sizes[picture])
             found.append(Shift(draw.draw, draw.index, length, 2 / coarse + 0.01, *words))
         return found

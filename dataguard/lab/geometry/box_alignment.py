@@ -77,25 +77,23 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     sitting = Sitting(build, folder, indices, DRAWS, batched=batched)
     looks = _looks(sitting)
     if not looks:
-        raise NotApplicable("no image comes along while a sample is read")
+        raise NotApplicable("no image is found while a sample is read")
     said = _candidates(looks)
     if not said:
-        raise NotApplicable("no leaf of a sample holds boxes or points")
+        raise NotApplicable("the sample holds no boxes or points")
     sitting.easel.is_map = rule_of([look.given for look in looks]) or _is_no_map
     rows = {number: sum(len(table) for _, _, table in tables_of(look.value)) for number, look in enumerate(looks)}
     chosen = sorted(rows, key=lambda number: -rows[number])[:SAMPLES]
     places = list(_places(sitting, chosen, said))
     reads = CHARTS * len(places)
     if not places:
-        raise Undecided("nothing could be drawn over the images of a sample again and again: they are kept")
+        raise Undecided("images are cached, so charts could not be injected")
     if any(place.has_views for place in places):
-        raise NotApplicable("a sample holds several views of its image, which move apart: boxes cannot follow them all")
+        raise NotApplicable("boxes cannot follow several views of one image that are transformed differently")
     followers = [_follower(path, places, looks, told=told) for path, told in said.items()]
     found = tuple(one for one in followers if one)
     if not found:
-        raise NotApplicable(
-            "images do not move from draw to draw, or no leaf is a table of boxes or points beside them"
-        )
+        raise NotApplicable("images do not move between draws, or the sample holds no table of boxes or points")
     return Boxed(found, sitting.collated, len(places), reads)
 
 
@@ -206,7 +204,7 @@ def _forms(path: str, places: Sequence[Place], picture: str, *, points: bool) ->
     drawn = [place for place in places if path in place.tables and picture in place.poses and not place.raw]
     if not drawn:
         return []
-    unmoved = [place for place in drawn if place.poses[picture][0].words == "as it was"]
+    unmoved = [place for place in drawn if place.poses[picture][0].words == "unchanged"]
     every, some = ([(one.tables[path], one.poses[picture][1]) for one in part] for part in (drawn, unmoved))
     forms = [form for form in forms_of(every[0][0].shape[1], points=points) if fits(form, every, strictly=False)]
     return [form for form in forms if fits(form, some, strictly=True)] or forms

@@ -71,7 +71,7 @@ class Geometry:
     def maps(self) -> Charted:
         """What became of pictures and maps. Raises NotApplicable where no map comes with a picture."""
         if not any(sum(map(_is_image, one.leaves)) > 1 for one in self._subject.epoch.samples):
-            raise NotApplicable("no sample holds an image and a mask or another map beside it")
+            raise NotApplicable("no sample holds an image with a mask or another dense target")
         return self._observe("maps", run_maps, READS)
 
     @property
@@ -79,7 +79,7 @@ class Geometry:
         """What became of boxes and points. Raises NotApplicable where there are none beside an image that moves."""
         samples = [one.leaves for one in self._subject.epoch.samples]
         if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
-            raise NotApplicable("no sample holds an image and boxes or points beside it")
+            raise NotApplicable("no sample holds an image with boxes or points")
         return self._observe("boxes", run_boxes, READS)
 
     def _observe(self, key: str, run: Callable[..., T], reads: int) -> T:
@@ -109,19 +109,19 @@ def run_maps(build: Callable[..., Loader], folder: Path, indices: Sequence[Index
     looks = _looks_with_maps(sitting)
     rule = rule_of([look.given for look in looks])
     if rule is None:
-        raise NotApplicable("no mask or other map comes along with a picture")
+        raise NotApplicable("no mask or other dense target is read with an image")
     maps = [one for look in looks for one in look.given if rule(one)]
     labels = _labels_of(maps)
     sitting.easel.is_map = rule
     study = draw_all(sitting, labels)
     if not study.draws:
-        raise Undecided("nothing could be drawn over the pictures of a sample again and again: they are kept")
+        raise Undecided("images are cached, so charts could not be injected")
     if MOST_ENTANGLED * study.entangled > len(study.draws):
-        raise Undecided("what becomes of pictures hangs on what their maps hold, such as patches cut out around it")
+        raise Undecided("image crops depend on the mask, such as patches around a lesion: charts differ")
     targets = tuple(study.targets(looks))
     emptied = () if targets or len(labels) < 2 else tuple(_constant(looks, study.pictures))
     if not targets and not emptied:
-        raise NotApplicable("no leaf of a sample follows the map that comes along with its picture")
+        raise NotApplicable("nothing in the sample follows the mask that is read with its image")
     return Charted(
         maps[0].source,
         labels,

@@ -141,16 +141,16 @@ class Pose:
         straight = abs(b) + abs(d) < 0.15 * (abs(a) + abs(e))
         if not straight:
             turned = abs(a) + abs(e) < 0.15 * (abs(b) + abs(d))
-            return "turned on its side" if turned else "turned or bent"
-        names = ["mirrored left to right"] if a < 0 else []
-        names += ["upside down"] if e < 0 else []
+            return "rotated 90 degrees" if turned else "rotated or warped"
+        names = ["flipped horizontally"] if a < 0 else []
+        names += ["flipped vertically"] if e < 0 else []
         (left, right), (top, bottom) = sorted((c, c + a)), sorted((f, f + e))
         if min(left, top, 1 - right, 1 - bottom) < -_EDGE:
             names.append("padded")
         if max(left, top, 1 - right, 1 - bottom) > _EDGE:
-            shown = [f"{max(one, 0):.0%} to {min(two, 1):.0%}" for one, two in ((left, right), (top, bottom))]
-            names.append(f"cut to {shown[0]} of its width and {shown[1]} of its height")
-        return " and ".join(names) or "as it was"
+            shown = [f"{100 * max(one, 0):.0f}-{min(two, 1):.0%}" for one, two in ((left, right), (top, bottom))]
+            names.append(f"cropped to {shown[0]} of its width and {shown[1]} of its height")
+        return " and ".join(names) or "unchanged"
 
 
 def pose_of(field: Field) -> Pose | None:

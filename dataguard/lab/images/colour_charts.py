@@ -68,11 +68,11 @@ class Colours(Rooted):
         mean, std = recovered(fit.gains, fit.offsets)
         return known(
             {
-                "painted": self.source,
-                "order": fit.order,
+                "charted via": self.source,
+                "channel order": fit.order,
                 "mean": shown(mean),
                 "std": shown(std),
-                "black and white": [shown(fit.offsets), shown(fit.white)],
+                "values of black and white": [shown(fit.offsets), shown(fit.white)],
                 "charts": self.charts,
                 "fit error": float(f"{fit.residual:.2g}"),
             }
@@ -82,7 +82,7 @@ class Colours(Rooted):
         """What was measured of a leaf, in one line."""
         order = fit.order or ("grey" if self.grey or len(fit.gains) == 1 else "mixed")
         numbers = applied(fit.gains, fit.offsets, statistics)
-        sure = f"fit error {fit.residual:.1g}" if fit.exact else "from where jitter is cut off"
+        sure = f"fit error {fit.residual:.1g}" if fit.exact else "measured where jitter is clipped"
         return f"channels {order}, {numbers}, {sure}, {self.charts} charts"
 
     @property
@@ -135,16 +135,16 @@ def run_charts(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
     painter.install()
     studio = Studio(build, folder, indices, painter, batched=batched)
     if not studio.finds_an_image():
-        raise NotApplicable("no image of colours or grey is decoded while a sample is read, nor goes into transforms")
+        raise NotApplicable("no colour or grey image is decoded or passed to a transform while a sample is read")
     shots = studio.shots()
     paths = [path for path in paths_of(shots) if follows(shots, path)]
     fits = {path: fit(shots, path) for path in paths}
     clear = tuple(one for one in fits.values() if one)
     unclear = tuple(path for path, one in fits.items() if one is None)
     if not paths:
-        raise NotApplicable("no leaf of a sample follows the colour of the image that is decoded for it")
+        raise NotApplicable("nothing in the sample follows the colour of its image")
     if not clear:
-        raise Undecided(f"what becomes of a colour in sample{unclear[0]} is no fixed straight line")
+        raise Undecided(f"sample{unclear[0]} is not a fixed linear function of the image colour")
     return Colours(
         studio.source, studio.decoded, painter.grey, clear, unclear, len(shots), studio.collated, studio.index
     )

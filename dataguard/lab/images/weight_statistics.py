@@ -25,15 +25,15 @@ def statistics_of(name: str) -> Statistics:
     library, colon, weights = name.partition(":")
     library, weights = (library, weights) if colon else ("torchvision", name)
     if library not in _LIBRARIES:
-        raise Undecided(f"contract.normalization: {library} is none of {', '.join(_LIBRARIES)}")
+        raise Undecided(f"contract.normalization: unknown library {library}, expected {' or '.join(_LIBRARIES)}")
     try:
         mean, std = _LIBRARIES[library](weights)
     except ImportError as error:
         raise Undecided(
-            f"contract.normalization: {name} cannot be looked up, {library} is not there: {error}"
+            f"contract.normalization: {name} cannot be looked up, {library} is not installed: {error}"
         ) from error
     except (ValueError, AttributeError, KeyError, TypeError, RuntimeError, LookupError) as error:
-        raise Undecided(f"contract.normalization: {library} has no statistics of {weights}: {error}") from error
+        raise Undecided(f"contract.normalization: {library} has no statistics for {weights}: {error}") from error
     return Statistics(name, mean, std)
 
 
@@ -45,10 +45,10 @@ def _of_torchvision(weights: str) -> Preset:
 def _of_timm(model: str) -> Preset:
     models: Any = importlib.import_module("timm.models")
     if not models.is_model(model):
-        raise LookupError(f"there is no such model{suggest(model, models.list_models(), '')}")
+        raise LookupError(f"no such model{suggest(model, models.list_models(), '')}")
     preset = models.get_pretrained_cfg(model)
     if preset is None:
-        raise LookupError("the model has no weights of this name")
+        raise LookupError("the model has no weights with this name")
     return tuple(preset.mean), tuple(preset.std)
 
 

@@ -71,7 +71,7 @@ def _search_items(subject: Subject, between: Between) -> SharedDraws:
 
 def _search_stream(subject: Subject, between: Between) -> SharedDraws:
     trace = Streams(subject).stream(subject.facts.num_workers, pin=False)
-    repeat = find_in_stream(subject, trace, _STREAMED[between])
+    repeat = find_in_stream(subject, trace, _FIRST[between])
     return SharedDraws({"samples": trace.total, between: 2}, repeat)
 
 
@@ -80,7 +80,7 @@ def find_latent_clone(subject: Subject) -> GeneratorState | None:
     if subject.facts.kind == "stream":
         return None
     draws = find_same_items(subject, num_workers=2, method="fork" if subject.facts.spawns else None)
-    return next(iter(cloned_generators(draws.censuses, _STREAMED["workers"])), None)
+    return next(iter(cloned_generators(draws.censuses, _FIRST["workers"])), None)
 
 
 def find_seeding(subject: Subject, repeat: Repeat) -> Seeding | None:
@@ -164,7 +164,7 @@ def _epoch_pairs(draws: SameItems) -> Sequence[Pair]:
 
 
 _PAIRS = {"workers": _worker_pairs, "epochs": _epoch_pairs}
-_STREAMED: dict[Between, Pair] = {
+_FIRST: dict[Between, Pair] = {
     "workers": (WorkerEpoch(0, 0), WorkerEpoch(1, 0)),
     "epochs": (WorkerEpoch(0, 0), WorkerEpoch(0, 1)),
 }

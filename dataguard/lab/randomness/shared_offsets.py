@@ -1,8 +1,8 @@
-"""Files opened before the fork: which of them several workers read through one description, and so one offset.
+"""Files opened before the fork: which of them several workers read through one file description, and so one offset.
 
-Items are first read in one process, to learn what they hold and which descriptions they move; then by several workers
-at once, which may move the same ones and so take each other's bytes. Files that only one worker reads are read once
-more, by another one: it finds the offset where the first left it, and not where the main process believes it to be.
+Items are first read in one process, to learn their content and which offsets they move; then by several workers at
+once, which may move the same offsets and so read each other's bytes. A file that only one worker reads is read again by
+another worker, which finds the offset where the first left it, not where the main process believes it to be.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.index_schedules import Dealt
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord, read_spools
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.randomness.lock_watch import LockWatch
 from dataguard.lab.randomness.open_files import OpenFile, open_files, with_holders
 from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.interventions import SeededSamples
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
@@ -46,10 +48,10 @@ Moved = tuple[OpenFile, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """What reading in one process told.
+    """What reading in one process shows.
 
-    `shared` are the files whose offset the items move; `dealt` the items of each worker, and `leaves` what every item
-    holds alike each time; `reordered` tells whether the order is another one when it is drawn again.
+    `shared` are the files whose offset the items move, `dealt` the items of each worker, and `leaves` the content of
+    every item that does not vary. `reordered`: the order of the items differs when it is drawn again.
     """
 
     shared: tuple[OpenFile, ...]
@@ -60,7 +62,7 @@ class Alone:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A sample that a worker read otherwise than one process does."""
+    """A sample that differs between a worker and a single process."""
 
     index: Index
     worker: int | None
@@ -69,12 +71,11 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class SharedOffsets:
-    """What reading by several workers at once told.
+    """What reading by several workers at once shows.
 
-    `shared` are the files that the items read, as seen in one process. `moved` are those that several workers read
-    and whose offset they really moved, with two offsets that the main process saw; `later` are the ones that a worker
-    reads after another one has. `raised` is what only reading by workers raised. `locked` tells that they took a lock
-    between processes meanwhile.
+    `shared` are the files that the items read, as seen in one process. `moved` are those whose offset several workers
+    moved, with two offsets that the main process saw; `later` are those that a worker reads after another one. `raised`
+    is the exception that only several workers raise. `locked`: they took an interprocess lock meanwhile.
     """
 
     shared: tuple[OpenFile, ...] = ()
@@ -116,7 +117,7 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
         return Alone(())
     files = with_holders(files, _roots(loader))  # before reading, which may pass them on to other holders
     dealt = _deal(loader, workers)
-    reader = _Reader(loader.dataset, BlackBox(folder / "blackbox"), time.monotonic() + SECONDS)
+    reader = _Reader(loader.dataset, FlightRecorder(folder), time.monotonic() + SECONDS)
     start = [file.offset() for file in files]
     movers: dict[OpenFile, set[int]] = defaultdict(set)
     leaves: dict[Index, Leaves] = {}
@@ -132,10 +133,10 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
         if drawn[0] is not None and drawn[1] is not None:
             again = drawn[1]
             leaves[index] = {path: digest for path, digest in drawn[0].items() if again.get(path) == digest}
-        if reader.is_late and worker == workers - 1:
+        if time.monotonic() > reader.deadline and worker == workers - 1:
             break
     for worker, index in _in_turn(dealt):
-        # One that is always read to its end comes back to where it was: from far off, its move shows.
+        # A file that is always read to its end returns to its offset: from far off, the move shows.
         still = [(file, file.offset(), file.put_far()) for file in files if worker not in movers[file]]
         if index in leaves and still:
             reader.read(index)
@@ -179,7 +180,9 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
     for dealing in schedules:
         dealing.look = look
     watch = LockWatch()
-    raised = _drive(loader, Plan(folder, pin_each=PIN, keep_going=True), (None, None) if passed_on else (None,))
+    raised = _drive(
+        loader, Plan(folder, (SeededSamples(PIN), Records()), keep_going=True), (None, None) if passed_on else (None,)
+    )
     look()
     moved: list[Moved] = []
     for file, offset, offsets in zip(files, start, seen, strict=True):
@@ -203,7 +206,7 @@ def read_together(folder: Path, seen: SharedOffsets | None, alone: Alone) -> Sha
 
 
 def _drive(loader: Loader, plan: Plan, batches: Sequence[int | None]) -> Incident | None:
-    """Read epochs of so many batches, each for some time; tells what the workers raised, if they did."""
+    """Read epochs of so many batches, each for some time; returns what the workers raised, if they did."""
     before = {process.pid for process in multiprocessing.active_children()}
     try:
         drive(loader, plan, batches=batches, seconds=SECONDS)
@@ -221,12 +224,14 @@ def _far_moves(loader: Loader, folder: Path, file: OpenFile) -> set[int]:
     apart = folder / f"far{file.descriptor}"
     apart.mkdir()
     far = file.put_far()
-    _drive(loader, Plan(apart, keep_going=True), (2 * loader.num_workers,))  # what it raises is known already
+    _drive(
+        loader, Plan(apart, (Records(),), keep_going=True), (2 * loader.num_workers,)
+    )  # what it raises is known already
     return {file.offset()} - {far}
 
 
 def _wrong(records: Sequence[SampleRecord], expected: Mapping[Index, Leaves]) -> Iterator[Wrong]:
-    """The samples with a leaf that one process reads otherwise, while the same worker gets it right elsewhere.
+    """The samples with a leaf that differs from that of one process, though the same worker reads it right elsewhere.
 
     A leaf that a worker never gets right depends on the worker by design.
     """
@@ -267,7 +272,7 @@ def _roots(loader: Loader) -> dict[str, Any]:
 
 
 class _HandedOn(Dealt):
-    """Deals to each worker, in every further epoch, what another one was dealt before."""
+    """Deals each worker, in every further epoch, the items of another one."""
 
     _begun = False
 
@@ -281,22 +286,18 @@ class _HandedOn(Dealt):
 class _Reader:
     """Reads single samples with the global generators pinned."""
 
-    def __init__(self, dataset: Any, box: BlackBox, deadline: float) -> None:
+    def __init__(self, dataset: Any, recorder: FlightRecorder, deadline: float) -> None:
         self.dataset = dataset
-        self.box = box
+        self.recorder = recorder
         self.deadline = deadline
-
-    @property
-    def is_late(self) -> bool:
-        return time.monotonic() > self.deadline
 
     def read(self, index: Any) -> Leaves | None:
         """The digests of a sample's leaves, None where reading it raises."""
-        self.box.mark(None, "sample", index)
+        self.recorder.mark(None, "sample", index)
         batched = getattr(self.dataset, "__getitems__", None)
         try:
             with pinned(PIN):
                 sample = batched([index])[0] if batched else self.dataset[index]
-        except Exception:  # noqa: BLE001 - the user's own code: the ordinary epoch tells of it
+        except Exception:  # noqa: BLE001 - the user's own code: the ordinary epoch reports it
             return None
         return {leaf.path: leaf.digest for leaf in leaves_of(sample)}

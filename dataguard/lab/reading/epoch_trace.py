@@ -21,6 +21,8 @@ from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.lab.spy.content_hashes import Prints
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
+from dataguard.lab.spy.value_summaries import ValueSummaries
 from dataguard.model import DataguardError, NotApplicable, Undecided
 from dataguard.process.progress import Unreadable
 from dataguard.target.loading import Target
@@ -120,7 +122,8 @@ def run_epoch(
     own = next((spread for spread in spreads if spread in (loader.batch_sampler, loader.sampler)), None)
     most = max(2, -(-samples // (loader.batch_size or 1))) if own is None else None
     second = () if loader.num_workers and start_method(loader) != "fork" else (SECOND_EPOCH,)
-    ride = drive(loader, Plan(folder, keep_going=True, appraise=samples), batches=(most, *second), seconds=seconds)[0]
+    plan = Plan(folder, (Records(), ValueSummaries(samples)), keep_going=True)
+    ride = drive(loader, plan, batches=(most, *second), seconds=seconds)[0]
     sizes = tuple(own.sizes) if own is not None and own.sizes is not None else None
     return ride, sizes, ride.ended and (own is None or own.whole)
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.lab.core.index_schedules import Scripted
+from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
-from dataguard.lab.rng.frozen_rng import Free
+from dataguard.lab.rng.frozen_rng import FrozenRngs, UnfrozenRng
 from dataguard.lab.spy.drive import announce_epoch, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
@@ -40,13 +42,13 @@ def run_trials(
     size: int = 1,
     *,
     announce: bool = True,
-    free: Free | None = None,
-    census: Sequence[int] = (),
+    unfrozen: UnfrozenRng | None = None,
+    instruments: tuple[Instrument, ...] = (),
 ) -> bool:
     """Read what the scripts say, in batches of `size`; returns that everything was read.
 
-    Without `announce`, sampler and dataset are told of epoch 0 once, and of no other. `free` and `census` are as in
-    `Plan`.
+    Without `announce`, sampler and dataset hear of epoch 0 once, and of no other. All generators are frozen but for one
+    that may be `unfrozen`; `instruments` note more than samples.
     """
 
     def schedule(inner: Any, batched: bool) -> Scripted:
@@ -56,7 +58,8 @@ def run_trials(
     if not announce:
         announce_epoch(loader, 0)
     length = len(scripts[0][0])
-    plan = Plan(folder, keep_going=True, length=length, announce=announce, still=seeds, free=free, census=census)
+    frozen = FrozenRngs(seeds, unfrozen)
+    plan = Plan(folder, (*instruments, frozen, Records()), length=length, keep_going=True, announce=announce)
     drive(loader, plan, batches=tuple(length * len(epoch) for epoch in scripts))
     return True
 

@@ -1,4 +1,4 @@
-"""The global random generators of python, numpy and torch: seeded, or held still for a while."""
+"""The global random generators of python, numpy and torch: seeded, or pinned to one state for a while."""
 
 from __future__ import annotations
 

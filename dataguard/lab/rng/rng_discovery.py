@@ -1,4 +1,4 @@
-"""Random generators that hide in the user's objects: where they are, what state they are in, and how to move them."""
+"""Random generators that hide in the user's objects: where they are, what state they are in, how to advance them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from dataguard.lab.core.object_graph import Node, walk
 from dataguard.lab.core.records import GeneratorState
 from dataguard.lab.core.source_location import is_own, made_at, package_of
 
-SKIPPED = 1009
+STEPS = 1009
+"""How many numbers an advanced generator skips."""
 
 _RESEED = ("set_random_seed", "set_random_state", "seed_", "reseed")
 """Methods by which libraries let a pipeline be seeded anew: albumentations, MONAI, imgaug."""
@@ -110,10 +111,10 @@ def state_of(source: Source, roots: Mapping[str, Any]) -> GeneratorState:
     return GeneratorState(source.path, source.kind, source.state(), place)
 
 
-def move_on(path: str, roots: Mapping[str, Any]) -> None:
+def advance(path: str, roots: Mapping[str, Any]) -> None:
     """Let the generator at a path skip some of its numbers."""
     for generator in found_at(path, roots):
-        skip(generator, SKIPPED)
+        skip(generator, STEPS)
 
 
 def found_at(path: str, roots: Mapping[str, Any]) -> list[Any]:

@@ -38,7 +38,7 @@ class SeedWatch:
     def __init__(self, *, always: bool = False) -> None:
         self._on = False
         self._always = always
-        self._burn = 0
+        self._skipped = 0
         self._known: dict[tuple[object, ...], set[str]] = {}
         self._posing: dict[type, Any] = {}
         self._instead: dict[int, tuple[Any, Any]] = {}  # with the original, so that no other object gets its id
@@ -60,14 +60,14 @@ class SeedWatch:
         self._replace()
 
     @contextlib.contextmanager
-    def watching(self, burn: int) -> Iterator[list[Given]]:
+    def watching(self, skipped: int) -> Iterator[list[Given]]:
         """Collect the seeds given inside, the last one of each generator.
 
-        A generator skips `burn` numbers right after it was seeded, where the same line has always given that seed, or
-        `always`.
+        `skipped` is how many numbers a generator skips right after it was seeded, where the same line has always given
+        that seed, or `always`.
         """
         seen: list[Given] = []
-        self._on, self._burn = True, burn
+        self._on, self._skipped = True, skipped
         try:
             yield seen
         finally:
@@ -94,7 +94,7 @@ class SeedWatch:
         if len(text) > _SHOWN:  # a whole state
             text = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
         constant = self._keep(generator, Seeding(kind, text, *_caller()))
-        return self._burn if constant or self._always else 0
+        return self._skipped if constant or self._always else 0
 
     def _keep(self, generator: object, seeding: Seeding) -> bool:
         """Remember the latest seed of a generator; whether this line has never given another one."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.index import Index
+from dataguard.lab.core.index import Index, plain_index
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.leaves import walk
 
 MOST_WORDS = 1 << 16
@@ -96,18 +97,24 @@ class Prints:
         return dict(zip(self.indices, self.prints, strict=True))
 
 
-class PrintFile:
-    """Where one process writes the prints of its samples."""
+@dataclass(frozen=True, slots=True)
+class ContentHashes(Instrument):
+    """Writes down the prints of all samples that have whole numbers for indices."""
 
-    def __init__(self, folder: Path, worker: int | None) -> None:
-        self._path = folder / f"{'main' if worker is None else worker}.prints"
+    def start(self, process: Process) -> Hooks:
+        """Each process writes a file of its own."""
+        return _ContentHashes(process)
 
-    def take(self, indices: Iterable[Any], samples: Iterable[Any]) -> None:
-        """Write down the prints of samples with whole numbers for indices."""
+
+class _ContentHashes(Hooks):
+    def __init__(self, process: Process) -> None:
+        self._path = process.folder / f"{'main' if process.worker is None else process.worker}.prints"
+
+    def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
+        """Write down the prints of the samples of a batch."""
         rows: list[int] = []
-        for index, sample in zip(indices, samples, strict=False):
-            number = print_of(sample) if isinstance(index, int) else None
-            if number is not None:
+        for index, sample in zip(map(plain_index, fetch.indices), samples, strict=False):
+            if isinstance(index, int) and (number := print_of(sample)) is not None:
                 rows += (index & (1 << 64) - 1, number)
         with self._path.open("ab", buffering=0) as file:
             file.write(np.array(rows, dtype=np.uint64).tobytes())

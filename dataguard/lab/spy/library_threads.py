@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import threadpoolctl
 import torch
+
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
+from dataguard.lab.core.process_usage import Pools
 
 _TASKS = Path("/proc/self/task")
 
@@ -36,3 +42,37 @@ def pools() -> tuple[str, ...]:
     found.append(("torch", torch.get_num_threads()))
     found += [("cv2", cv2.getNumThreads())] if cv2 is not None else []
     return tuple(f"{name}: {count}" for name, count in dict(found).items() if count > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryThreads(Instrument):
+    """Lets every library use `count` threads; with 0 they are left alone, and what they use is recorded."""
+
+    count: int
+
+    def start(self, process: Process) -> Hooks:
+        """Each process has threads of its own."""
+        return _LibraryThreads(self.count, process)
+
+
+class _LibraryThreads(Hooks):
+    def __init__(self, count: int, process: Process) -> None:
+        self._count = count
+        self._process = process
+        self._done = False
+
+    @contextlib.contextmanager
+    def around_fetch(self, fetch: Fetch) -> Iterator[None]:
+        """Set the number before the first fetch, and after it: some libraries are loaded by it."""
+        if not self._done:
+            self._set(fetch.epoch)
+        yield
+        if not self._done:
+            self._set(fetch.epoch)
+            self._done = True
+
+    def _set(self, epoch: int) -> None:
+        if self._count:
+            limit_threads(self._count)
+        else:
+            self._process.spool.write(Pools(self._process.worker, epoch, pools()))

@@ -1,18 +1,21 @@
-"""Samples that cannot be read are passed over, and noted with the file that was being read."""
+"""Samples that cannot be read are left out of their batch, and noted with the file that was being read."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pickle
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from dataguard.incident import OWN, is_library
 from dataguard.lab.core.index import plain_index
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.process.progress import Unreadable
@@ -25,7 +28,37 @@ _LONGEST = 4096
 """Characters of a path at most: a longer text is none."""
 
 
-class Passing:
+@dataclass(frozen=True, slots=True)
+class SkipUnreadable(Instrument):
+    """Leaves samples of a map-style dataset that cannot be read out of their batch, and notes them."""
+
+    def start(self, process: Process) -> Hooks:
+        """Each process notes its own samples."""
+        return _SkipUnreadable(process)
+
+
+class _SkipUnreadable(Hooks):
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._fetch = 0
+
+    def wrap(self, dataset: Any) -> Any:
+        """Give `UNREAD` for what cannot be read."""
+        batched = hasattr(dataset, "__getitems__") and dataset.__getitems__
+        skipping = SkippingBatches if batched else SkippingItems
+        return skipping(dataset, self._process.folder, self._process.worker, lambda: self._fetch)
+
+    def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
+        """Remember which fetch is under way."""
+        self._fetch = fetch.number
+        return contextlib.nullcontext()
+
+    def keeps(self, sample: Any) -> bool:
+        """Whether a sample could be read."""
+        return sample is not UNREAD
+
+
+class SkippingItems:
     """A map-style dataset that gives `UNREAD` for what it cannot read, and notes it.
 
     `fetches` tells the number of the fetch that is under way.
@@ -79,7 +112,7 @@ class Passing:
             return None
 
 
-class PassingBatches(Passing):
+class SkippingBatches(SkippingItems):
     """The same of a dataset that fetches a whole batch at once: where it fails, each of its samples is tried alone."""
 
     def __getitems__(self, indices: Any) -> Any:
@@ -96,12 +129,6 @@ class PassingBatches(Passing):
     def _only(self, index: Any) -> Any:
         (sample,) = self._dataset.__getitems__([index])
         return sample
-
-
-def without_unread(samples: Sequence[Any], *beside: Sequence[Any]) -> tuple[list[Any], ...]:
-    """The samples that could be read, and of lists that run beside them what belongs to those."""
-    kept = [place for place, sample in enumerate(samples) if sample is not UNREAD]
-    return tuple([row[place] for place in kept if place < len(row)] for row in (samples, *beside))
 
 
 class Notes:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 
-from dataguard.lab.core.index import Index
+from dataguard.lab.core.index import plain_index
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.leaves import array_of, is_pillow, walk
-from dataguard.lab.core.records import Spool
 from dataguard.lab.core.value_summary import Appraisal, Numbers, Row
 
 MOST_LEAVES = 256
@@ -33,29 +34,43 @@ MOST_NEW = 4096
 _GREYS = ("1", "L", "P", "I", "I;16")
 
 
-class Appraiser:
-    """Writes down the numbers in the first `most` samples and batches, and in later ones that bring a new label."""
+@dataclass(frozen=True, slots=True)
+class ValueSummaries(Instrument):
+    """Summarizes the values of the first `most` samples and batches, and of later samples that bring a new label.
 
-    def __init__(self, spool: Spool, worker: int | None, most: int) -> None:
-        self._spool = spool
-        self._worker = worker
+    Only the first epoch is looked at.
+    """
+
+    most: int
+
+    def start(self, process: Process) -> Hooks:
+        """Each process counts its own samples."""
+        return _ValueSummaries(self.most, process)
+
+
+class _ValueSummaries(Hooks):
+    def __init__(self, most: int, process: Process) -> None:
+        self._process = process
         self._samples = self._batches = most
         self._known: set[tuple[str, float]] = set()
 
-    def look_at_samples(self, number: int, indices: Sequence[Index], samples: Sequence[Any]) -> None:
-        """Write down what some samples of a batch hold, before they are collated."""
-        for position, sample in enumerate(samples):
+    def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
+        """Summarize samples before they are collated."""
+        for position, sample in enumerate(samples if fetch.epoch == 0 else ()):
             self._samples -= 1
             numbers = tuple(numbers_of(sample))
             if self._samples >= 0 or self._are_news(numbers):
-                index = indices[position] if position < len(indices) else None
-                self._spool.write(Appraisal(self._worker, number, position, index, numbers))
+                index = plain_index(fetch.indices[position]) if position < len(fetch.indices) else None
+                self._process.spool.write(Appraisal(self._process.worker, fetch.number, position, index, numbers))
 
-    def look_at_batch(self, number: int, batch: Any) -> None:
-        """Write down what a batch holds."""
+    def at_batch(self, fetch: Fetch, batch: Any) -> None:
+        """Summarize a batch."""
+        if fetch.epoch or fetch.incident is not None:
+            return
         self._batches -= 1
         if self._batches >= 0:
-            self._spool.write(Appraisal(self._worker, number, None, None, tuple(numbers_of(batch, rows=True))))
+            numbers = tuple(numbers_of(batch, rows=True))
+            self._process.spool.write(Appraisal(self._process.worker, fetch.number, None, None, numbers))
 
     def _are_news(self, numbers: Sequence[Numbers]) -> bool:
         found = {(one.path, value) for one in numbers if one.size < PROBES and one.whole for value in one.values}

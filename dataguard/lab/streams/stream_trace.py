@@ -10,11 +10,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.records import Census, SampleRecord, read_spools
+from dataguard.lab.rng.frozen_rng import FrozenRngs
 from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.interventions import AdvancedRng, SeededSamples
+from dataguard.lab.rng.rng_census import RngCensus
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.sample_ledger import CLOSE, Account, Depth, identity_of, read_ledgers
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
@@ -63,19 +68,16 @@ class Request:
 
     def plan(self, folder: Path, most: int) -> Plan:
         """What the spy does, where at most so many samples of each process are looked at."""
-        return Plan(
-            folder,
-            pin_each=PIN if self.pin and not self.still else None,
-            keep_going=True,
-            census=() if self.still else MOMENTS,
-            perturb=self.perturb,
-            announce=self.announce,
-            still=((PIN,),) if self.still else (),
-            key=self.key,
-            most=most if self.count and not self.whole else None,
-            ledger=self.depth,
-            keep=NAMED,
-        )
+        instruments: list[Instrument] = [] if self.still else [RngCensus(MOMENTS)]
+        if self.perturb:
+            instruments.append(AdvancedRng(self.perturb))
+        if self.still:
+            instruments.append(FrozenRngs(((PIN,),)))
+        elif self.pin:
+            instruments.append(SeededSamples(PIN))
+        instruments.append(Records(key=self.key, keep=NAMED, ledger=self.depth))
+        limit = most if self.count and not self.whole else None
+        return Plan(folder, tuple(instruments), most=limit, keep_going=True, announce=self.announce)
 
     @property
     def overrides(self) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Copying:
 def why_not() -> str | None:
     """Why copies cannot be measured in this process, None where there is a CUDA device."""
     if torch.cuda._is_in_bad_fork():
-        return "the CUDA device was in use before this process was forked"
+        return "CUDA was initialized before this process was forked"
     if torch.cuda.is_available():
         return None
     mps = getattr(torch.backends, "mps", None)
@@ -112,7 +112,7 @@ def look(batch: Any, *, pinned: bool) -> Moving:
     plain = [tensor for _, tensor in _dense(batch)]
     count = sum(tensor.nbytes for tensor in plain)
     if count < _LARGE:
-        reason = f"the tensors of a batch hold {count:,} bytes only"
+        reason = f"the tensors of a batch hold only {count:,} bytes"
         return Moving((Stage("pinning", skipped=reason), Stage("copy to device", skipped=reason)), known)
     pin_memory(batch)  # makes room, which torch uses again and again
     started = time.perf_counter()

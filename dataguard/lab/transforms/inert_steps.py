@@ -135,7 +135,7 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
         loader.collate_fn(samples[:4])
     inner = [log for log in watch.logs if not log.is_outer]
     if not inner:
-        raise NotApplicable("no object that the dataset holds is called with a picture")
+        raise NotApplicable("the dataset calls no transform or other object with an image")
     steps = tuple(_step_of(log, watch) for log in inner)
     strange = any(step.acts_on for step in steps)  # that is told first, and decides
     return Pipeline(steps, len(samples), None if strange else find_thrown(loader, watch, folder, indices))

@@ -129,4 +129,4 @@ def test_one_batch_that_does_not_fit_is_said_as_well(shared: SharedMemory, colla
     assert [code for code, result in results.items() if result["status"] == "failed"] == ["DG601"]
     assert "broken" not in {result["status"] for result in results.values()}
     if collate == "default":
-        assert "not even one batch" in results["DG601"]["findings"][0]["message"]
+        assert "too little for one batch" in results["DG601"]["findings"][0]["message"]

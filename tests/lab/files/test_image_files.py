@@ -78,14 +78,14 @@ def test_files_of_every_kind_are_met_by_loaders() -> None:
     results = {(result.loader, result.code): result for result in report.results}
     failed = {place for place, result in results.items() if result.findings}
     assert failed == {("stored", "DG508"), ("stored", "DG510")}
-    assert results["opencv", "DG510"].exercised == {"files": 2 * len(KINDS) + 8, "kinds": 5}
+    assert results["opencv", "DG510"].exercised == {"files": 2 * len(KINDS) + 8, "modes": 5}
     for loader in ("pillow", "opencv"):
         assert "channels RGB, scale 1/255" in str(results[loader, "DG505"].reason)
     assert {
         finding.message.partition(" (")[2].partition(")")[0] for finding in results["stored", "DG510"].findings
     } == {*("CMYK", "grey", "palette", "RGB with alpha")}
-    assert "7 of 26 files are to be turned" in results["stored", "DG508"].findings[0].message
-    assert results["deep", "DG509"].exercised["files of 16 bits"] == 8
+    assert "7 of 26 files need rotation" in results["stored", "DG508"].findings[0].message
+    assert results["deep", "DG509"].exercised["16-bit files"] == 8
 
 
 def test_photographs_of_other_packages_are_met_by_loaders() -> None:
@@ -95,7 +95,7 @@ def test_photographs_of_other_packages_are_met_by_loaders() -> None:
     failed = {(result.loader, result.code) for result in report.results if result.findings}
     assert failed == {("on_their_side", "DG508"), ("blue_first", "DG505"), ("divided_twice", "DG506")}
     found = {result.code: result for result in report.results if result.loader == "turned"}
-    assert found["DG508"].exercised == {"files": 28, "files turned": 1}
+    assert found["DG508"].exercised == {"files": 28, "orientations tried": 1}
     assert "mean [0.485, 0.456, 0.406]" in str(found["DG505"].reason)
 
 

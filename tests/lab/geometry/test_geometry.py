@@ -55,17 +55,17 @@ def field(change: Change, *, negative: bool = False) -> Field:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda chart: chart, "as it was"),
-        (lambda chart: chart[..., ::-1] * 7 - 3, "mirrored left to right"),
-        (lambda chart: chart[:, ::-1, ::-1], "mirrored left to right and upside down"),
-        (lambda chart: np.rot90(chart, axes=(1, 2)), "turned on its side"),
-        (lambda chart: chart[:, 12:36, 16:48], "cut to 25% to 75% of its width and 25% to 75% of its height"),
+        (lambda chart: chart, "unchanged"),
+        (lambda chart: chart[..., ::-1] * 7 - 3, "flipped horizontally"),
+        (lambda chart: chart[:, ::-1, ::-1], "flipped horizontally and flipped vertically"),
+        (lambda chart: np.rot90(chart, axes=(1, 2)), "rotated 90 degrees"),
+        (lambda chart: chart[:, 12:36, 16:48], "cropped to 25-75% of its width and 25-75% of its height"),
     ],
 )
 def test_stripes_tell_what_happened_to_a_picture(change: Change, words: str) -> None:
     pose = pose_of(field(change))
     assert pose is not None
-    assert re.sub(r"\d+%", "", pose.words) == re.sub(r"\d+%", "", words)
+    assert re.sub(r"\d+", "", pose.words) == re.sub(r"\d+", "", words)
 
 
 def test_pictures_that_move_together_are_not_apart() -> None:

@@ -107,7 +107,7 @@ def test_statistics_of_ones_own_are_none_of_the_known_ones() -> None:
         ((0.44, 0.43, 0.41), (0.2, 0.21, 0.22), None),
     ],
 )
-def test_numbers_that_do_not_belong_together_are_told(
+def test_numbers_that_do_not_belong_together_are_named(
     mean: Sequence[float], std: Sequence[float], words: str | None
 ) -> None:
     assert muddled(*numbers(1 / 255, mean, std)) == words
@@ -123,11 +123,11 @@ def test_numbers_that_do_not_belong_together_are_told(
         (1 / 255, IMAGENET.mean, (1, 1, 1), None),
     ],
 )
-def test_a_mean_and_a_deviation_for_other_scales_are_told(
+def test_a_mean_and_a_deviation_for_different_scales_are_named(
     scale: float, mean: Sequence[float], std: Sequence[float], mixed: str | None
 ) -> None:
-    told = mixed_scales(*numbers(scale, mean, std))
-    assert told is None if mixed is None else str(told).startswith(mixed)
+    found = mixed_scales(*numbers(scale, mean, std))
+    assert found is None if mixed is None else str(found).startswith(mixed)
 
 
 def test_values_without_statistics_have_a_scale() -> None:

@@ -1,0 +1,87 @@
+"""What the spy does to random generators: seed the global ones, advance one, seed those of a library."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
+from dataguard.lab.rng.global_rng import pinned
+from dataguard.lab.rng.rng_discovery import advance, reseed
+
+
+@dataclass(frozen=True, slots=True)
+class SeededFetches(Instrument):
+    """Seeds the global generators before each fetch of an epoch, and puts their own states back after it.
+
+    A fetch whose seed is None, or that comes after all `seeds`, is left alone.
+    """
+
+    seeds: Sequence[int | None]
+
+    def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
+        """Seed for this fetch."""
+        seed = self.seeds[fetch.number] if fetch.number < len(self.seeds) else None
+        return contextlib.nullcontext() if seed is None else pinned(seed)
+
+
+@dataclass(frozen=True, slots=True)
+class SeededSamples(Instrument):
+    """Gives the global generators one `seed` before each sample, and puts their own states back after it."""
+
+    seed: int
+
+    def around_sample(self) -> contextlib.AbstractContextManager[None]:
+        """Seed for this sample."""
+        return pinned(self.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class AdvancedRng(Instrument):
+    """Advances the generator at a `path` before the second fetch of an epoch.
+
+    `only` is the worker and the epoch in which this happens; otherwise it happens in all of them.
+    """
+
+    path: str
+    only: tuple[int, int] | None = None
+
+    def start(self, process: Process) -> Hooks:
+        """Where it happens depends on the worker."""
+        return _AdvancedRng(self, process.worker)
+
+
+class _AdvancedRng(Hooks):
+    def __init__(self, asked: AdvancedRng, worker: int | None) -> None:
+        self._asked = asked
+        self._worker = worker
+
+    def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
+        """Advance it before the second fetch."""
+        if fetch.number == 1 and self._asked.only in (None, (self._worker, fetch.epoch)):
+            advance(self._asked.path, fetch.roots)
+        return contextlib.nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class SeededLibraries(Instrument):
+    """Gives the generator of each of these libraries a seed of its own in every worker and epoch it starts in."""
+
+    libraries: tuple[str, ...]
+
+    def start(self, process: Process) -> Hooks:
+        """The seed depends on the process."""
+        return _SeededLibraries(self.libraries, process)
+
+
+class _SeededLibraries(Hooks):
+    def __init__(self, libraries: tuple[str, ...], process: Process) -> None:
+        self._libraries = libraries
+        self._process = process
+
+    def begin(self) -> None:
+        """Seed them, whatever the user's `worker_init_fn` did."""
+        worker = -1 if self._process.worker is None else self._process.worker
+        for library in self._libraries:
+            reseed(library, 1_000_003 * (worker + 1) + self._process.epoch)
