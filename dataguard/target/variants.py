@@ -250,7 +250,9 @@ class _Place:
 
 
 def _started(loader: Loader) -> dict[str, Any]:
-    return {name: value for name, value in vars(loader).items() if isinstance(value, _BaseDataLoaderIter)}
+    """The iterators that a loader holds: torch's, and those that were postponed for the loader it is a copy of."""
+    kinds = (_BaseDataLoaderIter, _Postponed)
+    return {name: value for name, value in vars(loader).items() if isinstance(value, kinds)}
 
 
 def _shut_started(loader: Loader) -> None:

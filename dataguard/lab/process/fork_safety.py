@@ -44,7 +44,7 @@ class Before:
         self._threads = _threads()
         self._descriptors = _descriptors()
         self._shared = _shared_memory()
-        self._handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+        self._handlers = {number: _handler(number) for number in signal.valid_signals()}
         self._functions = _functions()
 
     def unsafe(self, folder: Path) -> str | None:
@@ -58,7 +58,7 @@ class Before:
         shared = [path for place, path in _shared_memory().items() if place not in self._shared]
         if any(not path.startswith(str(folder)) for path in shared):
             return "it creates shared memory"
-        if any(signal.getsignal(number) != handler for number, handler in self._handlers.items()):
+        if any(_handler(number) != handler for number, handler in self._handlers.items()):
             return "it installs a signal handler"
         if any(signal.getitimer(which)[0] for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)):
             return "it starts a timer"
@@ -93,6 +93,12 @@ def _descriptors() -> dict[int, str]:
         except OSError:  # the one that listed the folder
             continue
     return found
+
+
+def _handler(number: int) -> object:
+    """What handles a signal; torch's handler, which only looks after the workers of its own process, is none."""
+    handler = signal.getsignal(number)
+    return signal.SIG_DFL if getattr(handler, "__module__", "").startswith("torch.") else handler
 
 
 def _is_regular(descriptor: int) -> bool:
