@@ -20,8 +20,8 @@ HOST = "name"
 """The machine property that is not compared: a container has a new host name with each start."""
 STARVED = 0.1
 """A step is starved when it waits for at least this share of the time."""
-_STRETCHES = 3
-"""Fewer stretches of a training loop than this give no spread."""
+_INTERVALS = 3
+"""Fewer intervals of a training loop than this give no spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """A training loop under one setting: for each stretch of batches, seconds of waiting and of steps."""
+    """A training loop under one setting: for each interval, seconds of waiting and of steps."""
 
     setting: Setting
     batches: int
@@ -109,7 +109,7 @@ class Waits:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The share of time spent waiting, stretch by stretch."""
+        """The share of time spent waiting, interval by interval."""
         return tuple(wait / (wait + step) for wait, step in zip(self.waiting, self.stepping, strict=True))
 
     @property
@@ -120,10 +120,10 @@ class Waits:
 
     @property
     def starved(self) -> bool | None:
-        """Whether steps wait for at least a tenth of the time; None if the stretches disagree or are too few."""
-        if self.share < STARVED and len(self.shares) >= _STRETCHES:
+        """Whether steps wait for at least a tenth of the time; None if the intervals disagree or are too few."""
+        if self.share < STARVED and len(self.shares) >= _INTERVALS:
             return False
-        return True if min(self.shares) >= STARVED and len(self.shares) >= _STRETCHES else None
+        return True if min(self.shares) >= STARVED and len(self.shares) >= _INTERVALS else None
 
     @property
     def spread(self) -> str:

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from multiprocessing.process import BaseProcess
+from unittest import mock
 
 import pytest
 from hypothesis import settings
 
+from dataguard.process import session
 from dataguard.process.launcher import shared_zygote
+
+STARTS = ((session, "start"), (BaseProcess, "start"), (os, "fork"))
+"""What starts a scan, a worker or an observation."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config.option, "maxschedchunk"):  # pytest-xdist is there
+        config.option.maxschedchunk = 2  # long tests stand in a row
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Keep the quick suite quick: only tests that are marked may scan."""
+    with ExitStack() as stack:
+        if item.get_closest_marker("scan") is None:
+            for owner, name in STARTS:
+                stack.enter_context(mock.patch.object(owner, name, _refuse))
+        return (yield)
+
+
+def _refuse(*_: object, **__: object) -> None:
+    pytest.fail("this test starts a scan, a worker or an observation: mark it with pytest.mark.scan")
 
 
 @pytest.fixture(autouse=True, scope="session")

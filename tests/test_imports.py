@@ -77,6 +77,7 @@ def make_late() -> DataLoader[int]:
     return DataLoader(range(4))  # type: ignore[arg-type] # it can be indexed and has a length
 
 
+@pytest.mark.scan
 def test_what_a_factory_imports_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (LATE, OWN):
         monkeypatch.delitem(sys.modules, module, raising=False)
@@ -96,6 +97,7 @@ FACTORIES = {"one": make_if_there, "two": make_if_there}
 """Factories beside each other have no checkpoint: each observation calls its own again."""
 
 
+@pytest.mark.scan
 def test_what_a_factory_imports_is_there_when_it_is_called_again() -> None:
     results = scan("tests.test_imports:FACTORIES", Settings(select=("DG501",))).results
     assert [result.status for result in results] == [Status.PASSED, Status.PASSED], results

@@ -181,6 +181,7 @@ class TestLaps:
         with pytest.raises(Undecided, match="too short"):
             run_feed(loader, FlightRecorder(tmp_path), lambda _: None, 0.02)
 
+    @pytest.mark.scan
     def test_the_start_of_workers_that_persist_is_left_out(self, tmp_path: Path) -> None:
         order = Laps([[number] for number in range(40)], lead=1)
         loader: DataLoader[int] = DataLoader(

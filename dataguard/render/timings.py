@@ -35,7 +35,7 @@ def render(
         page.put()
         _changes(page, found)
     page.put()
-    page.put(page.text(f"{bench.seconds:.0f} s; intervals are one-sided 99.9 % confidence bounds", "dim"))
+    page.put(page.text(f"{bench.seconds:.0f} s; confidence intervals of 99.8 %", "dim"))
     return page.finish()
 
 

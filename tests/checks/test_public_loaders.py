@@ -10,6 +10,8 @@ from dataguard.engine import scan
 from dataguard.model import Report, Status
 from dataguard.settings.settings import Settings
 
+pytestmark = pytest.mark.scan
+
 CLEAN = [f"tests.loaders.public:{name}" for name in ("clean", "clean_streams", "clean_objects")]
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 SPAWNED = CLEAN if EVERY_FACE else []

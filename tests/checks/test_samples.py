@@ -127,6 +127,7 @@ TOGETHER = [
 ]
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize("faces", TOGETHER, ids=lambda faces: faces.id)
 def test_a_sample_trips_what_its_name_says(faces: Faces, monkeypatch: pytest.MonkeyPatch) -> None:
     assert faces.trips(monkeypatch) == faces.expected
@@ -151,6 +152,7 @@ def starts() -> Iterator[Faces]:
                 yield Faces(check, names, "forkserver")
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize("faces", list(starts()), ids=lambda faces: faces.id)
 def test_the_verdict_holds_under_every_start_method(faces: Faces, monkeypatch: pytest.MonkeyPatch) -> None:
     assert faces.trips(monkeypatch) == faces.expected

@@ -49,6 +49,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.scan
 def test_what_a_run_tells(measured: Path) -> None:
     (loader,) = from_file(measured).loaders
     assert loader.ranking(loader.workers).best in ("4 workers", None)
@@ -69,6 +70,7 @@ def test_what_a_run_tells(measured: Path) -> None:
     assert "is fastest" in text or "cannot tell" in text
 
 
+@pytest.mark.scan
 def test_runs_of_one_machine_are_compared(measured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other, faster = tmp_path / "other.json", tmp_path / "faster.json"
     document = json.loads(measured.read_text(encoding="utf-8"))
@@ -86,21 +88,25 @@ def test_runs_of_one_machine_are_compared(measured: Path, tmp_path: Path, capsys
 
 
 class TestTrouble:
+    @pytest.mark.scan
     def test_a_hanging_loader_ends_it_with_a_reason(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, err = run(capsys, "tests.loaders.timed:two", "--loader", "val", "--timeout", "3", "--budget", "5")
         assert (code, out) == (2, "")
         assert "tests.loaders.timed:two [val] cannot be measured: no progress for" in err
 
+    @pytest.mark.scan
     def test_a_loader_that_raises(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = run(capsys, "tests.loaders.timed:raising", "--budget", "5")
         assert code == 2
         assert "cannot be measured: ValueError: picture 3 is broken; `dataguard scan" in err
 
+    @pytest.mark.scan
     def test_a_loader_without_batches(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = run(capsys, "tests.loaders.timed:nothing", "--budget", "5")
         assert code == 2
         assert "the epoch has no batches" in err
 
+    @pytest.mark.scan
     def test_a_loader_of_another_name(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = run(capsys, "tests.loaders.timed:two", "--loader", "trian")
         assert code == 2
@@ -142,6 +148,7 @@ class TestTrouble:
             from_file(path)
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize("stem", ["dg801_starved_step", "dg803_slow_worker_count"])
 def test_a_sample_trips_what_its_name_says_once_the_step_is_known(stem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = ast.parse((ROOT / "sample_datasets" / f"{stem}.py").read_text(encoding="utf-8"))
@@ -157,6 +164,7 @@ def test_a_sample_trips_what_its_name_says_once_the_step_is_known(stem: str, mon
     assert failed == {face for face in faces if face.startswith("bad")}, report
 
 
+@pytest.mark.scan
 def test_without_a_step_time_nothing_is_measured() -> None:
     report = scan("tests.loaders.timed:slow_storage", Settings(samples=8, select=("DG801", "DG802", "DG803")))
     assert {result.status for result in report.results} == {Status.SKIPPED}

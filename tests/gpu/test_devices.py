@@ -13,6 +13,8 @@ from dataguard.lab.throughput import cuda_copies
 from dataguard.model import Status
 from dataguard.settings.settings import Settings
 
+pytestmark = pytest.mark.scan
+
 WHY_NOT = cuda_copies.why_not()
 cuda = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 BYTES = 40_000_000

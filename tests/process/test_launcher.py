@@ -16,7 +16,7 @@ from dataguard.process.session import Session
 from dataguard.settings.settings import Settings
 from tests.support.offspring import left_over
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+pytestmark = [pytest.mark.scan, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")]
 
 LOADERS = """
 import os

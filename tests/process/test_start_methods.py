@@ -10,6 +10,8 @@ from dataguard.engine import scan
 from dataguard.model import Result, Status
 from dataguard.settings.settings import Settings
 
+pytestmark = pytest.mark.scan
+
 SPAWN = "under spawn, the default on macOS and Windows: "
 ONLY_SPAWNED = [
     ("sample_datasets.dg104_unspawnable_loader:good_lambda_forked", "DG104"),

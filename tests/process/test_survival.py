@@ -25,6 +25,8 @@ from dataguard.process import launcher
 from dataguard.settings.settings import Settings
 from tests.support.namespace import SharedMemory, own_or_common_shared_memory
 
+pytestmark = pytest.mark.scan
+
 LOADERS = Path(__file__).parents[1] / "loaders" / "nasty.py"
 MARK = "DATAGUARD_TEST_MARK"
 TIMEOUT = 2

@@ -34,6 +34,7 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return pytester.runpytest_subprocess(*LOADED, "--strict-markers", "-q", *arguments)
 
 
+@pytest.mark.scan
 def test_the_test_file_of_the_page_runs(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_data=example())
     outcomes = run(pytester, "-W", "error", "-rA").parseoutcomes()
@@ -43,6 +44,7 @@ def test_the_test_file_of_the_page_runs(pytester: pytest.Pytester) -> None:
     assert outcomes["passed"] > 10
 
 
+@pytest.mark.scan
 def test_checks_as_parameters_have_ids_and_fail_with_the_finding(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_data="""
@@ -70,6 +72,7 @@ USES = """
 """
 
 
+@pytest.mark.scan
 def test_fixtures_are_of_the_target_of_the_run(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_data=USES)
     pytester.makepyprojecttoml(
@@ -85,6 +88,7 @@ def test_fixtures_without_a_target_say_what_is_missing(pytester: pytest.Pytester
     outcome.stdout.fnmatch_lines(["*dataguard_loader needs a target: give --dataguard=pkg.mod:attr*"])
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     ("marked", "words"),
     [
@@ -113,6 +117,7 @@ def test_a_test_that_takes_no_check_is_told(pytester: pytest.Pytester) -> None:
     run(pytester).stdout.fnmatch_lines(["*test_loader needs an argument named check*"])
 
 
+@pytest.mark.scan
 def test_a_factory_is_checked_by_itself_or_by_its_spelling() -> None:
     for factory in (dg301_overlong_len.bad, "sample_datasets.dg301_overlong_len:bad"):
         (result,) = check_loader(factory, select=["DG301"]).results

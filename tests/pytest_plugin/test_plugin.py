@@ -142,6 +142,7 @@ def assert_nothing_is_left(place: pytest.Pytester) -> None:
 # What runs
 
 
+@pytest.mark.scan
 def test_a_clean_loader_passes_in_an_empty_directory_under_every_strictness(place: pytest.Pytester) -> None:
     strict = ("--strict-markers", "--strict-config", "-W", "error", "-p", "no:cacheprovider")
     outcome = place.runpytest_subprocess(*LOADED, "--dataguard=loaders:good", "-rs", *strict)
@@ -158,6 +159,7 @@ def test_a_clean_loader_passes_in_an_empty_directory_under_every_strictness(plac
     assert_nothing_is_left(place)
 
 
+@pytest.mark.scan
 def test_every_outcome_is_what_pytest_has_for_it(place: pytest.Pytester) -> None:
     place.makeini("[pytest]\nxfail_strict = true")
     outcome = run(
@@ -203,6 +205,7 @@ def test_every_outcome_is_what_pytest_has_for_it(place: pytest.Pytester) -> None
     assert_nothing_is_left(place)
 
 
+@pytest.mark.scan
 def test_a_finding_below_fail_on_passes_and_is_told(place: pytest.Pytester) -> None:
     mild = ("--dataguard-select=DG403", "--dataguard-role=train=train", "--dataguard-fail-on=error")
     outcome = place.runpytest_subprocess(*LOADED, "--dataguard=loaders:bad", *mild, "-W", "error")
@@ -212,6 +215,7 @@ def test_a_finding_below_fail_on_passes_and_is_told(place: pytest.Pytester) -> N
     )
 
 
+@pytest.mark.scan
 def test_what_could_not_be_decided_is_skipped_and_counted(place: pytest.Pytester) -> None:
     outcome = run(place, "--dataguard=loaders:stream", "--dataguard-samples=4", "--dataguard-select=DG403", "-rs")
     assert outcome.ret == pytest.ExitCode.OK
@@ -219,7 +223,7 @@ def test_what_could_not_be_decided_is_skipped_and_counted(place: pytest.Pytester
     outcome.stdout.fnmatch_lines(
         [
             "1 inconclusive, which is not a pass (-rs shows the reasons)",
-            "SKIPPED ?1? loaders:stream: inconclusive: *try --all",
+            "SKIPPED ?1? loaders:stream: inconclusive: *use --all",
         ]
     )
 
@@ -251,6 +255,7 @@ def test_a_crash_of_dataguard_is_shown_from_our_own_lines_on(
     outcome.stdout.no_fnmatch_line("*_hookexec*")
 
 
+@pytest.mark.scan
 def test_the_first_failure_stops_the_run_and_the_debugger_does_no_harm(place: pytest.Pytester) -> None:
     arguments = ("--dataguard=loaders:bad", "--dataguard-select=DG403,DG501", "-x", "--pdb")
     outcome = place.run(sys.executable, "-m", "pytest", *LOADED, *arguments, stdin=b"c\n")
@@ -259,6 +264,7 @@ def test_the_first_failure_stops_the_run_and_the_debugger_does_no_harm(place: py
     assert_nothing_is_left(place)
 
 
+@pytest.mark.scan
 def test_failures_are_run_again_by_last_failed(place: pytest.Pytester) -> None:
     place.makepyfile(test_own=OWN_TESTS)
     arguments = ("--dataguard=loaders:bad", "--dataguard-select=DG301,DG501")
@@ -268,6 +274,7 @@ def test_failures_are_run_again_by_last_failed(place: pytest.Pytester) -> None:
     assert ids(place, *arguments, "--ff")[:2] == ["test_own.py::test_product", failed]
 
 
+@pytest.mark.scan
 def test_an_interrupt_ends_every_process(place: pytest.Pytester) -> None:
     command = [sys.executable, "-m", "pytest", *LOADED, "--dataguard=loaders:stuck", "--dataguard-select=DG501"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -280,6 +287,7 @@ def test_an_interrupt_ends_every_process(place: pytest.Pytester) -> None:
     assert_nothing_is_left(place)
 
 
+@pytest.mark.scan
 def test_two_workers_of_xdist_share_the_tests(place: pytest.Pytester) -> None:
     place.makepyfile(test_own=OWN_TESTS)
     arguments = ("--dataguard=loaders:bad", "--dataguard-select=DG301,DG403,DG501", "--dataguard-fail-on=error")
@@ -309,6 +317,7 @@ def test_one_worker_of_xdist_can_keep_all_tests_of_a_target(named: pytest.Pytest
     outcome.stdout.fnmatch_lines(["{'DG301-overlong-len*train*': *('loaders:bad',)*val*('loaders:bad',)*}"])
 
 
+@pytest.mark.scan
 def test_both_plugins_of_the_name_work_in_one_run(place: pytest.Pytester) -> None:
     place.makefile(".csv", table="id,value\n1,2\n2,2")
     arguments = ("--dataguard=loaders:good", "--dataguard-select=DG501", "--file=table.csv", "--unique=id")
@@ -506,6 +515,7 @@ def test_wrong_options_are_one_usage_error(named: pytest.Pytester, arguments: li
     assert len([line for line in outcome.errlines if line]) == 1
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     ("target", "message"),
     [
@@ -521,6 +531,7 @@ def test_a_wrong_target_is_one_usage_error(place: pytest.Pytester, target: str, 
     outcome.assert_outcomes()
 
 
+@pytest.mark.scan
 def test_a_wrong_target_is_one_usage_error_under_xdist(place: pytest.Pytester) -> None:
     outcome = place.runpytest_subprocess(*LOADED, "--dataguard=loaders:godo", "-n", "2")
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR

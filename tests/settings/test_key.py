@@ -10,6 +10,8 @@ from dataguard.engine import scan
 from dataguard.model import Result, Status, UsageError
 from dataguard.settings.settings import Settings
 
+pytestmark = pytest.mark.scan
+
 KEY = {"key": "tests.loaders.keyed:key"}
 
 

@@ -8,6 +8,8 @@ from dataguard.engine import scan
 from dataguard.model import Result, Status
 from dataguard.settings.settings import Settings
 
+pytestmark = pytest.mark.scan
+
 HOW_IT_IS_LOADED = ("DG201", "DG207", "DG208")
 
 

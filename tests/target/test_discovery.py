@@ -161,6 +161,7 @@ def test_of_a_dict_of_factories_each_is_called_on_its_own() -> None:
         both.build("other")
 
 
+@pytest.mark.scan
 def test_a_factory_that_fails_leaves_those_beside_it_alone() -> None:
     report = scan("tests.loaders.factories:some", Settings(select=("DG001", "DG301")))
     failed = {(result.loader, result.code) for result in report.results if result.status is Status.FAILED}
@@ -176,6 +177,7 @@ def test_a_loader_is_built_by_its_name() -> None:
     assert str(error.value) == "pkg.mod:make has no loader 'test'; known: train, val"
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize("kind", [Ten, Plain, Stream])
 def test_a_bare_dataset_is_read_as_it_is(kind: type) -> None:
     bare: Any = target(kind).build()

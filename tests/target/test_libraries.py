@@ -119,6 +119,7 @@ def test_a_data_module_needs_no_lightning() -> None:
     assert outcome.stdout == "[]\n"
 
 
+@pytest.mark.scan
 def test_web_loaders() -> None:
     webdataset = importlib.import_module("webdataset")
 
@@ -135,6 +136,7 @@ def test_web_loaders() -> None:
     assert target(stream).build().dataset is stream
 
 
+@pytest.mark.scan
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 def test_hugging_face_datasets() -> None:
     datasets = importlib.import_module("datasets")

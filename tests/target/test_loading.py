@@ -168,6 +168,7 @@ def test_a_module_that_ends_the_import_says_so_in_one_line(project: Path, module
         load(f"{module}:make")
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     ("spelling", "message"),
     [

@@ -204,6 +204,7 @@ class Telling(Squares):
         return "watched" if "seen" in vars(self) else index
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize("own_workers", [0, 1, 2])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_loader_that_starts_early_is_started_late(own_workers, workers) -> None:
@@ -222,6 +223,7 @@ def test_a_loader_that_starts_early_is_started_late(own_workers, workers) -> Non
     variant.__del__()  # type: ignore[attr-defined]
 
 
+@pytest.mark.scan
 def test_an_early_iterator_of_a_shared_loader_is_left_alone() -> None:
     shared = EagerLoader(SQUARES, 6, num_workers=1)
     variant = target(shared).build(num_workers=0)
@@ -230,6 +232,7 @@ def test_an_early_iterator_of_a_shared_loader_is_left_alone() -> None:
     shared.__del__()
 
 
+@pytest.mark.scan
 def test_a_shared_loader_in_the_middle_of_an_epoch_stays_there() -> None:
     for kind in (DataLoader, StatefulDataLoader):
         shared = kind(SQUARES, batch_size=4, num_workers=1, persistent_workers=True)
@@ -241,6 +244,7 @@ def test_a_shared_loader_in_the_middle_of_an_epoch_stays_there() -> None:
         shared._iterator._shutdown_workers()  # type: ignore[union-attr]
 
 
+@pytest.mark.scan
 def test_a_stateful_loader_whose_state_was_asked_for_starts_anew() -> None:
     def factory():
         made = StatefulDataLoader(SQUARES, batch_size=4, num_workers=1)

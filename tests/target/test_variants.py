@@ -209,6 +209,7 @@ def _drawing() -> DataLoader:
     )
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     ("method", "shared"), [("fork", False), ("fork", True), ("spawn", False), ("forkserver", True)]
 )

@@ -138,6 +138,7 @@ def test_a_failing_example_tells_its_indices() -> None:
         assert "samples [5] of the dataset" in raised.value.__notes__
 
 
+@pytest.mark.scan
 @settings(max_examples=8, deadline=None)
 @given(strategies.loader_settings(workers=(0, 1)))
 def test_settings_make_loaders(arguments: dict[str, Any]) -> None:
@@ -176,6 +177,7 @@ def test_what_cannot_be_drawn_is_said_at_once(draw: Callable[[], Any], words: st
         draw()
 
 
+@pytest.mark.scan
 def test_the_example_of_the_page_runs() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, Any] = {"__name__": "page"}

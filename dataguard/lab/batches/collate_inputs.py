@@ -83,22 +83,22 @@ class Handful:
     """Samples of a loader in this process, which is taken for a worker where the loader has any.
 
     Every read and every batch begins with all generators in one state, those that the user's objects hold included, if
-    they are held `still`.
+    they are `frozen`.
     """
 
-    def __init__(self, loader: Loader, folder: Path, indices: Sequence[Index], *, still: bool = True) -> None:
+    def __init__(self, loader: Loader, folder: Path, indices: Sequence[Index], *, frozen: bool = True) -> None:
         self.loader = loader
         self.indices = list(indices)
         self.reads = 0
         self.recorder = FlightRecorder(folder)
         self._roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn}
-        self._freezer = RngFreezer((*SEEDS, READING)) if still else None
+        self._freezer = RngFreezer((*SEEDS, READING)) if frozen else None
         self._numbers: dict[Index, int] = {}
         if loader.num_workers:
             emulate_worker(loader, self.recorder, 1)
         self.samples: list[Any] = []
 
-    def _held(self, row: int, number: int = 0) -> contextlib.AbstractContextManager[None]:
+    def _frozen(self, row: int, number: int = 0) -> contextlib.AbstractContextManager[None]:
         return self._freezer.frozen(row, number, self._roots) if self._freezer else contextlib.nullcontext()
 
     @property
@@ -109,7 +109,7 @@ class Handful:
     def fill(self, count: int) -> None:
         """Read samples until there are `count` of them, or no more."""
         if self.is_stream:
-            with gate("sample"), self._held(len(SEEDS)):
+            with gate("sample"), self._frozen(len(SEEDS)):
                 self.samples = list(islice(iter(self.loader.dataset), count))
             self.reads += len(self.samples)
             return
@@ -125,7 +125,7 @@ class Handful:
         self.reads += 1
         self.recorder.mark(None, "sample", index)
         number = self._numbers.setdefault(index, len(self._numbers))
-        with gate("sample"), self._held(len(SEEDS), number):
+        with gate("sample"), self._frozen(len(SEEDS), number):
             return self.loader.dataset[index]
 
     def read_together(self, indices: Sequence[Any]) -> Any:
@@ -134,7 +134,7 @@ class Handful:
         self.recorder.mark(None, "sample", indices[0])
         dataset: Any = self.loader.dataset
         try:
-            with self._held(len(SEEDS)):
+            with self._frozen(len(SEEDS)):
                 return dataset.__getitems__(list(indices))
         except Exception as error:
             raise Refused from error
@@ -156,7 +156,7 @@ class Handful:
         """The batch of these very samples, under one of `SEEDS`. Raises Refused where collate_fn does."""
         self.recorder.mark(None, "collate", None)
         try:
-            with self._held(seed):
+            with self._frozen(seed):
                 return self.loader.collate_fn(samples)
         except Exception as error:
             if incident_of(error, "collate").out_of_shared_memory:

@@ -1,4 +1,4 @@
-"""What an instrument of the spy is: a few hooks that are called in the processes where samples are read."""
+"""Instruments of the spy: each defines a few hooks that are called in the processes where samples are read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NOTHING: AbstractContextManager[None] = contextlib.nullcontext()
 
 
 class Process:
-    """The process in which an instrument works: a worker, or the main process, where `worker` is None.
+    """The process in which an instrument works: a worker or, if `worker` is None, the main process.
 
-    `epoch` is the one in which it starts. Records go to the `spool`, files of other kinds to the `folder`.
+    It starts in this `epoch`. Records go to the `spool`, other files to the `folder`.
     """
 
     def __init__(self, folder: Path, worker: int | None, epoch: int = 0) -> None:
@@ -34,10 +34,10 @@ class Process:
 class Fetch:
     """One fetch: the samples of a batch are read and collated. `number` counts the fetches of a process in an epoch.
 
-    `roots` name the user's objects that take part in it. `indices` are what the sampler gave (None in a stream), and
-    `seconds` what each read took, of one sample or, through `__getitems__`, of several. All that follows is known once
-    there is a batch: `incident` is why there is none, or why it cannot be sent, and `refuses_each` whether collate_fn
-    fails on each of the samples alone.
+    `roots` are the user's objects that take part in it, by name. `indices` come from the sampler (None in a stream).
+    `seconds` is the duration of each read: of one sample or, with `__getitems__`, of several. The other fields are set
+    once collate_fn has run: `incident` is why there is no batch or why it cannot be sent, and `refuses_each` whether
+    collate_fn fails on each of the samples alone.
     """
 
     epoch: int
@@ -53,29 +53,29 @@ class Fetch:
 
 
 class Hooks:
-    """What the spy calls in one process. A subclass defines the hooks that it needs; others are never called."""
+    """What the spy calls in one process. A subclass defines the hooks that it needs; the others are never called."""
 
     def around_init(self) -> AbstractContextManager[None]:
-        """Enter around the user's `worker_init_fn`, in a worker, whether there is one or not."""
+        """The context of `worker_init_fn` in a worker; it is entered even if the user has no such function."""
         return _NOTHING
 
     def begin(self) -> None:
-        """Get ready: `worker_init_fn` has run, and this process is about to read samples."""
+        """Called when `worker_init_fn` has run and this process is about to read samples."""
 
     def around_start(self, epoch: int, dataset: Any) -> AbstractContextManager[None]:
-        """Enter around the making of a fetcher, which begins an epoch: the `__iter__` of a stream runs there."""
+        """The context in which the fetcher of an epoch is made; the `__iter__` of a stream runs there."""
         return _NOTHING
 
     def wrap(self, dataset: Any) -> Any:
-        """Give what stands in for a map-style dataset during an epoch."""
+        """The object that replaces a map-style dataset for an epoch."""
         return dataset
 
     def around_fetch(self, fetch: Fetch) -> AbstractContextManager[None]:
-        """Enter around a fetch, collate_fn included."""
+        """The context of a fetch, collate_fn included."""
         return _NOTHING
 
     def around_sample(self) -> AbstractContextManager[None]:
-        """Enter around one read: of a sample or, through `__getitems__`, of several."""
+        """The context of one read: of a sample or, with `__getitems__`, of several."""
         return _NOTHING
 
     def keeps(self, sample: Any) -> bool:
@@ -83,25 +83,26 @@ class Hooks:
         return True
 
     def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
-        """Look at the samples of a batch before they are collated."""
+        """Called with the samples of a batch before they are collated."""
 
     def at_batch(self, fetch: Fetch, batch: Any) -> None:
-        """Look at a batch; it is None where `fetch.incident` says why there is none."""
+        """Called with a batch; None if `fetch.incident` says why there is none."""
 
 
 class Instrument(Hooks):
-    """One thing that the spy does or notes: a frozen dataclass of plain values, because it is sent to spawned workers.
+    """One thing that the spy does or observes: a frozen dataclass of plain values, which is sent to spawned workers.
 
-    To add one, derive from this class and name it in a `Plan`.
+    To observe something new inside workers, derive a class from this one in the room of its subject, and pass an
+    instance to `Plan`. Nothing else has to know it.
     """
 
     def start(self, process: Process) -> Hooks:
-        """Begin in a process; what needs a state of its own there returns other hooks than its own."""
+        """The hooks for a process: the instrument itself, or an object with the state that it needs there."""
         return self
 
 
 class HookLists:
-    """For each hook those of several instruments that define it, in their order: the spy calls nothing else."""
+    """The hooks of several instruments, in their order, without those that nobody defines."""
 
     def __init__(self, several: Iterable[Hooks]) -> None:
         kept = list(several)

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
 from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
-from dataguard.lab.core.value_summary import Appraisal
+from dataguard.lab.core.value_summary import ValueSummary
 from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition, Turns
 from dataguard.lab.epoch.interrupted_scan import Log, Run, stretches
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
-from dataguard.lab.spy.content_hashes import ContentHashes, Prints, read_prints
+from dataguard.lab.spy.content_hashes import ContentHashes, SampleHashes, read_hashes
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.global_worker_id import GlobalWorkerIds
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records, RecordSampler
-from dataguard.lab.spy.skip_unreadable import Notes, SkipUnreadable
+from dataguard.lab.spy.skip_unreadable import SkipUnreadable, UnreadableLog
 from dataguard.lab.spy.value_summaries import ValueSummaries
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
@@ -71,10 +71,10 @@ class Portion:
     batches: tuple[BatchRecord, ...]
     stops: tuple[Incident, ...]
     read: int
-    appraisals: tuple[Appraisal, ...] = ()
+    value_summaries: tuple[ValueSummary, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
     before: int = 0
-    prints: Prints = field(default_factory=Prints)
+    hashes: SampleHashes = field(default_factory=SampleHashes)
     afresh: str | None = None
 
 
@@ -106,7 +106,7 @@ def run_portion(
         instruments.append(GlobalWorkerIds(rank, world))
     if skips:
         instruments.append(SkipUnreadable())
-        # Prints are compared between the loaders of a target.
+        # Hashes are compared between the loaders of a target.
         instruments += [ContentHashes()] if subject.facts.role and len(subject.siblings) > 1 else []
     plan = Plan(folder, tuple(instruments), keep_going=True)
     log = Log(folder, own, turns.workers) if own and skips and getattr(loader, "in_order", True) else None
@@ -136,7 +136,7 @@ def read_portion(
     records = list(read_spools(folder))
     begun = driven.done
     kept: list[Any] = [replace(one, batch=one.batch + begun) for one in records if isinstance(one, _KEPT)]
-    amiss = [replace(one, batch=one.batch + begun) for one in Notes(folder).fresh()]
+    amiss = [replace(one, batch=one.batch + begun) for one in UnreadableLog(folder).fresh()]
     past = list(stretches(earlier, begun)) if begun else []
     found = [one for run, until in past for one in run.unreadable(until)]
     kept += [record for run, until in past for record in run.records(until)]
@@ -153,12 +153,12 @@ def read_portion(
         raise Undecided(why_nothing(driven.ride))
     samples = tuple(record for record in kept if isinstance(record, SampleRecord))
     batches = tuple(record for record in kept if isinstance(record, BatchRecord))
-    appraisals = tuple(record for record in kept if isinstance(record, Appraisal))
-    prints = read_prints([*(run.folder for run, _ in past), folder])
-    return Portion(driven, samples, batches, stops, read, appraisals, (*found, *amiss), before, prints, afresh)
+    summaries = tuple(record for record in kept if isinstance(record, ValueSummary))
+    hashes = read_hashes([*(run.folder for run, _ in past), folder])
+    return Portion(driven, samples, batches, stops, read, summaries, (*found, *amiss), before, hashes, afresh)
 
 
-_KEPT = (SampleRecord, BatchRecord, Appraisal)
+_KEPT = (SampleRecord, BatchRecord, ValueSummary)
 
 
 def put_together(portions: Sequence[Portion | Exception], limit: int | None, keep: int) -> EpochTrace:
@@ -200,7 +200,7 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
         tuple(one for portion in read for one in _placed(portion)),
         tuple(_in_order(read, lambda one: one.unreadable)),
         sum(portion.before for portion in read),
-        Prints.together([portion.prints for portion in read]),
+        SampleHashes.together([portion.hashes for portion in read]),
         next((portion.afresh for portion in read if portion.afresh), None),
     )
 
@@ -216,10 +216,10 @@ def _in_order(portions: Sequence[Portion], kept: Callable[[Portion], Sequence[An
         yield replace(record, batch=place)
 
 
-def _placed(portion: Portion) -> Iterator[Appraisal]:
-    """The appraisals of a portion, by the number of their batch in the whole epoch."""
+def _placed(portion: Portion) -> Iterator[ValueSummary]:
+    """The value summaries of a portion, by the number of their batch in the whole epoch."""
     turns = portion.driven.turns
-    yield from (replace(one, batch=turns.place(one.batch, one.worker or 0)) for one in portion.appraisals)
+    yield from (replace(one, batch=turns.place(one.batch, one.worker or 0)) for one in portion.value_summaries)
 
 
 def marker(folder: Path) -> Callable[[], None]:

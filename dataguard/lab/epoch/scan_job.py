@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.spy.skip_unreadable import Notes
+from dataguard.lab.spy.skip_unreadable import UnreadableLog
 from dataguard.process.progress import ProgressListener, ReadingProgress
 from dataguard.process.resume_store import NOTHING, Kept
 from dataguard.process.torchrun import Team
@@ -49,7 +49,7 @@ class _Bulletin:
         self._total = total
         self._before = before
         self._recorder = FlightRecorder(folder)
-        self._notes = Notes(folder)
+        self._notes = UnreadableLog(folder)
         self._tell = tell
         self._told = 0.0
         self._amiss = 0

@@ -1,4 +1,4 @@
-"""Single samples, read directly as one of the loader's workers would, with every generator held still."""
+"""Single samples, read directly as one of the loader's workers would, with all RNGs frozen."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Reader:
 
     def read(self, index: Any, draw: int = 0) -> Any:
         """The sample itself, with every generator in the state of this number. What it raises is the user's."""
-        with gate("sample"), self._held(index, draw):
+        with gate("sample"), self._frozen(index, draw):
             return self.dataset[index]
 
     def read_as_is(self, index: Any) -> Any:
@@ -80,13 +80,13 @@ class Reader:
         source = self.dataset if dataset is None else dataset
         plain = plain_index(index)
         try:
-            with self._held(index, draw):
+            with self._frozen(index, draw):
                 return Answer(plain, leaves_of(source[index]))
         except Exception as error:  # noqa: BLE001 - any exception is an answer here
             return Answer(plain, incident=incident_of(error, "sample", plain))
 
     @contextlib.contextmanager
-    def _held(self, index: Any, draw: int) -> Iterator[None]:
+    def _frozen(self, index: Any, draw: int) -> Iterator[None]:
         self.reads += 1
         self._recorder.mark(None, "sample", index)
         with self._freezer.frozen(draw, 0, self._roots):
@@ -94,7 +94,7 @@ class Reader:
 
 
 def emulate_worker(loader: Loader, recorder: FlightRecorder, workers: int) -> None:
-    """Do what torch does at the start of the first of so many workers: this process, thrown away, passes for one.
+    """Do what torch does at the start of the first of so many workers: this disposable process emulates one.
 
     `default_collate` and the user's code ask for it. What the user's `worker_init_fn` raises is the user's.
     """

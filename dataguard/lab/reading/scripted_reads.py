@@ -1,4 +1,4 @@
-"""Short readings that follow a script: the same items in chosen orders, with every generator held still."""
+"""Short readings that follow a script: the same items in chosen orders, with all RNGs frozen."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from dataguard.target.variants import Loader
 Script = Sequence[int]
 """What one worker reads in an epoch, fetch by fetch: places in the user's own order of indices."""
 Seeds = Sequence[int]
-"""The seeds that all generators get before each fetch; the last one holds on."""
+"""The seeds that all generators get before each fetch; the last one is for all later fetches."""
 Series = tuple[bytes, ...]
 """The digests of one leaf, fetch by fetch; empty where it was absent."""
 Readings = Mapping[str, Mapping[tuple[int, int], Series]]
 """Leaf path -> (worker, epoch) -> series."""
 
 FORKED: dict[str, Any] = {"num_workers": 1, "persistent_workers": False, "multiprocessing_context": "fork"}
-"""One worker that starts anew for each epoch: every epoch is a trial that begins with what the main process has."""
+"""One new worker for each epoch: every epoch is a trial that begins with the state of the main process."""
 
 
 Scripts = Sequence[Sequence[Script]]
@@ -45,10 +45,10 @@ def run_trials(
     unfrozen: UnfrozenRng | None = None,
     instruments: tuple[Instrument, ...] = (),
 ) -> bool:
-    """Read what the scripts say, in batches of `size`; returns that everything was read.
+    """Read what the scripts say, in batches of `size`; returns True when everything was read.
 
-    Without `announce`, sampler and dataset hear of epoch 0 once, and of no other. All generators are frozen but for one
-    that may be `unfrozen`; `instruments` note more than samples.
+    Without `announce`, `set_epoch` is called once, with 0. All generators are frozen but the `unfrozen` one;
+    `instruments` are used besides.
     """
 
     def schedule(inner: Any, batched: bool) -> Scripted:
@@ -89,4 +89,4 @@ def read_trials(scripts: Scripts, folder: Path, complete: bool | None) -> Readin
             found[root + leaf.path][worker, record.epoch][record.batch] = leaf.digest
     if fetches < length * sum(map(len, scripts)) or any(len(shown) > 1 for shown in indices.values()):
         raise Undecided("the loader did not read the requested samples: it uses its own order")
-    return {path: {seat: tuple(series) for seat, series in seats.items()} for path, seats in found.items()}
+    return {path: {where: tuple(series) for where, series in by.items()} for path, by in found.items()}

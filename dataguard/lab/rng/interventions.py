@@ -1,4 +1,4 @@
-"""What the spy does to random generators: seed the global ones, advance one, seed those of a library."""
+"""Instruments that change random generators: seed the global ones, advance one, seed those of libraries."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dataguard.lab.rng.rng_discovery import advance, reseed
 
 @dataclass(frozen=True, slots=True)
 class SeededFetches(Instrument):
-    """Seeds the global generators before each fetch of an epoch, and puts their own states back after it.
+    """Seeds the global generators before each fetch of an epoch, and restores their states after it.
 
-    A fetch whose seed is None, or that comes after all `seeds`, is left alone.
+    A fetch whose seed is None, or that has no entry in `seeds`, is left alone.
     """
 
     seeds: Sequence[int | None]
@@ -28,7 +28,7 @@ class SeededFetches(Instrument):
 
 @dataclass(frozen=True, slots=True)
 class SeededSamples(Instrument):
-    """Gives the global generators one `seed` before each sample, and puts their own states back after it."""
+    """Seeds the global generators before each sample, always with one `seed`, and restores their states after it."""
 
     seed: int
 
@@ -41,14 +41,14 @@ class SeededSamples(Instrument):
 class AdvancedRng(Instrument):
     """Advances the generator at a `path` before the second fetch of an epoch.
 
-    `only` is the worker and the epoch in which this happens; otherwise it happens in all of them.
+    `only` is the worker and the epoch in which to do so; by default it is done in all of them.
     """
 
     path: str
     only: tuple[int, int] | None = None
 
     def start(self, process: Process) -> Hooks:
-        """Where it happens depends on the worker."""
+        """Remember which worker this is."""
         return _AdvancedRng(self, process.worker)
 
 
@@ -66,12 +66,12 @@ class _AdvancedRng(Hooks):
 
 @dataclass(frozen=True, slots=True)
 class SeededLibraries(Instrument):
-    """Gives the generator of each of these libraries a seed of its own in every worker and epoch it starts in."""
+    """Seeds the generators of these libraries when a worker starts: differently in each worker and epoch."""
 
     libraries: tuple[str, ...]
 
     def start(self, process: Process) -> Hooks:
-        """The seed depends on the process."""
+        """Remember which worker this is, and the epoch in which it starts."""
         return _SeededLibraries(self.libraries, process)
 
 
@@ -81,7 +81,7 @@ class _SeededLibraries(Hooks):
         self._process = process
 
     def begin(self) -> None:
-        """Seed them, whatever the user's `worker_init_fn` did."""
+        """Seed them after the user's `worker_init_fn`."""
         worker = -1 if self._process.worker is None else self._process.worker
         for library in self._libraries:
             reseed(library, 1_000_003 * (worker + 1) + self._process.epoch)

@@ -12,17 +12,17 @@ from dataguard.lab.core.records import Census, GeneratorState
 from dataguard.lab.rng.rng_discovery import Source, generator_states, probed_states, unreadable
 
 FOLLOWED = 8
-"""Fetches of an epoch after which generators that are known are read again; to look for others takes far longer."""
+"""After so many first fetches of an epoch, known generators are read again; to search for others takes far longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class RngCensus(Instrument):
-    """Looks for generators after so many fetches of an epoch, as `moments` say, and reads those it knows in between."""
+    """Searches for generators after some numbers of fetches (`moments`), and reads the known ones in between."""
 
     moments: Sequence[int]
 
     def start(self, process: Process) -> Hooks:
-        """Each process has generators of its own."""
+        """Each process has its own generators."""
         return _RngCensus(self.moments, process)
 
 

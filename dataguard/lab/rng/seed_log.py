@@ -20,15 +20,15 @@ from dataguard.lab.rng.seed_watch import Given, SeedWatch
 class SeedLog(Instrument):
     """Records which seeds are given during the first fetches of each epoch.
 
-    `skips` tells, for each fetch, how many numbers a generator skips right after it was seeded: with a constant, or
-    `always`. In the latter case it is recorded, too, which libraries draw what depends on those seeds.
+    `skips` are, for each fetch, how many numbers a generator skips right after it was seeded: with a constant, or with
+    `always`, in any case. Then the libraries whose draws depend on those seeds are recorded as well.
     """
 
     skips: Sequence[int]
     always: bool = False
 
     def start(self, process: Process) -> Hooks:
-        """Each process gives its own seeds."""
+        """Each process has its own log."""
         return _SeedLog(self, process)
 
 
@@ -40,7 +40,7 @@ class _SeedLog(Hooks):
         self._watch: SeedWatch | None = None
 
     def begin(self) -> None:
-        """Watch whatever seeds, in this process alone."""
+        """Watch all functions that seed, in this process only."""
         self._watch = SeedWatch(always=self._always)
 
     @contextlib.contextmanager
@@ -63,7 +63,7 @@ class FirstSeeds(Instrument):
     """Records which seeds a worker gives until its first batch is there, with the path of each generator."""
 
     def start(self, process: Process) -> Hooks:
-        """Each worker gives its own seeds."""
+        """Each worker has its own log."""
         return _FirstSeeds(process)
 
 
@@ -90,7 +90,7 @@ class _FirstSeeds(Hooks):
             yield
         paths = {id(source.generator): source.path for source in find_generators(fetch.roots)}
         named = (
-            # A generator that the whole process shares is known by the module that seeds it.
+            # A global generator is named by the module that seeds it.
             replace(seeding, path=paths.get(number, f"global {seeding.kind.rpartition('.')[0]}"))
             for number, (generator, seeding) in self._given.items()
             if number in paths or isinstance(generator, str)

@@ -1,4 +1,4 @@
-"""Run a loader under the spy for some epochs, in this (thrown-away) process, and shut it down in order."""
+"""Run a loader under the spy for some epochs, in this disposable process, and shut it down in order."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def drive(
 
 
 def watch(loader: Loader, plan: Plan) -> tuple[Watcher, SpyInit]:
-    """Let the spy watch the workers of a loader, or this process where it has none."""
+    """Let the spy watch the workers of a loader, or this process if it has none."""
     watcher = Watcher(plan, None)
     spy = SpyInit(plan, loader.worker_init_fn)
     if loader.num_workers:

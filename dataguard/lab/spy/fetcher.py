@@ -1,4 +1,4 @@
-"""What one fetcher of torch does under the spy: fetch a batch, have its samples looked at, collate them."""
+"""What one fetcher of torch does under the spy: fetch samples, show them to the instruments, collate them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from dataguard.lab.core.instrument import Fetch, nested
 from dataguard.lab.core.records import Stop
 from dataguard.lab.process.exceptions import incident_of
-from dataguard.lab.rng.drawing_libraries import unheeded
+from dataguard.lab.rng.drawing_libraries import draws_ignored
 from dataguard.lab.spy.transferability import why_not_sent
 from dataguard.lab.spy.watcher import Watcher
 
 
 class WatchedFetcher:
-    """What stands in for the methods of one fetcher of torch, during one epoch."""
+    """Replaces the methods of one fetcher of torch, during one epoch."""
 
     def __init__(self, watcher: Watcher, fetcher: Any, *, iterable: bool) -> None:
         self.watcher = watcher
@@ -30,22 +30,22 @@ class WatchedFetcher:
         self.user_collate = fetcher.collate_fn
         self.torch_fetch = fetcher.fetch
         self.auto_collation = fetcher.auto_collation
-        self.under_way = Fetch(watcher.epoch, 0, self.roots, [])
+        self.current = Fetch(watcher.epoch, 0, self.roots, [])
         self.started = 0.0
         self.looked_at = 0
 
     def fetch(self, batch: Any) -> Any:
-        """Stand in for the fetch of torch, inside whatever the instruments do around it."""
+        """Replace the fetch of torch: the same, inside whatever the instruments do around it."""
         number = self.watcher.begin_fetch()
         indices = list(batch) if self.auto_collation else [batch]
-        self.under_way = Fetch(self.watcher.epoch, number, self.roots, indices)
-        with nested([enter(self.under_way) for enter in self.hooks.around_fetch]):
+        self.current = Fetch(self.watcher.epoch, number, self.roots, indices)
+        with nested([enter(self.current) for enter in self.hooks.around_fetch]):
             self.started = time.perf_counter()
             return self.torch_fetch(batch)
 
     def read(self, index: Any, get: Callable[[], Any]) -> Any:
         """Get one sample (or, through `__getitems__`, several) from the user's dataset."""
-        fetch = self.under_way
+        fetch = self.current
         around = nested([enter() for enter in self.hooks.around_sample])
         with self.watcher.catching("sample", index, fetch.indices), around:
             started = time.perf_counter()
@@ -58,15 +58,15 @@ class WatchedFetcher:
         return sample
 
     def _stopped(self, error: StopIteration, index: Any) -> None:
-        """Record what ends a stream rightly, and of a map-style dataset cuts the epoch short."""
+        """Record a StopIteration of a map-style dataset, which cuts the epoch short; a stream ends with one."""
         if not self.iterable:
-            process, fetch = self.watcher.process, self.under_way
+            process, fetch = self.watcher.process, self.current
             incident = incident_of(error, "sample", index, fetch.indices, process.worker)
             process.spool.write(Stop(process.worker, fetch.epoch, incident))
 
     def collate(self, data: Any) -> Any:
-        """Stand in for the user's collate_fn: look at the samples, call it, look at the batch."""
-        plan, fetch = self.watcher.plan, self.under_way
+        """Replace the user's collate_fn: show the samples, call it, show the batch."""
+        plan, fetch = self.watcher.plan, self.current
         samples = list(data) if self.auto_collation and isinstance(data, list | tuple) else [data]
         if self.hooks.keeps:
             kept = [place for place, sample in enumerate(samples) if all(keeps(sample) for keeps in self.hooks.keeps)]
@@ -95,17 +95,17 @@ class WatchedFetcher:
         return batch if plan.carry else None
 
     def _collated(self, fetch: Fetch, data: Any, samples: Sequence[Any]) -> Any:
-        """The batch that the user's collate_fn makes, tried for whether it can be sent; None where it fails."""
+        """The batch that the user's collate_fn makes, which is tested for whether it can be sent; None if it fails."""
         recorder, worker = self.watcher.process.recorder, self.watcher.process.worker
         batch = None
         started = time.perf_counter()
         recorder.mark(worker, "collate")
         try:
-            with unheeded():
+            with draws_ignored():
                 batch = self.user_collate(data)
         except Exception as error:  # noqa: BLE001 - recorded, and raised again by `collate` unless the plan goes on
             fetch.incident = incident_of(error, "collate", None, fetch.indices, worker)
-        except BaseException as error:  # it ends this worker: the record is all that will be left
+        except BaseException as error:  # it ends this worker: only the record remains
             self.watcher.fail(incident_of(error, "collate", None, fetch.indices, worker))
             raise
         fetch.collate_seconds = time.perf_counter() - started
@@ -120,7 +120,7 @@ class WatchedFetcher:
         """Whether collate_fn fails on this sample alone."""
         try:
             self.user_collate([sample] if self.auto_collation else sample)
-        except Exception:  # noqa: BLE001 - whether it raises is all that is asked
+        except Exception:  # noqa: BLE001 - only whether it raises matters
             return True
         return False
 

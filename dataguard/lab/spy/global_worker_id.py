@@ -24,9 +24,9 @@ class GlobalWorkerIds(Instrument):
 
     @contextlib.contextmanager
     def around_init(self) -> Iterator[None]:
-        """Renumber this worker before the user's `worker_init_fn` runs, which is given the new number."""
+        """Renumber this worker before the user's `worker_init_fn` runs, which gets the new number."""
         info: Any = get_worker_info()
         renumbered = {"id": self.rank * info.num_workers + info.id, "num_workers": self.world * info.num_workers}
         for name, value in renumbered.items():
-            object.__setattr__(info, name, value)  # the object refuses to be assigned to
+            object.__setattr__(info, name, value)  # the object refuses assignment
         yield

@@ -1,4 +1,4 @@
-"""The threads that libraries use in this process, and how many of them they may."""
+"""The threads that libraries use in this process, and how to limit them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TASKS = Path("/proc/self/task")
 
 
 def threads_of_libraries() -> int:
-    """How many threads this process has that are not Python's own, and its main thread; 1 where nobody can tell."""
+    """How many threads this process has besides those of Python, counting the main thread; 1 if unknown."""
     try:
         return max(sum(1 for _ in _TASKS.iterdir()) - threading.active_count() + 1, 1)
     except OSError:
@@ -27,7 +27,7 @@ def threads_of_libraries() -> int:
 
 
 def limit_threads(count: int) -> None:
-    """Let every library that this process has loaded use so many threads."""
+    """Set the number of threads of every library that this process has loaded."""
     torch.set_num_threads(count)
     cv2 = sys.modules.get("cv2")
     if cv2 is not None:
@@ -36,7 +36,7 @@ def limit_threads(count: int) -> None:
 
 
 def pools() -> tuple[str, ...]:
-    """The libraries that this process has loaded and how many threads each of them would use, if more than one."""
+    """The loaded libraries that would use more than one thread, each with its number of threads."""
     found = [(str(one["internal_api"]), int(one["num_threads"])) for one in threadpoolctl.threadpool_info()]
     cv2 = sys.modules.get("cv2")
     found.append(("torch", torch.get_num_threads()))
@@ -46,7 +46,7 @@ def pools() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LibraryThreads(Instrument):
-    """Lets every library use `count` threads; with 0 they are left alone, and what they use is recorded."""
+    """Limits every library to `count` threads; with 0, records how many threads they use."""
 
     count: int
 
@@ -63,7 +63,7 @@ class _LibraryThreads(Hooks):
 
     @contextlib.contextmanager
     def around_fetch(self, fetch: Fetch) -> Iterator[None]:
-        """Set the number before the first fetch, and after it: some libraries are loaded by it."""
+        """Set the number before the first fetch and after it, because some libraries are loaded during it."""
         if not self._done:
             self._set(fetch.epoch)
         yield

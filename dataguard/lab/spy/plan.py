@@ -12,11 +12,11 @@ from dataguard.lab.core.instrument import Instrument
 class Plan:
     """What the spy does in one observation, and how the loader is driven meanwhile.
 
-    `instruments` act and take notes in the processes that read samples; where one acts around another, the first is the
-    outermost. After `most` samples in an epoch, a process only passes batches on, unseen. `length` is the number of
-    fetches of a process in an epoch, for loaders that never end theirs. `carry` lets the real batches travel to the
-    main process; otherwise None travels in their place. `keep_going` swallows what collate_fn raises, because the next
-    batch is a trial of its own. `announce` calls `set_epoch` of sampler and dataset when an epoch begins.
+    `instruments` work in the processes that read samples; the first is the outermost. After `most` samples in an epoch,
+    a process shows them no more samples, and does not collate. `length` is the number of fetches of a process in an
+    epoch, for loaders whose epochs never end. With `carry`, the main process receives the real batches, otherwise None
+    in their place. With `keep_going`, an exception in collate_fn does not end the epoch. With `announce`, `set_epoch`
+    of sampler and dataset is called when an epoch begins.
     """
 
     folder: Path

@@ -1,4 +1,4 @@
-"""Records of samples and batches: of all of them, or of a few, so that memory and disk stay small in a long epoch."""
+"""Records of samples and batches: of all of them, or of a few, so that a long epoch needs little memory and disk."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from dataguard.lab.spy.sample_ledger import Depth, Ledger
 from dataguard.target.loading import load
 
 MOST_STRUCTURES = 256
-"""How many different structures are kept: where every sample has a shape of its own, more of them tell nothing new."""
-MOST_AMISS = 10_000
-"""How many samples with non-finite values, and how many batches that failed, are kept."""
+"""How many different structures are kept: if every sample has its own shape, more of them add nothing new."""
+MOST_BAD = 10_000
+"""How many samples with non-finite values, and how many failed batches, are kept."""
 MOST_BLANK = 256
 """How many blank samples are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Records(Instrument):
-    """Writes down each sample and each batch.
+    """Records each sample and each batch.
 
-    `key` spells a function of a sample by whose result alone it is recognised (`package.module:function`). With `keep`,
-    only some records are written: see `RecordSampler`. `ledger` is the depth to which digests of all samples are
-    written down as well: see `Ledger`.
+    `key` names a function of a sample (`package.module:function`) whose result alone identifies it. With `keep`, only
+    some records are written: see `RecordSampler`. With `ledger`, digests of all samples are written as well: see
+    `Ledger`.
     """
 
     key: str | None = None
@@ -36,7 +36,7 @@ class Records(Instrument):
     ledger: Depth | None = None
 
     def start(self, process: Process) -> Hooks:
-        """Load the user's key, and open the ledger."""
+        """Load the user's key function; each process has its own sampler and ledger."""
         return _Records(self, process)
 
 
@@ -48,7 +48,7 @@ class _Records(Hooks):
         self._ledger = Ledger(process.folder, process.worker, asked.ledger) if asked.ledger is not None else None
 
     def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
-        """Write down samples; the leaves of those that are not kept need no digest, and get none."""
+        """Record samples. Those that are neither kept nor entered in a ledger are not digested, which takes longest."""
         sampler, ledger, worker = self._sampler, self._ledger, self._process.worker
         all_digests = sampler is None or ledger is not None or sampler.early
         leaves = (self._leaves(sample, digests=all_digests) for sample in samples)
@@ -64,7 +64,7 @@ class _Records(Hooks):
             self._process.spool.write(*records)
 
     def at_batch(self, fetch: Fetch, batch: Any) -> None:
-        """Write down a batch."""
+        """Record a batch."""
         record = BatchRecord(
             self._process.worker,
             fetch.epoch,
@@ -83,32 +83,32 @@ class _Records(Hooks):
             self._process.spool.write(record)
 
     def _leaves(self, sample: Any, *, digests: bool = True) -> tuple[Leaf, ...]:
-        """What a sample is described by: its leaves, or the user's own key."""
+        """The leaves of a sample, or of the result of the user's key function."""
         return leaves_of({"key": self._key(sample)} if self._key else sample, digests=digests)
 
 
 class RecordSampler:
-    """Keeps the first `samples` samples and batches, the first of each structure, the largest, and all that is amiss.
+    """Keeps the first `samples` samples and batches, the first of each structure, the largest, and all bad ones.
 
-    Records that pass one sampler after the other, in whatever portions, are those that would pass a single one: each
-    portion keeps whatever is among the first of all.
+    Several portions that each passed a sampler can be merged by one more: what it keeps is what it would have kept of
+    all records, because each portion keeps whatever is among the first of all.
     """
 
     def __init__(self, samples: int) -> None:
         self._samples = samples
         self._batches = samples
         self._structures: set[object] = set()
-        self._amiss = MOST_AMISS
+        self._bad = MOST_BAD
         self._blank = MOST_BLANK
         self._largest = -1
 
     @property
     def early(self) -> bool:
-        """Whether the next sample is among the first, which are all kept."""
+        """Whether the next sample is one of the first, which are all kept."""
         return self._samples > 0
 
     def keeps(self, record: SampleRecord | BatchRecord) -> bool:
-        """Whether a record is one to keep."""
+        """Whether to keep a record."""
         return self._keeps_sample(record) if isinstance(record, SampleRecord) else self._keeps_batch(record)
 
     def _keeps_sample(self, record: SampleRecord) -> bool:
@@ -118,19 +118,19 @@ class RecordSampler:
             self._structures.add(record.structure)
         self._blank -= record.blank is not None
         blank = record.blank is not None and self._blank >= 0
-        return self._samples >= 0 or new or blank or (_spoilt(record.leaves) and self._another())
+        return self._samples >= 0 or new or blank or (_has_non_finite(record.leaves) and self._another())
 
     def _keeps_batch(self, record: BatchRecord) -> bool:
         self._batches -= 1
         larger = record.shared_bytes > self._largest
         self._largest = max(self._largest, record.shared_bytes)
-        amiss = record.incident is not None or _spoilt(record.leaves)
-        return self._batches >= 0 or larger or (amiss and self._another())
+        bad = record.incident is not None or _has_non_finite(record.leaves)
+        return self._batches >= 0 or larger or (bad and self._another())
 
     def _another(self) -> bool:
-        self._amiss -= 1
-        return self._amiss >= 0
+        self._bad -= 1
+        return self._bad >= 0
 
 
-def _spoilt(leaves: Iterable[Leaf]) -> bool:
+def _has_non_finite(leaves: Iterable[Leaf]) -> bool:
     return any(leaf.nan or leaf.inf for leaf in leaves)

@@ -1,4 +1,4 @@
-"""Samples that cannot be read are left out of their batch, and noted with the file that was being read."""
+"""Samples that cannot be read are left out of their batch, and recorded with the file that was being read."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from dataguard.process.progress import Unreadable
 UNREAD: Any = object()
 """Stands in a batch where a sample could not be read."""
 FULL = 8
-"""How many incidents a process keeps with everything that is known of them."""
+"""How many incidents a process keeps with all their details."""
 _LONGEST = 4096
-"""Characters of a path at most: a longer text is none."""
+"""Longest path in characters: a longer text is not a path."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkipUnreadable(Instrument):
-    """Leaves samples of a map-style dataset that cannot be read out of their batch, and notes them."""
+    """Leaves unreadable samples of a map-style dataset out of their batch, and records them."""
 
     def start(self, process: Process) -> Hooks:
-        """Each process notes its own samples."""
+        """Each process records its own samples."""
         return _SkipUnreadable(process)
 
 
@@ -43,13 +43,13 @@ class _SkipUnreadable(Hooks):
         self._fetch = 0
 
     def wrap(self, dataset: Any) -> Any:
-        """Give `UNREAD` for what cannot be read."""
+        """Return `UNREAD` for what cannot be read."""
         batched = hasattr(dataset, "__getitems__") and dataset.__getitems__
         skipping = SkippingBatches if batched else SkippingItems
         return skipping(dataset, self._process.folder, self._process.worker, lambda: self._fetch)
 
     def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
-        """Remember which fetch is under way."""
+        """Remember the number of the current fetch."""
         self._fetch = fetch.number
         return contextlib.nullcontext()
 
@@ -59,16 +59,16 @@ class _SkipUnreadable(Hooks):
 
 
 class SkippingItems:
-    """A map-style dataset that gives `UNREAD` for what it cannot read, and notes it.
+    """A map-style dataset that returns `UNREAD` for what it cannot read, and records it.
 
-    `fetches` tells the number of the fetch that is under way.
+    `fetch` returns the number of the current fetch.
     """
 
-    def __init__(self, dataset: Any, folder: Path, worker: int | None, fetches: Callable[[], int]) -> None:
+    def __init__(self, dataset: Any, folder: Path, worker: int | None, fetch: Callable[[], int]) -> None:
         self._dataset = dataset
         self._path = folder / f"{'main' if worker is None else worker}.unreadable"
         self._worker = worker
-        self._fetches = fetches
+        self._fetch = fetch
         self._noted = 0
 
     def __getitem__(self, index: Any) -> Any:
@@ -82,7 +82,7 @@ class SkippingItems:
             return get()
         except StopIteration:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises for one sample is noted
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises for one sample is recorded
             self._note(error, index, get)
             return UNREAD
 
@@ -91,7 +91,7 @@ class SkippingItems:
         frame = incident.own_frame or (incident.frames[-1] if incident.frames else None)
         noted = Unreadable(
             self._worker,
-            self._fetches(),
+            self._fetch(),
             plain_index(index),
             incident.index or "",
             incident.headline,
@@ -113,7 +113,7 @@ class SkippingItems:
 
 
 class SkippingBatches(SkippingItems):
-    """The same of a dataset that fetches a whole batch at once: where it fails, each of its samples is tried alone."""
+    """The same for a dataset that fetches a whole batch at once: if that fails, each of its samples is tried alone."""
 
     def __getitems__(self, indices: Any) -> Any:
         try:
@@ -122,7 +122,7 @@ class SkippingBatches(SkippingItems):
             raise
         except Exception as error:
             samples = [self._try(index, functools.partial(self._only, index)) for index in indices]
-            if not any(sample is UNREAD for sample in samples):  # it is their mixture that fails, and no sample
+            if not any(sample is UNREAD for sample in samples):  # the combination fails, not a sample
                 raise error
             return samples
 
@@ -131,28 +131,28 @@ class SkippingBatches(SkippingItems):
         return sample
 
 
-class Notes:
-    """Reads what processes note about samples that cannot be read, a little more at each call."""
+class UnreadableLog:
+    """Reads what processes record about unreadable samples, a little more at each call."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._places: dict[Path, int] = {}
 
     def fresh(self) -> Iterator[Unreadable]:
-        """What was noted since the last call."""
+        """What was recorded since the last call."""
         for path in sorted(self._folder.glob("*.unreadable")):
             with path.open("rb") as file:
                 file.seek(self._places.get(path, 0))
                 while True:
                     try:
                         yield pickle.load(file)
-                    except (EOFError, pickle.UnpicklingError):  # the end, or one that is just being written
+                    except (EOFError, pickle.UnpicklingError):  # the end, or a record that is being written right now
                         break
                     self._places[path] = file.tell()
 
 
 def file_of(error: BaseException) -> str | None:
-    """The file that was being read when this was raised: as the error tells, or what a function on the way held."""
+    """The file that was being read when this was raised: named by the error, or held by a function on the way."""
     link: BaseException | None = error
     for _ in range(8):
         if link is None:
@@ -168,7 +168,7 @@ def file_of(error: BaseException) -> str | None:
 
 
 def file_opened(get: Callable[[], Any]) -> str | None:
-    """The file that was opened last when a sample was read once more."""
+    """The file that was opened last when a sample was read again."""
     opened: list[str] = []
 
     def note(path: str) -> bool:
@@ -178,7 +178,7 @@ def file_opened(get: Callable[[], Any]) -> str | None:
     try:
         with watched(note):
             get()
-    except Exception:  # noqa: BLE001 - it fails as it did before
+    except Exception:  # noqa: BLE001 - it fails as before
         return opened[-1] if opened else None
     return None
 
@@ -190,7 +190,7 @@ def _frames(error: BaseException) -> Iterator[FrameType]:
 
 
 def _held_file(frame: FrameType) -> str | None:
-    """A file that a local variable of a function names, or has open; arguments come first."""
+    """A file that a local variable of a function names or has open; arguments come first."""
     for value in frame.f_locals.values():
         name = getattr(value, "name", None) if hasattr(type(value), "fileno") else value
         if isinstance(name, str | os.PathLike) and _is_file(name):
@@ -207,5 +207,5 @@ def _is_file(name: Any) -> bool:
 
 
 def in_range(unreadable: Unreadable, limit: int | None) -> bool:
-    """Whether a sample stands before the end that the dataset really has."""
+    """Whether the index of a sample is below the real length of the dataset."""
     return limit is None or not isinstance(unreadable.index, int) or unreadable.index < limit

@@ -1,4 +1,4 @@
-"""What a process holds, read from inside it every so many samples: memory and open files."""
+"""Memory and open files of a process, read from inside it after some numbers of samples."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from dataguard.lab.core.process_usage import Pages, Reading
 _STATUS, _MAPS = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")
 _DESCRIPTORS = Path("/proc/self/fd")
 SPARING = 100
-"""A reading that is only wished for is left out until so many times as long has passed as the one before it took."""
+"""An optional reading is skipped unless so many times the duration of the last reading has passed since."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageReadings(Instrument):
-    """Reads what a process holds once before its first sample, and again after so many of them, in rising order.
+    """Reads the memory and open files of a process before its first sample, and after some numbers of samples.
 
-    Readings are made in any case where they are `needed`, and where they are `wished` unless it was too soon before.
-    With `pages`, memory pages are counted as well, each time that a sample was read before.
+    Readings after the `needed` numbers are always made, those after the `wished` ones unless the last reading is too
+    recent; both are in rising order. With `pages`, memory pages are counted as well, except before the first sample.
     """
 
     needed: tuple[int, ...] = ()
@@ -48,7 +48,7 @@ class _UsageReadings(Hooks):
 
     @contextlib.contextmanager
     def around_fetch(self, fetch: Fetch) -> Iterator[None]:
-        """Take the first reading before any sample, and count samples to take others when it is time for one."""
+        """Read before the first sample; count samples, and read again when it is time."""
         if not self._samples and self._needed:
             self._take(fetch.epoch)
         yield
@@ -58,7 +58,7 @@ class _UsageReadings(Hooks):
             self._take(fetch.epoch)
 
     def _comes(self, moments: deque[int]) -> bool:
-        """Whether one of the moments has come, or several."""
+        """Whether any of these numbers of samples has been reached."""
         came = False
         while moments and moments[0] <= self._samples:
             moments.popleft()
@@ -66,7 +66,7 @@ class _UsageReadings(Hooks):
         return came
 
     def _take(self, epoch: int) -> None:
-        # What the CPU did in this thread is what a reading costs, whatever else the machine does meanwhile.
+        # The CPU time of this thread is the cost of a reading, whatever else the machine does meanwhile.
         at, before = time.perf_counter(), time.thread_time()
         taken, files = memory_taken(), descriptors_open()
         pages = pages_held() if self._pages and self._samples else None
@@ -78,10 +78,10 @@ class _UsageReadings(Hooks):
 
 
 def memory_taken() -> int:
-    """Bytes of memory that this process took for itself, or that its parent had taken before the fork.
+    """Bytes of memory that this process allocated, or its parent before the fork.
 
-    On Linux these are its anonymous pages, so that a page which is copied does not count as grown, and pages of mapped
-    files are left out. Elsewhere it is the memory that no other process has.
+    On Linux these are its anonymous pages: a page that is copied on write does not count as growth, and pages of mapped
+    files do not count. Elsewhere it is the memory that is unique to this process.
     """
     with contextlib.suppress(OSError, KeyError):
         words = _table(_STATUS.read_text(encoding="ascii", errors="replace"))
@@ -90,7 +90,7 @@ def memory_taken() -> int:
 
 
 def pages_held() -> Pages | None:
-    """The pages of this process, None where nobody counts them."""
+    """The pages of this process; None if the system does not count them."""
     with contextlib.suppress(OSError, KeyError):
         words = _table(_MAPS.read_text(encoding="ascii"))
         return Pages(words["Anonymous"], words["Private_Dirty"], words["Shared_Dirty"])
@@ -104,7 +104,7 @@ def _table(text: str) -> dict[str, int]:
 
 
 def descriptors_open() -> int:
-    """How many descriptors this process has open, 0 where nobody can tell."""
+    """How many file descriptors this process has open; 0 if the system does not list them."""
     with contextlib.suppress(OSError):
         return sum(1 for _ in (_DESCRIPTORS if _DESCRIPTORS.is_dir() else Path("/dev/fd")).iterdir())
     return 0

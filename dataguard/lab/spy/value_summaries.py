@@ -1,4 +1,4 @@
-"""Which numbers the leaves of samples and batches hold: what may be a label, boxes or the range of an image."""
+"""The values in the leaves of samples and batches: possible labels, boxes, and the value range of images."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ import torch
 from dataguard.lab.core.index import plain_index
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.leaves import array_of, is_pillow, walk
-from dataguard.lab.core.value_summary import Appraisal, Numbers, Row
+from dataguard.lab.core.value_summary import Numbers, Row, ValueSummary
 
 MOST_LEAVES = 256
-"""Leaves of a sample or batch that are looked at."""
+"""Most leaves of a sample or batch that are summarized."""
 MOST_KINDS = 256
-"""Different whole numbers in one leaf that are counted; a leaf with more is no label."""
+"""Most different whole numbers in one leaf that are counted; a leaf with more is not a label."""
 WIDEST = 1 << 16
-"""How far apart whole numbers may lie that are counted."""
+"""Largest range of whole numbers that are counted."""
 MOST_VALUES = 512
-"""Values of a leaf that are given one by one."""
+"""Most values of a leaf that are listed one by one."""
 MOST_IN_ROWS = 1 << 19
-"""Values of a table whose rows are summed up."""
+"""Most values of a table whose rows are summarized."""
 MOST_WHOLE = 1 << 22
-"""Floating point numbers that are looked through for fractions."""
+"""Most floating point numbers that are searched for fractions."""
 PROBES = 64
-"""Values that tell of most leaves that they hold no whole numbers."""
-MOST_NEW = 4096
-"""Labels that are news, whenever they come."""
+"""Values that suffice to see that most leaves hold fractions."""
+MOST_LABELS = 4096
+"""Most different labels whose first sample is always summarized."""
 _GREYS = ("1", "L", "P", "I", "I;16")
 
 
 @dataclass(frozen=True, slots=True)
 class ValueSummaries(Instrument):
-    """Summarizes the values of the first `most` samples and batches, and of later samples that bring a new label.
+    """Summarizes the values of the first `most` samples and batches of an epoch, and of samples with new labels.
 
-    Only the first epoch is looked at.
+    Only in the first epoch.
     """
 
     most: int
@@ -59,9 +59,9 @@ class _ValueSummaries(Hooks):
         for position, sample in enumerate(samples if fetch.epoch == 0 else ()):
             self._samples -= 1
             numbers = tuple(numbers_of(sample))
-            if self._samples >= 0 or self._are_news(numbers):
+            if self._samples >= 0 or self._has_new_label(numbers):
                 index = plain_index(fetch.indices[position]) if position < len(fetch.indices) else None
-                self._process.spool.write(Appraisal(self._process.worker, fetch.number, position, index, numbers))
+                self._process.spool.write(ValueSummary(self._process.worker, fetch.number, position, index, numbers))
 
     def at_batch(self, fetch: Fetch, batch: Any) -> None:
         """Summarize a batch."""
@@ -70,30 +70,30 @@ class _ValueSummaries(Hooks):
         self._batches -= 1
         if self._batches >= 0:
             numbers = tuple(numbers_of(batch, rows=True))
-            self._process.spool.write(Appraisal(self._process.worker, fetch.number, None, None, numbers))
+            self._process.spool.write(ValueSummary(self._process.worker, fetch.number, None, None, numbers))
 
-    def _are_news(self, numbers: Sequence[Numbers]) -> bool:
+    def _has_new_label(self, numbers: Sequence[Numbers]) -> bool:
         found = {(one.path, value) for one in numbers if one.size < PROBES and one.whole for value in one.values}
-        new = bool(found - self._known) and len(self._known) < MOST_NEW
+        new = bool(found - self._known) and len(self._known) < MOST_LABELS
         if new:
             self._known |= found
         return new
 
 
 def numbers_of(value: Any, *, rows: bool = False) -> Iterator[Numbers]:
-    """The numbers in the leaves of a sample or batch; those of coloured images of bytes are left out."""
+    """The values in the leaves of a sample or batch; colour images of bytes are left out."""
     for path, leaf in islice(walk(value), MOST_LEAVES):
         try:
             array = _array(leaf)
             found = None if array is None or not array.size else _numbers(path, array, leaf, rows=rows)
-        except (RuntimeError, TypeError, ValueError, OverflowError):  # a tensor type whose values cannot be had
+        except (RuntimeError, TypeError, ValueError, OverflowError):  # a tensor type whose values cannot be read
             continue
         if found is not None:
             yield found
 
 
 def _array(leaf: Any) -> np.ndarray | None:
-    """The values of a leaf; None for what has no numbers."""
+    """The values of a leaf; None if it has no numbers."""
     if isinstance(leaf, torch.Tensor):
         if leaf.device.type == "meta" or leaf.is_nested or leaf.is_quantized or leaf.layout is not torch.strided:
             return None
@@ -150,7 +150,7 @@ def _may_be_divided(shape: tuple[int, ...]) -> bool:
 
 
 def _counted(flat: np.ndarray) -> dict[int, int] | None:
-    """How often each whole number occurs, where they are few and lie close together."""
+    """How often each whole number occurs, if they are few and close together."""
     exact = (np.round(flat) if flat.dtype.kind == "f" else flat).astype(np.int64)
     low = int(exact.min())
     if int(exact.max()) - low >= WIDEST:
@@ -165,7 +165,7 @@ def _counted(flat: np.ndarray) -> dict[int, int] | None:
 
 
 def _rows(array: np.ndarray) -> Iterator[Row]:
-    """What the rows of a table add up to."""
+    """Summaries of the rows of a table."""
     if array.ndim != 2 or array.shape[1] < 2 or array.size > MOST_IN_ROWS:
         return
     table = array.astype(np.float64)
@@ -175,7 +175,7 @@ def _rows(array: np.ndarray) -> Iterator[Row]:
 
 
 def _boxes_of(leaf: Any) -> tuple[str | None, tuple[int, int] | None]:
-    """The format and the canvas that torchvision's bounding boxes tell of themselves."""
+    """The format and the canvas size of torchvision's bounding boxes."""
     layout, canvas = getattr(leaf, "format", None), getattr(leaf, "canvas_size", None)
     if not isinstance(leaf, torch.Tensor) or layout is None or canvas is None:
         return None, None

@@ -26,30 +26,30 @@ class Watcher:
         self.failed = False
 
     def begin_epoch(self) -> None:
-        """Count fetches anew."""
+        """Start counting fetches from 0."""
         self.epoch, self.fetches = self.epoch + 1, 0
 
     def begin_fetch(self) -> int:
-        """The number of the fetch that begins now, in an epoch of its own where the plan says how long one is."""
+        """The number of the fetch that begins now; it begins an epoch where the plan limits the length of one."""
         if self.fetches == self.plan.length:
             self.begin_epoch()
         self.fetches += 1
         return self.fetches - 1
 
     def fail(self, incident: Incident) -> None:
-        """Spool what went wrong."""
+        """Spool an incident."""
         self.failed = True
         self.process.spool.write(Failure(self.process.worker, self.epoch, incident))
 
     @contextlib.contextmanager
     def catching(self, stage: str, index: Any = None, batch: Sequence[Any] = ()) -> Iterator[None]:
-        """Spool what the user's code raises (once), and let it pass on to torch."""
+        """Spool what the user's code raises (once), and let torch see it."""
         self.process.recorder.mark(self.process.worker, stage, index)
         try:
             yield
         except StopIteration:
             raise
-        # Nothing is swallowed: SystemExit and KeyboardInterrupt end a worker, and must be told apart afterwards.
+        # Nothing is swallowed: SystemExit and KeyboardInterrupt end a worker, and have to be distinguished afterwards.
         except BaseException as error:
             if not self.failed:
                 self.fail(incident_of(error, stage, index, batch, self.process.worker))

@@ -37,7 +37,7 @@ class SpyInit:
         with nested([enter() for enter in watcher.hooks.around_init]):
             if self.user_init is not None:
                 with watcher.catching("init"):
-                    self.user_init(info.id)  # an instrument may have given it another number
+                    self.user_init(info.id)  # an instrument may have changed the number
         install(watcher, info.dataset)
 
 
@@ -48,7 +48,7 @@ def install(watcher: Watcher, dataset: Any) -> None:
     create: Any = _DatasetKind.create_fetcher
 
     def create_fetcher(kind: int, fetched: Any, *args: Any) -> Any:
-        if fetched is not dataset:  # a loader inside the user's dataset is none of our business
+        if fetched is not dataset:  # a loader inside the user's dataset is not ours to watch
             return create(kind, fetched, *args)
         # The user's own `__iter__` runs here, and may draw.
         around = [enter(watcher.epoch + 1, fetched) for enter in watcher.hooks.around_start]
@@ -61,7 +61,7 @@ def install(watcher: Watcher, dataset: Any) -> None:
 
 
 def watch_fetcher(watcher: Watcher, fetcher: Any, *, iterable: bool) -> None:
-    """Put the spy in the place of the fetcher's methods, of its dataset and of its iterator."""
+    """Replace the methods, the dataset and the iterator of a fetcher."""
     watcher.begin_epoch()
     watched = WatchedFetcher(watcher, fetcher, iterable=iterable)
     if iterable:

@@ -43,19 +43,18 @@ RECOGNISED = 0.5
 class Request:
     """What a check asks for: what a stream yields under so many workers.
 
-    Pinned, so that random augmentation does not hide an identity: before each sample the global generators are set to
-    one state; or, with `still`, before each fetch every generator that can be found. `perturb` is the path of a
-    generator that is moved on after the first batch. `persistent` and the start `method` are the user's own where they
-    are None; `announce` tells the dataset which epoch begins; `twice` reads the second epoch as far as the first;
-    `key` spells the user's function that recognises samples; `count` goes on to count batches beyond what is looked at.
-    `whole` reads the stream to its end, if it has one, and `depth` says what is kept of each sample. Requests that
-    differ in `run` alone look twice.
+    With `pin`, the global generators get the same seed before each sample, so that random augmentation does not hide
+    its identity; with `frozen`, every generator that can be found gets it before each fetch. `advance` is the path of a
+    generator that is advanced after the first batch. `persistent` and the start `method` are the user's own if None.
+    `announce` calls `set_epoch`; `twice` reads the second epoch as far as the first. `key` names the user's function
+    that identifies samples. `count` counts batches beyond those that are looked at. `whole` reads the stream to its
+    end, if it has one, and `depth` is what is kept of each sample. Requests that differ only in `run` look twice.
     """
 
     num_workers: int
     pin: bool
-    still: bool = False
-    perturb: str | None = None
+    frozen: bool = False
+    advance: str | None = None
     persistent: bool | None = None
     method: str | None = None
     announce: bool = True
@@ -68,10 +67,10 @@ class Request:
 
     def plan(self, folder: Path, most: int) -> Plan:
         """What the spy does, where at most so many samples of each process are looked at."""
-        instruments: list[Instrument] = [] if self.still else [RngCensus(MOMENTS)]
-        if self.perturb:
-            instruments.append(AdvancedRng(self.perturb))
-        if self.still:
+        instruments: list[Instrument] = [] if self.frozen else [RngCensus(MOMENTS)]
+        if self.advance:
+            instruments.append(AdvancedRng(self.advance))
+        if self.frozen:
             instruments.append(FrozenRngs(((PIN,),)))
         elif self.pin:
             instruments.append(SeededSamples(PIN))
@@ -106,15 +105,15 @@ class Drive:
 
 @dataclass(frozen=True, slots=True)
 class StreamTrace:
-    """The identities of the samples that each process yielded, in order; `ended` tells whether that was all of them.
+    """The identities of the samples that each process yielded, in order; `ended`: these are all of them.
 
-    `leaves` holds the same for each leaf alone, by its path. Of a large stream only one identity in 2 to the power of
-    `level` is there, the same ones from every process, and `yielded` tells how many samples came out of each.
-    `censuses` tell the generators that were found in each worker after some fetches of two epochs; `again` is how each
-    process began the second one. `batches` came out of each epoch, and of the first one `finished` says that its end
-    was seen, though not all may have been looked at. `idle` are the numbers of workers that yielded nothing in it;
-    `planned` is what `len(loader)` says there, if anything; `names` tells by which leaf a reader knows a sample. Where
-    ranks stand in for workers, `seats` holds what each of their workers yielded.
+    `leaves` holds the same for each single leaf, by its path. Of a large stream only one identity in 2 to the power of
+    `level` is kept, the same ones of every process, and `yielded` is how many samples each process yielded. `censuses`
+    list the generators in each worker after some fetches of two epochs; `again` is how each process began the second
+    one. `batches` counts those of each epoch. `finished`: the end of the first epoch was reached, though not all of it
+    may have been looked at. `idle` are the numbers of workers that yielded nothing in it; `planned` is `len(loader)`
+    there, if it has one; `names` show a leaf that identifies a sample. If ranks stand in for workers, `by_rank_worker`
+    holds what each of their workers yielded.
     """
 
     by_worker: tuple[Sequence[Identity], ...]
@@ -127,7 +126,7 @@ class StreamTrace:
     planned: int | None = None
     finished: bool = False
     names: Mapping[Identity, str] = field(default_factory=dict)
-    seats: tuple[Sequence[Identity], ...] = ()
+    by_rank_worker: tuple[Sequence[Identity], ...] = ()
     level: int = 0
     yielded: tuple[int, ...] = ()
     yielded_again: tuple[int, ...] = ()

@@ -110,6 +110,7 @@ def test_indices_that_cannot_be_asked_for_again_are_said() -> None:
         choose(trace(batch(0), samples=(odd,)))
 
 
+@pytest.mark.scan
 def test_a_line_to_run_again_fails_as_the_loader_does() -> None:
     report = scan("sample_datasets.dg401_ragged_collate:unlike_dtype", Settings(select=("DG401",)))
     (finding,) = report.results[0].findings

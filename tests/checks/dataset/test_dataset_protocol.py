@@ -11,6 +11,8 @@ from dataguard.engine import scan
 from dataguard.model import Report, Status
 from dataguard.settings.settings import Settings
 
+pytestmark = pytest.mark.scan
+
 
 def told(report: Report, *statuses: Status) -> list[tuple[str, str]]:
     """The loaders and codes of the results with these statuses."""

@@ -16,6 +16,8 @@ from sample_datasets import dg601_shm_headroom as samples
 from tests.support.headroom import DRAWN, ROOT, really_fits, verdicts
 from tests.support.namespace import MIB, NotPermittedError, SharedMemory, own_shared_memory
 
+pytestmark = pytest.mark.scan
+
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 FACES = sorted(name for name in vars(samples) if name.partition("_")[0] in ("bad", "good"))
 FEW = ["bad", "bad_custom_collate", "good", "good_numpy"]

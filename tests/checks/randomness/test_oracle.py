@@ -15,6 +15,7 @@ from tests.support.oracle import examined, measured, nature, shrunk, truth
 FORKED = drawn(4, number=1)
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize("loaders", [FORKED], ids=["forked"])
 def test_the_verdict_follows_from_the_description(loaders: list[Description]) -> None:
     wrong = [case for case in examined(loaders) if not case.right]
@@ -26,6 +27,7 @@ MADE_LATE = Description(
 )
 
 
+@pytest.mark.scan
 def test_a_generator_that_is_made_late_from_a_pinned_one_is_no_replay() -> None:
     assert all(case.right for case in examined([MADE_LATE] * 2, ["DG102"]))
 
@@ -45,6 +47,7 @@ def test_a_description_is_shown_as_the_code_that_makes_it() -> None:
 GRID = grid()
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize("loader", GRID[:: len(GRID) // 10], ids=lambda loader: shown(loader.sources[0]))
 def test_the_rules_say_what_torch_does(loader: Description) -> None:
     assert measured(loader) == nature(loader.sources[0], loader)

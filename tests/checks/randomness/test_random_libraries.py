@@ -17,6 +17,8 @@ from dataguard.engine import scan
 from dataguard.model import Status
 from dataguard.settings.settings import Settings
 
+pytestmark = pytest.mark.scan
+
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 NIGHTLY = ["audiomentations", "kornia", "torchio", *(["monai"] if EVERY_FACE else [])]
 Table = dict[str, dict[str, bool]]

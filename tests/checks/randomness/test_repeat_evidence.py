@@ -48,6 +48,7 @@ def line_of(comment: str) -> int:
     return number
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     ("loader", "code", "confirmed"),
     [
@@ -63,18 +64,21 @@ def test_a_generator_that_is_drawn_from_in_vain_is_not_named(
     assert evidence["confirmed by"] == confirmed
 
 
+@pytest.mark.scan
 def test_of_several_to_blame_the_one_for_the_first_leaf_comes_first(report: Report) -> None:
     evidence = finding_of(report, "two_leaves").evidence
     assert list(evidence["generators"]) == ["dataset.used", "dataset.spare"]
     assert [clause.split()[-1] for clause in evidence["confirmed by"].split("; ")] == ["sample[0]", "sample[1]"]
 
 
+@pytest.mark.scan
 def test_what_depends_on_no_generator_is_left_open(report: Report) -> None:
     result = result_of(report, "counted", "DG101")
     assert result.status is Status.INCONCLUSIVE
     assert "a counter" in str(result.reason)
 
 
+@pytest.mark.scan
 def test_a_generator_that_cannot_be_read_is_found_behind_one_that_can(report: Report) -> None:
     evidence = finding_of(report, "behind_cv2").evidence
     assert evidence["generators"] == {"global cv2": "cannot be read"}
@@ -82,6 +86,7 @@ def test_a_generator_that_cannot_be_read_is_found_behind_one_that_can(report: Re
     assert evidence["fix here"] == "in worker_init_fn: cv2.setRNGSeed(torch.initial_seed() % 2**31)"
 
 
+@pytest.mark.scan
 def test_a_generator_behind_its_method_is_called_by_the_attribute(report: Report) -> None:
     finding = finding_of(report, "bound")
     assert "dataset.draw.__self__" in str(finding.at)
@@ -89,6 +94,7 @@ def test_a_generator_behind_its_method_is_called_by_the_attribute(report: Report
     assert finding.evidence["fix here"] == f"create draw on first use in the worker, from {made}"
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     ("loader", "code", "comment", "seeding"),
     [
@@ -105,6 +111,7 @@ def test_the_line_that_seeds_alike_is_named(report: Report, loader: str, code: s
     assert finding.evidence["fix here"].startswith(f"culprits.py:{line} {seeding}")
 
 
+@pytest.mark.scan
 def test_what_becomes_of_it_in_later_epochs_is_said(report: Report) -> None:
     assert finding_of(report, "bound").evidence["later epochs"] == "persistent workers continue from its state"
     assert "a new torch.initial_seed()" in finding_of(report, "dropped").evidence["later epochs"]
@@ -163,6 +170,7 @@ def test_a_fix_is_a_line_or_two() -> None:
     assert re.match(r"data\.py:31 numpy\.random\.RandomState\.seed\(42\) in worker 11: seed from torch", longest)
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     "make", [np.random.PCG64, np.random.RandomState, lambda seed: torch.Generator().manual_seed(seed)]
 )

@@ -160,6 +160,7 @@ def test_a_trace_tells_of_its_second_epoch() -> None:
     assert both.second == replace(trace([[1, 2]]), leaves={}, again=())
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(("name", "failing"), [("even", []), ("uneven", ["DG203"]), ("too_long", ["DG205"])])
 def test_batches_are_counted_beyond_the_samples_that_are_looked_at(name: str, failing: list[str]) -> None:
     report = scan(f"tests.loaders.long:{name}", Settings(select=("DG203", "DG205")))

@@ -93,6 +93,7 @@ def test_a_state_that_json_changes_is_tried_as_well(state: object, back: Mapping
     assert through_json(state) == back
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("target", ["tests.loaders.public:stateful", "tests.loaders.public:stateful_stream"])
 def test_torchdata_goes_on_where_it_was(target: str, workers: int) -> None:

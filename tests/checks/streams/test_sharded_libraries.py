@@ -32,6 +32,7 @@ def statuses(target: str) -> dict[tuple[str, str], Status]:
     return {(result.loader, result.code): result.status for result in report.results}
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize("library", sharded.RIGHT)
 def test_right_loaders_pass(library: str) -> None:
     found = statuses(f"{library}_right")
@@ -40,6 +41,7 @@ def test_right_loaders_pass(library: str) -> None:
         assert [found[loader, code] for code in ("DG202", "DG203", "DG204")] == [Status.PASSED] * 3
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(("target", "code"), [("unsharded", "DG202"), ("uneven", "DG203")])
 def test_wrong_ones_are_told_by_their_code(target: str, code: str) -> None:
     failed = [key for key, status in statuses(target).items() if status is Status.FAILED]

@@ -13,6 +13,7 @@ from dataguard.model import Status
 from dataguard.settings.settings import Settings
 
 
+@pytest.mark.scan
 def test_what_other_settings_would_do_is_a_note() -> None:
     report = scan("tests.loaders.arranged:make", Settings(select=("DG401",), timeout=10))
     assert {result.status for result in report.results} == {Status.PASSED}

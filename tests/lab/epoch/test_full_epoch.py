@@ -59,6 +59,7 @@ def failing(report: Report) -> list[tuple[str, str, str]]:
     return [(result.loader, result.code, finding.message) for result in report.results for finding in result.findings]
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     ("name", "code"), [("shuffled", "DG501"), ("labelled", "DG502"), ("raising", "DG513"), ("losing", "DG204")]
 )
@@ -67,6 +68,7 @@ def test_what_comes_late_is_found_among_all_samples_only(name: str, code: str) -
     assert [found for _, found, _ in failing(judged(name, select=(code,), seed=1, all=True))] == [code]
 
 
+@pytest.mark.scan
 def test_a_healthy_stream_is_read_to_its_end() -> None:
     report = judged("healthy", select=("DG0", "DG2"), all=True)
     assert not failing(report)
@@ -135,6 +137,7 @@ def test_a_ledger_counts_each_epoch_by_itself(tmp_path: Path) -> None:
     assert [read_ledgers(tmp_path, epoch)[-1].samples for epoch in (0, 1)] == [5, 3]
 
 
+@pytest.mark.scan
 def test_an_interrupted_scan_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three loaders one was read to its end, one was interrupted, and one was not begun."""
     monkeypatch.chdir(tmp_path)
@@ -295,6 +298,7 @@ def launched(
 RANKS = (1, 2, 4) if "DATAGUARD_EVERY_FACE" in os.environ else (1, 2)
 
 
+@pytest.mark.scan
 @pytest.mark.xdist_group("ranks")
 def test_any_number_of_ranks_finds_the_same() -> None:
     found = {}
@@ -313,6 +317,7 @@ def test_any_number_of_ranks_finds_the_same() -> None:
     }
 
 
+@pytest.mark.scan
 @pytest.mark.xdist_group("ranks")
 def test_ranks_leave_in_peace_when_nothing_is_found() -> None:
     report, done = launched(2, "tests.loaders.whole:alone", "--select", "DG0,DG501")
@@ -320,6 +325,7 @@ def test_ranks_leave_in_peace_when_nothing_is_found() -> None:
     assert {result["status"] for result in report["results"]} == {Status.PASSED.value}
 
 
+@pytest.mark.scan
 @pytest.mark.xdist_group("ranks")
 def test_ranks_that_are_interrupted_go_on_each_where_it_was(tmp_path: Path) -> None:
     reads = tmp_path / "reads"

@@ -73,6 +73,7 @@ def test_rows_of_an_interlaced_file_come_in_their_order() -> None:
     assert (np.asarray(Image.open(io.BytesIO(interlaced(COLOURS)))) == COLOURS).all()
 
 
+@pytest.mark.scan
 def test_files_of_every_kind_are_met_by_loaders() -> None:
     report = scan("tests.loaders.kinds:loaders", Settings(select=("DG001", "DG505", "DG508", "DG509", "DG510")))
     results = {(result.loader, result.code): result for result in report.results}
@@ -88,6 +89,7 @@ def test_files_of_every_kind_are_met_by_loaders() -> None:
     assert results["deep", "DG509"].exercised["16-bit files"] == 8
 
 
+@pytest.mark.scan
 def test_photographs_of_other_packages_are_met_by_loaders() -> None:
     for package in ("skimage", "sklearn"):
         pytest.importorskip(package)
@@ -99,6 +101,7 @@ def test_photographs_of_other_packages_are_met_by_loaders() -> None:
     assert "mean [0.485, 0.456, 0.406]" in str(found["DG505"].reason)
 
 
+@pytest.mark.scan
 def test_files_that_are_written_anew_for_every_loader_are_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +189,7 @@ def test_a_palette_in_another_order_looks_the_same() -> None:
     assert as_rgb(b"nothing") is None
 
 
+@pytest.mark.scan
 @pytest.mark.filterwarnings("ignore:The image decoding:DeprecationWarning")
 def test_a_file_is_exchanged_however_it_is_given(tmp_path: Path) -> None:
     torch.set_num_threads(1)

@@ -208,6 +208,7 @@ def test_a_form_must_make_sense() -> None:
     assert not fits(Form("xyxy", 0, True), [], strictly=True)
 
 
+@pytest.mark.scan
 def test_images_are_followed_wherever_they_come_along() -> None:
     report = scan("tests.loaders.placed:LOADERS", Settings(select=("DG0", "DG511", "DG512", "DG516")))
     failed = {(result.loader, result.code) for result in report.results if result.status is Status.FAILED}
@@ -220,6 +221,7 @@ def test_images_are_followed_wherever_they_come_along() -> None:
     assert looked["labelled", "DG512"] is looked["tensors", "DG512"] is Status.PASSED
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     ("use", "path"),
     [

@@ -199,6 +199,7 @@ def test_statistics_of_each_image_are_no_colour() -> None:
     assert not follows(nothing, "")
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     ("face", "contract", "status"),
     [
@@ -214,6 +215,7 @@ def test_the_contract_says_which_order_is_meant(face: str, contract: dict[str, s
     assert scan(f"sample_datasets.dg505_swapped_channels:{face}", settings).results[0].status is status
 
 
+@pytest.mark.scan
 def test_opencv_may_be_asked_for_red_first(tmp_path: Path) -> None:
     encoded = cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1]
     grey = cv2.imencode(".png", np.zeros((8, 8), np.uint8))[1]
@@ -253,6 +255,7 @@ ORDERS = [
 ]
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(("order", "pixel"), ORDERS)
 def test_simplejpeg_is_asked_for_an_order(order: str, pixel: list[int], tmp_path: Path) -> None:
     simplejpeg = pytest.importorskip("simplejpeg")
@@ -261,6 +264,7 @@ def test_simplejpeg_is_asked_for_an_order(order: str, pixel: list[int], tmp_path
         assert painted(lambda data: simplejpeg.decode_jpeg(data), tmp_path) == pixel, "is what it gives unasked"
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(("order", "pixel"), ORDERS)
 def test_turbojpeg_is_asked_for_an_order(order: str, pixel: list[int], tmp_path: Path) -> None:
     turbojpeg = pytest.importorskip("turbojpeg")
@@ -293,6 +297,7 @@ def charts(name: str, tmp_path: Path) -> Colours:
     return run_charts(getattr(coloured, name), tmp_path, indices, batched=True)
 
 
+@pytest.mark.scan
 @pytest.mark.filterwarnings("ignore:The image decoding:DeprecationWarning")
 @pytest.mark.parametrize(
     ("name", "order", "decoded"),
@@ -342,6 +347,7 @@ def test_statistics_are_recovered(name: str, order: str, decoded: bool, tmp_path
     assert "scale 1/255, mean [0." in outcome.told(one, [IMAGENET])
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(("name", "mean", "std"), [("grey", [0.1307], [0.3081]), ("bands", [0.5] * 6, [0.5] * 6)])
 def test_images_without_colours_are_measured(name: str, mean: list[float], std: list[float], tmp_path: Path) -> None:
     outcome = isolated(lambda: charts(name, tmp_path), tmp_path, timeout=60, allowed=120)
@@ -369,6 +375,7 @@ def test_models_of_timm_have_statistics() -> None:
         statistics_of("timm:resnett50")
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     ("loader", "contract", "failing"),
     [
@@ -399,6 +406,7 @@ def test_the_contract_says_what_is_meant(loader: str, contract: dict[str, Any], 
     assert not report.count(Status.BROKEN)
 
 
+@pytest.mark.scan
 def test_palettes_and_raw_floats_are_not_judged() -> None:
     for name, status in (("raw_floats", Status.INCONCLUSIVE), ("palettes", Status.SKIPPED)):
         report = scan(f"tests.loaders.coloured:{name}", Settings(select=("DG506",)))

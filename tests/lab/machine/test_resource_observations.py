@@ -91,6 +91,7 @@ def hoards(make: Callable[[], DataLoader], folder: Path) -> Hoards:
     return isolated(lambda: run_hoards(make, folder, facts, None), folder, timeout=20, allowed=60)
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(
     ("loader", "path", "kind", "least", "most"),
     [
@@ -129,6 +130,7 @@ class Complaints(growing.Pictures):
         return super().decode(number)
 
 
+@pytest.mark.scan
 def test_a_container_that_gets_nothing_of_most_samples_is_not_full(tmp_path: Path) -> None:
     (first,) = hoards(lambda: DataLoader(Complaints(), 8), tmp_path).found
     assert first.path == "dataset.complaints"
@@ -136,10 +138,12 @@ def test_a_container_that_gets_nothing_of_most_samples_is_not_full(tmp_path: Pat
     assert first.bound is None
 
 
+@pytest.mark.scan
 def test_nothing_is_found_where_nothing_grows(tmp_path: Path) -> None:
     assert hoards(lambda: DataLoader(growing.Pictures(1000), 8), tmp_path).found == ()
 
 
+@pytest.mark.scan
 @pytest.mark.parametrize(("dataset", "open_files"), [(leaking.Kept, 1.0), (leaking.Circular, 0.0)])
 def test_files_are_counted_after_a_collection(
     dataset: type[leaking.Recordings], open_files: float, tmp_path: Path
@@ -189,6 +193,7 @@ def test_memory_is_measured() -> None:
     assert memory_taken() - held == pytest.approx(len(grown), rel=0.1)
 
 
+@pytest.mark.scan
 def test_large_containers_are_weighed() -> None:
     records = copied.listed()[:20_000]
     (heavy,) = find_heavies(copied.Records(records))
@@ -245,6 +250,7 @@ def test_what_is_in_flight(lab: Any, needed: int) -> None:
     assert flight_of(lab).needed - QUEUES == needed
 
 
+@pytest.mark.scan
 def test_a_dataset_of_objects_is_copied_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = ast.parse(Path(copied.__file__).read_text(encoding="utf-8"))
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name[:3] in ("bad", "goo")]

@@ -49,6 +49,7 @@ def line_of(function: Callable[..., Any], text: str) -> int:
     return start + next(number for number, line in enumerate(source) if text in line)
 
 
+@pytest.mark.scan
 class TestEndings:
     def test_what_it_returns_comes_back(self, tmp_path: Path) -> None:
         assert run(lambda: ("answer", os.getppid()), tmp_path) == ("answer", os.getpid())
@@ -161,6 +162,7 @@ class TestEndings:
         assert isolation.tail(tmp_path, lines=1) == "last words"
 
 
+@pytest.mark.scan
 class TestDeadlines:
     def test_a_hang_shows_the_line_of_the_process_and_of_its_worker(self, tmp_path: Path) -> None:
         def work_for_ever() -> None:
@@ -221,6 +223,7 @@ class TestDeadlines:
             run(lambda: os.kill(os.getpid(), signal.SIGSTOP), tmp_path, timeout=0.5)
 
 
+@pytest.mark.scan
 class TestLeavingNothing:
     @pytest.fixture(autouse=True)
     def _all_gone(self) -> Iterator[None]:
@@ -278,6 +281,7 @@ class TestLeavingNothing:
 
 
 class TestFlightRecorder:
+    @pytest.mark.scan
     def test_marks_of_every_process_are_there_after_it_is_gone(self, tmp_path: Path) -> None:
         recorder = FlightRecorder(tmp_path)
         recorder.mark(None, "iterate")
@@ -314,6 +318,7 @@ class TestFlightRecorder:
 
 
 class TestLogOfCreations:
+    @pytest.mark.scan
     def test_it_lists_what_python_code_creates_and_nothing_that_it_reads(self, tmp_path: Path) -> None:
         mine, theirs = f"dataguard-test-{os.getpid()}", f"dataguard-theirs-{os.getpid()}"
         (shm_cleanup.SHARED_MEMORY / theirs).write_bytes(b"x")
@@ -338,6 +343,7 @@ class TestLogOfCreations:
         (shm_cleanup.SHARED_MEMORY / theirs).unlink()
 
 
+@pytest.mark.scan
 def test_what_is_cut_short_and_leaves_nothing_is_open(tmp_path: Path) -> None:
     def read(folder: Path) -> None:
         recorder = FlightRecorder(folder)

@@ -26,6 +26,7 @@ def results(code: str, factory: Callable[[], Any]) -> dict[str, Result]:
     return {result.loader: result for result in report.results}
 
 
+@pytest.mark.scan
 def test_what_workers_change_is_lost() -> None:
     found = results("DG107", states.losing)
     assert {name for name, result in found.items() if result.status is Status.FAILED} == set(found)
@@ -43,28 +44,33 @@ def test_what_workers_change_is_lost() -> None:
     assert said["stream"].message.startswith("the stream depends on how often it was iterated before")
 
 
+@pytest.mark.scan
 def test_what_is_kept_random_or_wears_off_is_not() -> None:
     found = results("DG107", states.keeping)
     assert found.pop("one").status is Status.SKIPPED
     assert {name: result.status for name, result in found.items() if result.status is not Status.PASSED} == {}
 
 
+@pytest.mark.scan
 def test_a_source_that_is_changed_in_place_is_left_open() -> None:
     found = results("DG107", states.unclear)
     assert {result.status for result in found.values()} == {Status.INCONCLUSIVE}
     assert "depends on how often it was read before" in str(found["in_place"].reason)
 
 
+@pytest.mark.scan
 def test_what_is_drawn_once_may_have_to_be_kept() -> None:
     found = results("DG103", frozen.passing)
     assert {name: result.status for name, result in found.items() if result.status is not Status.PASSED} == {}
 
 
+@pytest.mark.scan
 def test_what_decides_labels_as_well_is_left_open() -> None:
     found = results("DG103", frozen.unclear)
     assert {result.status for result in found.values()} == {Status.INCONCLUSIVE}
 
 
+@pytest.mark.scan
 def test_a_cache_that_ends_with_its_worker_is_a_note() -> None:
     (result,) = results("DG103", frozen.briefly).values()
     assert result.status is Status.PASSED

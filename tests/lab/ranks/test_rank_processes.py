@@ -22,7 +22,7 @@ from dataguard.process.process_tree import adopt_orphans, descendants
 from dataguard.settings.settings import Settings
 from tests.support.offspring import left_over
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+pytestmark = [pytest.mark.scan, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")]
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
 

@@ -13,6 +13,8 @@ from dataguard.model import Report, Status
 from dataguard.settings.settings import Settings
 from tests.loaders.standing import LEAVES
 
+pytestmark = pytest.mark.scan
+
 SEVERAL = ("DG0", "DG101", "DG102", "DG301", "DG306", "DG307", "DG401", "DG402", "DG501")
 """Checks that make a dozen observations together."""
 

@@ -23,10 +23,10 @@ from dataguard.lab.core.records import BatchRecord, read_spools
 from dataguard.lab.splits.index_contents import CONTENT, held_by
 from dataguard.lab.splits.near_duplicates import Likeness, album_of, likeness
 from dataguard.lab.splits.split_overlap import _alike, _rest
-from dataguard.lab.spy.content_hashes import ContentHashes, is_rich, print_of, read_prints
+from dataguard.lab.spy.content_hashes import ContentHashes, hash_of, is_rich, read_hashes
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
-from dataguard.lab.spy.skip_unreadable import UNREAD, Notes, SkippingBatches, SkippingItems, SkipUnreadable
+from dataguard.lab.spy.skip_unreadable import UNREAD, SkippingBatches, SkippingItems, SkipUnreadable, UnreadableLog
 from dataguard.lab.spy.watcher import Watcher
 from dataguard.lab.spy.worker_spy import watch_fetcher
 from dataguard.model import Status
@@ -146,23 +146,23 @@ def test_what_raises_when_it_is_looked_at_holds_nothing() -> None:
 
 
 @given(arrays(np.uint8, st.integers(64, 300)), st.integers(0, 63), st.integers(1, 255))
-def test_a_print_tells_any_change(content: np.ndarray, place: int, change: int) -> None:
+def test_a_hash_changes_with_any_byte(content: np.ndarray, place: int, change: int) -> None:
     other = content.copy()
     other[place] ^= change
-    assert print_of((content, 1)) == print_of({"image": content.copy()})
-    assert print_of(content) != print_of(other)
+    assert hash_of((content, 1)) == hash_of({"image": content.copy()})
+    assert hash_of(content) != hash_of(other)
 
 
-def test_prints_are_kept_by_index(tmp_path: Path) -> None:
+def test_hashes_are_kept_by_index(tmp_path: Path) -> None:
     samples = [torch.rand(5, 5) for _ in range(4)]
     for worker, fetch in enumerate((Fetch(0, 0, {}, [3, -1]), Fetch(0, 0, {}, [None, 0]))):
         ContentHashes().start(Process(tmp_path, worker)).at_samples(fetch, samples[2 * worker :][:2])
-    assert read_prints([tmp_path]).by_index() == {
-        3: print_of(samples[0]),
-        -1: print_of(samples[1]),
-        0: print_of(samples[3]),
+    assert read_hashes([tmp_path]).by_index() == {
+        3: hash_of(samples[0]),
+        -1: hash_of(samples[1]),
+        0: hash_of(samples[3]),
     }
-    assert print_of((1, "text", torch.zeros(2))) is None
+    assert hash_of((1, "text", torch.zeros(2))) is None
 
 
 def test_an_empty_picture_a_row_and_a_short_text_are_no_content() -> None:
@@ -236,14 +236,14 @@ def test_what_cannot_be_read_is_noted_with_its_file(tmp_path: Path) -> None:
     skipping = SkippingBatches(Unsteady(path), tmp_path, 0, lambda: 7)
     assert skipping.__getitems__([1, 2, 3, 4]) == [1, UNREAD, UNREAD, 4]
     assert SkippingItems(Unsteady(path), tmp_path, None, lambda: 0)[2] is UNREAD
-    notes = Notes(tmp_path)
-    found = [(one.worker, one.batch, one.index, one.reason, one.file) for one in notes.fresh()]
+    log = UnreadableLog(tmp_path)
+    found = [(one.worker, one.batch, one.index, one.reason, one.file) for one in log.fresh()]
     assert found == [
         (0, 7, 2, "ValueError: data.bin is damaged", str(path)),
         (0, 7, 3, "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/at/all'", "/nowhere/at/all"),
         (None, 0, 2, "ValueError: data.bin is damaged", str(path)),
     ]
-    assert list(notes.fresh()) == []
+    assert list(log.fresh()) == []
 
 
 def test_a_mixture_that_fails_is_no_sample_that_fails(tmp_path: Path) -> None:
@@ -285,6 +285,7 @@ def test_an_array_of_indices_may_be_empty() -> None:
     assert held_by(TensorDataset(torch.rand(3, 20)), array("q"), 10) == ({}, [])
 
 
+@pytest.mark.scan
 def test_splits_drawn_apart_do_not_meet_by_the_seed_of_the_scan() -> None:
     report = scan("tests.loaders.seeded_apart:splits", Settings(select=("DG514",)))
     assert [result.loader for result in report.results if result.status is Status.FAILED] == []
