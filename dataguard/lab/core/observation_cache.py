@@ -16,6 +16,9 @@ from dataguard.settings.settings import Settings
 
 T = TypeVar("T")
 
+SHORT = 1.0
+"""Seconds of reads that are never too many, whatever is left of the budget."""
+
 
 class ObservationCache:
     """Observations of one loader by their keys; `left` is what is left of the budget, in seconds."""
@@ -27,10 +30,11 @@ class ObservationCache:
         self._made: dict[object, object] = {}
 
     def afford(self, seconds: float) -> None:
-        """Raise Undecided when reading samples for so long takes more than a third of the time that is left."""
-        if seconds > max(self.left, 0) / 3:
+        """Raise Undecided if reading samples takes longer than a third of the time that is left, and not next to none."""
+        if seconds > max(self.left / 3, SHORT):
             left = f"{max(self.left, 0):.0f} s of the budget are left"
-            raise Undecided(f"{left}, too little for {seconds:.2g} s of repeated reads: raise --budget")
+            needed = math.ceil((self.settings.budget - self.left + 3 * seconds) / 10) * 10
+            raise Undecided(f"{left}, too little for {seconds:.2g} s of repeated reads: use --budget {needed}")
 
     @overload
     def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ...) -> T: ...
@@ -85,14 +89,16 @@ class ObservationCache:
         folder: Path,
         meanwhile: Callable[[], None],
     ) -> Any:
-        started = time.monotonic()
+        started, cut = time.monotonic(), None
         try:
             answer, cut = self._run(run, folder, meanwhile)
             made = read(folder, answer) if read else answer
             if cut and made is None:
-                raise Undecided(f"the budget of {self.settings.budget:g} s ran out: raise --budget") from cut
+                raise Undecided(f"the budget of {self.settings.budget:g} s ran out")
             return made
-        except (LoaderFailed, NotApplicable, Undecided) as outcome:
+        except Undecided as outcome:
+            return Undecided(f"{outcome}: use --budget {2 * self.settings.budget:g}") if cut else outcome
+        except (LoaderFailed, NotApplicable) as outcome:
             return outcome
         finally:
             self.left -= time.monotonic() - started

@@ -25,6 +25,8 @@ from dataguard.target.variants import Loader
 
 Place = Any
 """Where a sample is: its index, or in a stream its position."""
+WITHOUT = 24
+"""Samples without any file, after which the others are taken to have none either."""
 MOST_OF_STREAM = 24
 """How many samples of a stream are looked at: it cannot be left in the middle of one."""
 SHARE = 0.02
@@ -96,6 +98,8 @@ def look(build: Callable[[], Loader], folder: Path, places: Sequence[Index], sec
         for place in _readings(loader, reader, places, handing):
             sights.append(Sight(place, tuple(handing.handed)))
             handing.install()  # for what it imported
+            if len(sights) >= WITHOUT and not any(sight.handed for sight in sights):
+                break
             if len(sights) >= WHOLE and places:
                 handing.enough = max(len(sight.handed) for sight in sights) or None
             if time.monotonic() - started > seconds:
