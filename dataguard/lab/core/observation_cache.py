@@ -30,7 +30,7 @@ class ObservationCache:
         self._made: dict[object, object] = {}
 
     def afford(self, seconds: float) -> None:
-        """Raise Undecided if reading samples takes longer than a third of the time that is left, and not next to none."""
+        """Raise Undecided if reading samples takes more than a third of the time that is left, and is not short."""
         if seconds > max(self.left / 3, SHORT):
             left = f"{max(self.left, 0):.0f} s of the budget are left"
             needed = math.ceil((self.settings.budget - self.left + 3 * seconds) / 10) * 10
