@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
 
 from dataguard.incident import EmptyEpoch
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.throughput.batch_stages import run_profile
 from dataguard.lab.throughput.timed_run import Laps, run_lap
 from dataguard.lab.throughput.training_loop import run_feed
@@ -165,21 +165,21 @@ class TestLaps:
     @pytest.mark.parametrize("dataset", [Counting(40), Streaming(1), Streaming(2), Streaming(50)])
     def test_a_lap_of_any_length(self, dataset: Dataset[int], tmp_path: Path) -> None:
         loader: DataLoader[int] = DataLoader(dataset, batch_size=1)
-        lap = run_lap(loader, BlackBox(tmp_path / "box"), 0.01)
+        lap = run_lap(loader, FlightRecorder(tmp_path), 0.01)
         assert lap.start > 0
         assert lap.per_batch > 0
 
     @pytest.mark.parametrize("dataset", [Counting(40), Streaming(2), Streaming(50)])
     def test_a_training_loop(self, dataset: Dataset[int], tmp_path: Path) -> None:
         loader: DataLoader[int] = DataLoader(dataset, batch_size=1)
-        feed = run_feed(loader, BlackBox(tmp_path / "box"), lambda _: time.sleep(0.001), 0.02)
+        feed = run_feed(loader, FlightRecorder(tmp_path), lambda _: time.sleep(0.001), 0.02)
         assert feed.batches > 0
         assert sum(feed.stepping) >= 0.001 * feed.batches
 
     def test_epochs_that_are_too_short_for_a_training_loop(self, tmp_path: Path) -> None:
         loader: DataLoader[int] = DataLoader(Streaming(1), batch_size=1)
         with pytest.raises(Undecided, match="too short"):
-            run_feed(loader, BlackBox(tmp_path / "box"), lambda _: None, 0.02)
+            run_feed(loader, FlightRecorder(tmp_path), lambda _: None, 0.02)
 
     def test_the_start_of_workers_that_persist_is_left_out(self, tmp_path: Path) -> None:
         order = Laps([[number] for number in range(40)], lead=1)
@@ -190,13 +190,13 @@ class TestLaps:
             persistent_workers=True,
             worker_init_fn=lambda _: time.sleep(0.5),
         )
-        lap = run_lap(loader, BlackBox(tmp_path / "box"), 0.01, led=True)
+        lap = run_lap(loader, FlightRecorder(tmp_path), 0.01, led=True)
         assert lap.start < 0.5
         assert order.passes == 2
 
     def test_an_epoch_of_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(EmptyEpoch):
-            run_lap(DataLoader(Streaming(0)), BlackBox(tmp_path / "box"), 0.01)
+            run_lap(DataLoader(Streaming(0)), FlightRecorder(tmp_path), 0.01)
 
 
 class Compose:
@@ -253,7 +253,7 @@ class TestStopwatch:
 
     def test_a_profile_adds_up(self, tmp_path: Path) -> None:
         loader: DataLoader[int] = DataLoader(Counting(64, Compose([Slow(0.001), plain])), batch_size=4)
-        profile = run_profile(loader, BlackBox(tmp_path / "box"), 0.2)
+        profile = run_profile(loader, FlightRecorder(tmp_path), 0.2)
         stages = {stage.name: stage for stage in profile.stages}
         fetch = stages["fetch"]
         assert fetch.seconds is not None

@@ -42,7 +42,7 @@ def check_format(command: str, form: str) -> None:
     known = formats_of(command)
     if form not in known:
         hint = f"; known: {', '.join(known)}" if form in FORMATS else suggest(form, known)
-        raise UsageError(f"--format {form}: `dataguard {command}` has no such format{hint}")
+        raise UsageError(f"--format {form}: not supported by `dataguard {command}`{hint}")
 
 
 def renderer(command: str, form: str) -> Callable[..., str]:

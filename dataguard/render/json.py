@@ -36,7 +36,7 @@ def render(report: Report, docs: Mapping[str, Doc] | None = None, *, unicode: bo
 
 
 def render_bench(bench: Bench, found: Iterable[Change] = (), **look: Any) -> str:
-    """Return measurements as the JSON object that `--compare` reads; `found` and `look` are ignored."""
+    """Return the measurements as the JSON object that `--compare` reads; `found` and `look` are ignored."""
     return bench.to_json()
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.throughput.settings_sweep import Sweep
 from dataguard.stats.timing_comparison import rank
 
@@ -55,7 +55,7 @@ def found(best: int) -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         loader: DataLoader[Any] = DataLoader(Planted(PLANTED[best]), batch_size=4, num_workers=1)
-        sweep = Sweep(loader, folder, BlackBox(folder / "blackbox"), 20.0, time.monotonic() + SECONDS)
+        sweep = Sweep(loader, folder, FlightRecorder(folder), 20.0, time.monotonic() + SECONDS)
         settings = [replace(sweep.own, workers=count, prefetch=2 if count else None) for count in COUNTS]
         timed = sweep.run(settings, len(loader), SECONDS)
     ranking = rank({str(one.setting.workers): one.costs(len(loader)) for one in timed if one.per_batch})

@@ -416,8 +416,8 @@ class TestInterruptions:
     def _wait_for_the_hang(project: Project) -> None:
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            boxes = project.temporary.glob("dataguard-*/*/blackbox")
-            if any(b"sample\0" in box.read_bytes() and b"\x005\0" in box.read_bytes() for box in boxes):
+            marks = [file.read_bytes() for file in project.temporary.glob("dataguard-*/*/flight_recorder")]
+            if any(b"sample\0" in mark and b"\x005\0" in mark for mark in marks):
                 return
             time.sleep(0.05)
         pytest.fail("the loader does not hang")

@@ -219,7 +219,7 @@ def test_what_could_not_be_decided_is_skipped_and_counted(place: pytest.Pytester
     outcome.stdout.fnmatch_lines(
         [
             "1 inconclusive, which is not a pass (-rs shows the reasons)",
-            "SKIPPED ?1? loaders:stream: inconclusive: *try --all",
+            "SKIPPED ?1? loaders:stream: inconclusive: *use --all",
         ]
     )
 

@@ -339,7 +339,7 @@ def test_a_format_of_one_command_is_refused_by_the_others_by_name(monkeypatch: p
     monkeypatch.setattr("dataguard.render.formats.FORMATS", {**FORMATS, "sarif": {"scan": "text:render"}})
     assert formats_of("scan") == ("text", "json", "sarif")
     assert renderer("scan", "sarif")(empty(), DOCS)
-    with pytest.raises(UsageError, match="--format sarif: `dataguard doctor` has no such format; known: text, json"):
+    with pytest.raises(UsageError, match="--format sarif: not supported by `dataguard doctor`; known: text, json"):
         renderer("doctor", "sarif")
-    with pytest.raises(UsageError, match="--format sariff: `dataguard scan` has no such format; did you mean 'sarif'"):
+    with pytest.raises(UsageError, match="--format sariff: not supported by `dataguard scan`; did you mean 'sarif'"):
         renderer("scan", "sariff")

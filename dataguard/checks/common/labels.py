@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dataguard.lab.core.index import Index
     from dataguard.lab.core.records import Leaf, SampleRecord
-    from dataguard.lab.core.value_summary import Appraisal, Numbers
+    from dataguard.lab.core.value_summary import Numbers, ValueSummary
     from dataguard.lab.lab import Lab
     from dataguard.lab.labels.class_names import Naming
 
@@ -139,27 +139,27 @@ def ignored(contract: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(given) if isinstance(given, list | tuple) else (int(given),)
 
 
-def samples_of(appraisals: Iterable[Appraisal]) -> list[Appraisal]:
-    """The appraisals of samples, without those of batches."""
-    return [one for one in appraisals if one.position is not None]
+def samples_of(summaries: Iterable[ValueSummary]) -> list[ValueSummary]:
+    """The value summaries of samples, without those of batches."""
+    return [one for one in summaries if one.position is not None]
 
 
 def records_of(lab: Lab) -> dict[tuple[int | None, int, int | None], SampleRecord]:
-    """The samples of the epoch by worker, batch and position, the key of appraisals."""
+    """The samples of the epoch by worker, batch and position, the key of value summaries."""
     return {(one.worker, one.batch, one.position): one for one in lab.epoch.samples}
 
 
-def batches_of(appraisals: Iterable[Appraisal]) -> dict[tuple[int | None, int], Appraisal]:
-    """The appraisals of batches, by worker and number."""
-    return {(one.worker, one.batch): one for one in appraisals if one.position is None}
+def batches_of(summaries: Iterable[ValueSummary]) -> dict[tuple[int | None, int], ValueSummary]:
+    """The value summaries of batches, by worker and number."""
+    return {(one.worker, one.batch): one for one in summaries if one.position is None}
 
 
 def candidates(lab: Lab) -> list[Labels]:
     """The leaves of integers that may be labels, in order."""
     records = records_of(lab)
-    found: dict[str, list[tuple[Appraisal, Numbers]]] = defaultdict(list)
-    appraised = samples_of(lab.epoch.appraisals)
-    for one in appraised:
+    found: dict[str, list[tuple[ValueSummary, Numbers]]] = defaultdict(list)
+    summaries = samples_of(lab.epoch.value_summaries)
+    for one in summaries:
         for numbers in one.numbers:
             found[_ENTRY.sub("[*]", numbers.path)].append((one, numbers))
     labels = []
@@ -168,7 +168,7 @@ def candidates(lab: Lab) -> list[Labels]:
         known = [(numbers, one.numbers, record) for one, numbers in seen if (record := records.get(one.place))]
         kind = _common([_kind(*each) for each in known], {numbers.shape for _, numbers in seen})
         counted = all(numbers.counts is not None for _, numbers in seen)
-        if kind is not None and counted and 2 * len({id(one) for one, _ in seen}) > len(appraised):
+        if kind is not None and counted and 2 * len({id(one) for one, _ in seen}) > len(summaries):
             labels.append(_gathered(path, kind, seen))
     return labels
 
@@ -182,7 +182,7 @@ def _common(kinds: Sequence[Kind | None], shapes: Collection[tuple[int, ...]]) -
     return known.pop()
 
 
-def _gathered(path: str, kind: Kind, seen: Sequence[tuple[Appraisal, Numbers]]) -> Labels:
+def _gathered(path: str, kind: Kind, seen: Sequence[tuple[ValueSummary, Numbers]]) -> Labels:
     values: Counter[int] = Counter()
     samples: Counter[int] = Counter()
     first: dict[int, Seen] = {}
@@ -247,7 +247,7 @@ def of_all_samples(lab: Lab, labels: Labels) -> Labels:
         return labels
     seen = [
         (one.index, int(numbers.low))
-        for one in samples_of(lab.epoch.appraisals)
+        for one in samples_of(lab.epoch.value_summaries)
         for numbers in one.numbers
         if numbers.path == labels.path and isinstance(one.index, int)
     ]

@@ -16,7 +16,7 @@ from dataguard.checks.common.labels import records_of, samples_of
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import Leaf, SampleRecord
-    from dataguard.lab.core.value_summary import Appraisal, Numbers
+    from dataguard.lab.core.value_summary import Numbers, ValueSummary
     from dataguard.lab.lab import Lab
 
 FORMATS = ("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized")
@@ -50,7 +50,7 @@ Four = tuple[float, float, float, float]
 class Box:
     """Four numbers of a sample, their place among its boxes, and the height and width of its image."""
 
-    sample: Appraisal
+    sample: ValueSummary
     place: int
     numbers: Four
     height: int
@@ -104,7 +104,7 @@ def boxes_of(lab: Lab) -> list[Boxes]:
     records = records_of(lab)
     found: dict[str, list[Box]] = defaultdict(list)
     layouts: dict[str, str] = {}
-    for sample in samples_of(lab.epoch.appraisals):
+    for sample in samples_of(lab.epoch.value_summaries):
         record = records.get(sample.place)
         for numbers in sample.numbers:
             size = numbers.canvas or (_size(record) if record else None)

@@ -118,6 +118,6 @@ def arrives(lab: Lab, labels: Labels, value: int) -> bool:
         plain = lab.facts.default_collate or not lab.facts.batched
         numbers = lab.dataset.numbers(seen.index) if plain else ()
         return any(one.path == labels.path and one.low == value for one in numbers)
-    batch = batches_of(lab.epoch.appraisals).get(seen.batch)
+    batch = batches_of(lab.epoch.value_summaries).get(seen.batch)
     holding = (one for one in batch.numbers if one.low <= value <= one.high) if batch else ()
     return batch is None or any(one.counts is None or value in one.counts for one in holding)

@@ -12,7 +12,7 @@ from dataguard.checks.common.labels import SMALLER, batches_of, candidates, is_n
 from dataguard.checks.labels.class_indices import MANY, is_presumed_label
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.value_summary import Appraisal, Numbers, Row
+    from dataguard.lab.core.value_summary import Numbers, Row, ValueSummary
     from dataguard.lab.lab import Lab
 
 SUM = 1e-3
@@ -96,11 +96,11 @@ class Table:
 def tables(lab: Lab) -> list[Table]:
     """The leaves of batches that may be labels, in order."""
     epoch = lab.epoch
-    batches = batches_of(epoch.appraisals)
-    members: dict[tuple[int | None, int], list[Appraisal]] = defaultdict(list)
-    for sample in samples_of(epoch.appraisals):
+    batches = batches_of(epoch.value_summaries)
+    members: dict[tuple[int | None, int], list[ValueSummary]] = defaultdict(list)
+    for sample in samples_of(epoch.value_summaries):
         members[sample.worker, sample.batch].append(sample)
-    found: dict[str, list[tuple[Numbers, list[Appraisal]]]] = defaultdict(list)
+    found: dict[str, list[tuple[Numbers, list[ValueSummary]]]] = defaultdict(list)
     for batch in epoch.batches:
         place = (batch.worker, batch.batch)
         if place not in batches or batch.incident:
@@ -214,7 +214,8 @@ def _were_probabilities(lab: Lab, table: Table) -> bool:
 
     Integer rows are multilabel targets, for example of overlaid sounds.
     """
-    numbers = [one for sample in samples_of(lab.epoch.appraisals) for one in sample.numbers if one.path == table.path]
+    summaries = samples_of(lab.epoch.value_summaries)
+    numbers = [one for sample in summaries for one in sample.numbers if one.path == table.path]
     single = all(one.shape == (table.width,) and one.low >= 0 and _is_one(sum(one.values)) for one in numbers)
     mixed = all(row.least >= 0 for row in table.rows) and not all(one.whole for one in table.numbers)
     return bool(numbers) and single and mixed
@@ -245,7 +246,7 @@ _VOID = 255
 
 def _masks(lab: Lab) -> Iterator[tuple[str, Numbers]]:
     """Float leaves in the shape of masks, beside a larger leaf."""
-    for sample in samples_of(lab.epoch.appraisals):
+    for sample in samples_of(lab.epoch.value_summaries):
         for numbers in sample.numbers:
             height_width = numbers.shape[-2:]
             images = (one for one in sample.numbers if one.shape[-2:] == height_width and one.size > numbers.size)

@@ -69,7 +69,7 @@ def _wrong(path: str, spawned: SameItems, forked: SameItems) -> list[str]:
 def _stream(lab: Lab) -> Judgement:
     """The same for a stream: its samples are compared in whatever order they come."""
     workers, start = lab.facts.num_workers, lab.facts.start_method
-    look = partial(lab.streams.stream, workers, pin=True, still=True)
+    look = partial(lab.streams.stream, workers, pin=True, frozen=True)
     spawned, forked = look(), look(method="fork")
     paths = spawned.differing(forked)
     if paths:  # and not because every run differs

@@ -95,8 +95,6 @@ def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
         pair = files[0]
         return [f"index {pair.index} and index {pair.earlier} of {other} read one file, perhaps in parts: {pair.file}"]
     if not seen.complete:
-        compared = f"only {seen.samples} samples were compared with {seen.others} of {other}"
-        return [
-            f"{compared}: {'the others cannot be distinguished' if lab.settings.all else 'use --all to compare all'}"
-        ]
+        rest = "the others cannot be distinguished" if lab.settings.all else "use --all to compare all"
+        return [f"only {seen.samples} samples were compared with {seen.others} of {other}: {rest}"]
     return []

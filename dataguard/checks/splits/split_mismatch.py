@@ -142,7 +142,7 @@ def _beside(lab: Lab) -> Mapping[str, int]:
     for path in labels:
         for string in strings:
             pairs = []
-            for one in samples_of(lab.epoch.appraisals):
+            for one in samples_of(lab.epoch.value_summaries):
                 leaves = records[one.place].leaves if one.place in records else ()
                 name = next((leaf.shown.strip("'") for leaf in leaves if leaf.path == string and leaf.shown), None)
                 number = next((int(numbers.low) for numbers in one.numbers if numbers.path == path), None)
@@ -233,7 +233,7 @@ def _ranges(lab: Lab, other: Lab) -> Mismatch | None:
 
 def _range(lab: Lab) -> tuple[str, float, float] | None:
     """The largest float leaf of samples, with its minimum and maximum."""
-    seen = [one for sample in samples_of(lab.epoch.appraisals) for one in sample.numbers if one.is_float]
+    seen = [one for sample in samples_of(lab.epoch.value_summaries) for one in sample.numbers if one.is_float]
     if not seen:
         return None
     largest = max(seen, key=lambda one: one.size)

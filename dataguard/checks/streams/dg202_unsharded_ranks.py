@@ -53,7 +53,7 @@ def _streamed(lab: Lab, shards: Shards) -> tuple[int, str | None]:
 
     Ranks that share only some samples may shuffle differently, which a seed in the training script prevents.
     """
-    one = partial(lab.streams.shares, lab.ranks.seats)
+    one = partial(lab.streams.shares, lab.ranks.workers_per_rank)
     shared, doubled = find_duplicates(lab.ranks.stream, one)
     if not doubled:
         return 0, None

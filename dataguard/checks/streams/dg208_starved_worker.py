@@ -38,7 +38,7 @@ def dg208_starved_worker(lab: Lab) -> Judgement:
     counts, workers, looked = {}, facts.num_workers, {"samples": trace.total, "workers": facts.num_workers}
     if lab.ranks.declared and not idle:
         shards = lab.ranks.shards()
-        counts, workers = shards.table, len(shards.ranks) * lab.ranks.seats
+        counts, workers = shards.table, len(shards.ranks) * lab.ranks.workers_per_rank
         looked = {"samples": sum(share.total for share in shards.ranks), "workers": workers, "ranks": len(shards.ranks)}
         places = [(worker, rank) for rank, share in enumerate(shards.ranks) for worker in share.empty_workers]
         idle = [f"worker {worker} of rank {rank}" for worker, rank in places]

@@ -69,7 +69,7 @@ def _advanced(lab: Lab, path: str) -> StreamTrace:
     """What a single process yields if the generator at a path is advanced after the first batch."""
     if path.startswith("global "):
         return lab.streams.stream(0, pin=False)
-    return lab.streams.stream(0, pin=True, perturb=path)
+    return lab.streams.stream(0, pin=True, advance=path)
 
 
 def _known(shared: StreamTrace, alone: StreamTrace) -> bool:

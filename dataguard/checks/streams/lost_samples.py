@@ -153,7 +153,7 @@ def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[...,
         shared, alone = several(pin=pin), one(pin=pin)
         order = list(chain.from_iterable(alone.by_worker))
         places = {identity: place for place, identity in reversed(list(enumerate(order)))}
-        read = shared.seats or shared.by_worker
+        read = shared.by_rank_worker or shared.by_worker
         passed = [[places[identity] for identity in ids if identity in places] for ids in read]
         found = {place for worker in passed for place in worker}
         whole = all(map(_known_throughout, read, repeat(places)))

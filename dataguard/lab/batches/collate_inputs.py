@@ -20,10 +20,10 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import walk
 from dataguard.lab.core.records import BatchRecord, SampleRecord
 from dataguard.lab.process.exceptions import incident_of
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
-from dataguard.lab.reading.sample_reader import pass_for_a_worker
-from dataguard.lab.rng.frozen_rng import Stillness
+from dataguard.lab.reading.sample_reader import emulate_worker
+from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.global_rng import PIN
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
@@ -83,23 +83,23 @@ class Handful:
     """Samples of a loader in this process, which is taken for a worker where the loader has any.
 
     Every read and every batch begins with all generators in one state, those that the user's objects hold included, if
-    they are held `still`.
+    they are `frozen`.
     """
 
-    def __init__(self, loader: Loader, folder: Path, indices: Sequence[Index], *, still: bool = True) -> None:
+    def __init__(self, loader: Loader, folder: Path, indices: Sequence[Index], *, frozen: bool = True) -> None:
         self.loader = loader
         self.indices = list(indices)
         self.reads = 0
-        self.box = BlackBox(folder / "blackbox")
+        self.recorder = FlightRecorder(folder)
         self._roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn}
-        self._still = Stillness((*SEEDS, READING)) if still else None
+        self._freezer = RngFreezer((*SEEDS, READING)) if frozen else None
         self._numbers: dict[Index, int] = {}
         if loader.num_workers:
-            pass_for_a_worker(loader, self.box, 1)
+            emulate_worker(loader, self.recorder, 1)
         self.samples: list[Any] = []
 
-    def _held(self, row: int, number: int = 0) -> contextlib.AbstractContextManager[None]:
-        return self._still.held(row, number, self._roots) if self._still else contextlib.nullcontext()
+    def _frozen(self, row: int, number: int = 0) -> contextlib.AbstractContextManager[None]:
+        return self._freezer.frozen(row, number, self._roots) if self._freezer else contextlib.nullcontext()
 
     @property
     def is_stream(self) -> bool:
@@ -109,7 +109,7 @@ class Handful:
     def fill(self, count: int) -> None:
         """Read samples until there are `count` of them, or no more."""
         if self.is_stream:
-            with gate("sample"), self._held(len(SEEDS)):
+            with gate("sample"), self._frozen(len(SEEDS)):
                 self.samples = list(islice(iter(self.loader.dataset), count))
             self.reads += len(self.samples)
             return
@@ -123,18 +123,18 @@ class Handful:
     def read(self, index: Any) -> Any:
         """A sample of a map-style dataset, read anew."""
         self.reads += 1
-        self.box.mark(None, "sample", index)
+        self.recorder.mark(None, "sample", index)
         number = self._numbers.setdefault(index, len(self._numbers))
-        with gate("sample"), self._held(len(SEEDS), number):
+        with gate("sample"), self._frozen(len(SEEDS), number):
             return self.loader.dataset[index]
 
     def read_together(self, indices: Sequence[Any]) -> Any:
         """What `__getitems__` gives for these indices. Raises Refused where the dataset does."""
         self.reads += len(indices)
-        self.box.mark(None, "sample", indices[0])
+        self.recorder.mark(None, "sample", indices[0])
         dataset: Any = self.loader.dataset
         try:
-            with self._held(len(SEEDS)):
+            with self._frozen(len(SEEDS)):
                 return dataset.__getitems__(list(indices))
         except Exception as error:
             raise Refused from error
@@ -154,9 +154,9 @@ class Handful:
 
     def collate_these(self, samples: list[Any], seed: int = 0) -> Any:
         """The batch of these very samples, under one of `SEEDS`. Raises Refused where collate_fn does."""
-        self.box.mark(None, "collate", None)
+        self.recorder.mark(None, "collate", None)
         try:
-            with self._held(seed):
+            with self._frozen(seed):
                 return self.loader.collate_fn(samples)
         except Exception as error:
             if incident_of(error, "collate").out_of_shared_memory:

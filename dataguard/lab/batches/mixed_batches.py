@@ -68,7 +68,7 @@ def run_mixtures(
     build: Callable[..., Loader], folder: Path, kinds: Sequence[Index], size: int, drawing: Drawing, *, single: bool
 ) -> Mixtures:
     """Put the kinds together in batches of two, and of up to `size`; of one where a batch may be `single`."""
-    handful = Handful(build(), folder, kinds, still=False)
+    handful = Handful(build(), folder, kinds, frozen=False)
     handful.fill(len(kinds))
     trials = _Trials(handful, size, drawing)
     found = trials.smallest(single=single)

@@ -16,6 +16,7 @@ from dataguard.lab.core.index_schedules import Trials
 from dataguard.lab.core.records import BatchRecord, read_spools
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.target.variants import Loader
 
 SAMPLES = 5
@@ -110,7 +111,7 @@ def _trouble(loader: Loader, folder: Path, form: Form | None, settings: Mapping[
     """What goes wrong under these settings, in words."""
     epochs = (None, None) if settings.get("persistent_workers") else (None,)
     try:
-        drive(loader, Plan(folder), batches=epochs)
+        drive(loader, Plan(folder, (Records(),)), batches=epochs)
     except LoaderFailed as failure:
         return f"the loader raises {failure.incident.headline}"
     records = [record for record in read_spools(folder) if isinstance(record, BatchRecord)]

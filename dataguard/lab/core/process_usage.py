@@ -1,4 +1,4 @@
-"""What a process holds at some point of an epoch: memory, open files, threads."""
+"""Memory, open files and threads of a process at some point of an epoch."""
 
 from __future__ import annotations
 
@@ -6,21 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Gauging:
-    """After how many samples a process is asked what it holds, in rising order.
-
-    It is asked in any case where that is `needed`, and where it is `wished` unless it was too soon before. With
-    `pages`, they are counted each time that a sample was read before.
-    """
-
-    needed: tuple[int, ...] = ()
-    wished: tuple[int, ...] = ()
-    pages: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Pages:
-    """Bytes of a process by pages: anonymous ones, and those written to, either `private` or `shared` with others."""
+    """Bytes of a process by kind of page: anonymous pages, and dirty ones, `private` or `shared` with others."""
 
     anonymous: int
     private: int
@@ -29,9 +16,9 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a process held after so many samples: bytes that it took, its `pages` where they were counted, open files.
+    """A process after so many `samples`: bytes it allocated (`taken`), its `pages` if counted, and open `descriptors`.
 
-    `at` is a time, and `spent` the time of the CPU that all readings before this one took, in seconds.
+    `at` is the time, and `spent` the CPU time of all earlier readings, in seconds.
     """
 
     worker: int | None
@@ -46,7 +33,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """The libraries of a process that use more than one thread, each with their number."""
+    """The libraries of a process that use more than one thread, each with its number of threads."""
 
     worker: int | None
     epoch: int

@@ -12,11 +12,9 @@ from typing import Any, NamedTuple
 
 from dataguard.incident import Incident
 from dataguard.lab.core.index import Index, plain_index
-from dataguard.lab.core.process_usage import Pools, Reading
-from dataguard.lab.core.value_summary import Appraisal
 
 FEWEST = 64
-"""Values of an array at least, to be told that it holds one throughout."""
+"""Fewest values of an array that may be called constant."""
 _ENTRY = re.compile(r".\[\d+\]")
 """An entry of a list inside a sample."""
 _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
@@ -29,7 +27,7 @@ class Leaf:
     `kind` is the type's name, `shape` is None for what has none, `digest` is a hash of 8 bytes over dtype, shape and
     content. `nan` and `inf` count non-finite elements; `mask` says that they are nothing but -inf in an additive mask.
     `shown` is a short text or whole number as Python writes it, `device` where a tensor is, if that is not the CPU.
-    `constant` tells of an array of some size that it holds one value throughout, or one colour.
+    `constant`: an array of some size that holds one value throughout, or one colour.
     """
 
     path: str
@@ -137,7 +135,7 @@ class BatchRecord:
     """One batch as collate_fn gave it, inside the worker.
 
     `shared_bytes` is what sending it takes of shared memory, each tensor storage rounded up to 4096 bytes. When
-    collate_fn fails, `refuses_each` tells whether it does so on each of the samples alone, not only on their mixture.
+    collate_fn fails, `refuses_each` is whether it fails on each of the samples alone, not only on their combination.
     `threads` counts those of the process, without Python's own but for the main one.
     """
 
@@ -168,7 +166,7 @@ class GeneratorState:
 
     A path reads `dataset.transform.rng`; the generators that python, numpy and torch share are called `global ...`.
     `at` is the file and line of what holds it. `part` is the path of the library's object that it belongs to, if any,
-    and `reseed` the path of a method that seeds it anew. `made` tells one object at the path from another.
+    and `reseed` the path of a method that reseeds it. `made` distinguishes objects at the same path.
     """
 
     path: str
@@ -189,7 +187,7 @@ class GeneratorState:
 class Census:
     """Every generator that was found in a worker after so many fetches of an epoch.
 
-    `unreadable` names imported libraries with a generator whose state cannot be read; `probed` tells by its next
+    `unreadable` names imported libraries with a generator whose state cannot be read; `probed` shows by its next
     numbers what state it was in.
     """
 
@@ -215,8 +213,8 @@ class Census:
 class Seeding:
     """A seed that the user's code gave to a random generator of a `kind`, and where.
 
-    `direct` tells that the user's line gives it itself, and not a library which that calls; `epochs` that the user's
-    code around it names an epoch. `path` is that of the generator, where it was looked for.
+    `direct`: the user's line gives it, not a library that this line calls. `epochs`: the user's code around it names an
+    epoch. `path` is that of the generator, if it was searched for.
     """
 
     kind: str
@@ -230,13 +228,13 @@ class Seeding:
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """What tells one seeding call of the user's code from another."""
+        """What distinguishes the seeding calls of the user's code."""
         return self.kind, self.file, self.line
 
 
 @dataclass(frozen=True, slots=True)
 class Seedings:
-    """The seeds given during one fetch, and the libraries whose own code drew in it, where that was looked for."""
+    """The seeds given during one fetch, and the libraries whose own code drew in it, if they were watched."""
 
     worker: int | None
     epoch: int
@@ -263,23 +261,23 @@ class Stop:
     incident: Incident
 
 
-Record = SampleRecord | BatchRecord | Appraisal | Census | Seedings | Failure | Stop | Reading | Pools
-
-
 class Spool:
-    """An append-only file of records, one for each process that writes; what was written survives a crash."""
+    """An append-only file of records, one for each process that writes; what was written survives a crash.
+
+    A record is any plain data: whoever reads a spool picks the types it knows.
+    """
 
     def __init__(self, folder: Path, worker: int | None) -> None:
         name = "main" if worker is None else f"worker{worker}"
         self._path = folder / f"{name}.spool"
 
-    def write(self, *records: Record) -> None:
-        """Append records. The file is opened anew each time: user code may close descriptors that are not its own."""
+    def write(self, *records: object) -> None:
+        """Append records. The file is opened again each time: user code may close descriptors that are not its own."""
         with self._path.open("ab", buffering=0) as file:
             file.write(b"".join(pickle.dumps(record, protocol=pickle.HIGHEST_PROTOCOL) for record in records))
 
 
-def read_spools(folder: Path) -> Iterator[Record]:
+def read_spools(folder: Path) -> Iterator[object]:
     """Every whole record that the processes of one observation left behind, process by process."""
     for path in sorted(folder.glob("*.spool")):
         with path.open("rb") as file:

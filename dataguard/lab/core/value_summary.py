@@ -1,4 +1,4 @@
-"""Which numbers a sample or batch holds, as plain data. Standard library only."""
+"""The values in a sample or batch, as plain data. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataguard.lab.core.index import Index
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The last axis of a leaf at one place: the sum of its values, the two largest of them and the least."""
+    """One row of the last axis of a leaf: the sum of its values, the two largest of them and the least."""
 
     sum: float
     largest: float
@@ -21,12 +21,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Which values one leaf of a sample or batch holds, where it may be a label, boxes or an image.
+    """The values of one leaf of a sample or batch, which may be a label, boxes or an image.
 
-    `low` and `high` are the least and the greatest finite one. `whole` tells that all are whole numbers, and `counts`
-    how many there are of each, where they are few. `divided` tells that it is those times 255 that are whole, and
-    counted. `rows` sum up each row of a table in a batch, and `values` are all of them, where there are few. `layout`
-    and `canvas` are the format of boxes and the height and width of their image, where their type tells these.
+    `low` and `high` are the least and the greatest finite value. `whole`: all are whole numbers; `counts` is how often
+    each occurs, if they are few. `divided`: the values times 255 are whole, and are what `counts` holds. `rows`
+    summarize each row of a table in a batch, and `values` are all values, if they are few. `layout` and `canvas` are
+    the format of boxes and the height and width of their image, if their type has these.
     """
 
     path: str
@@ -54,8 +54,8 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Appraisal:
-    """The numbers in the leaves of one sample, or of a whole batch, where `position` is None."""
+class ValueSummary:
+    """The values in the leaves of one sample or, if `position` is None, of a whole batch."""
 
     worker: int | None
     batch: int

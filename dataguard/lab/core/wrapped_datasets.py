@@ -1,7 +1,7 @@
-"""From a dataset to those that it wraps, as `Subset`, `ConcatDataset` and datasets of the user's own do.
+"""From a dataset to the datasets that it wraps, as `Subset`, `ConcatDataset` and user-defined wrappers do.
 
-`by_name`, `by_type` and `by_torch` say what counts as wrapped. They find different datasets, and observations rely on
-that: what is replaced in a dataset by name must be what its wrapper reads, while names of classes may stand anywhere.
+`by_name`, `by_type` and `by_torch` define what counts as wrapped. They find different datasets, and the observations
+rely on it: transforms and caches are replaced where a wrapper surely reads them, while class names may be in any part.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from torch.utils.data import ConcatDataset, Dataset, Subset
 from dataguard.lab.core.loader_facts import length_of
 
 DEEPEST = 6
-"""How many datasets may wrap one another for their columns to be put together."""
+"""The deepest nesting of datasets whose columns are merged."""
 _INSIDE = ("reader", "parser", "base", "inner")
-"""What else, besides datasets, stands for one (timm keeps file names and classes in its reader)."""
+"""Attributes that count as datasets whatever their type: timm keeps file names and classes in a reader."""
 
 Step = tuple[str, Any]
-"""A path, and what stands there."""
+"""The path of an object, and the object."""
 Inner = Callable[[Any], Iterator[Step]]
-"""Which parts of a dataset count as wrapped by it."""
+"""Returns what one dataset wraps, with the step from it."""
 Own = Callable[[Any], Iterable[tuple[str, np.ndarray]]]
-"""Finds columns in the attributes of one dataset: their names, and an entry for each index."""
+"""Finds the columns of one dataset alone: their names, and one entry per index."""
 Columns = dict[str, tuple[str, np.ndarray]]
-"""Columns by name, each with the path of the datasets that it was put together from."""
+"""Columns by name, each with the path of the dataset that has it."""
 
 
 def by_name(dataset: Any) -> Iterator[Step]:
-    """What stands where torch's wrappers keep datasets, of whatever class: a dataset need not derive from torch's.
+    """The attributes `dataset` and `datasets`, as in torch's wrappers, of any class: not all derive from torch's.
 
-    Datasets under other names are left out: a wrapper of the user's own may use a part of them alone.
+    Other attributes are left out: a user-defined wrapper may use only a part of such a dataset.
     """
     held = getattr(dataset, "__dict__", {})
     listed = held["datasets"] if type(held.get("datasets")) in (list, tuple) else ()
@@ -41,7 +41,7 @@ def by_name(dataset: Any) -> Iterator[Step]:
 
 
 def by_type(dataset: Any) -> Iterator[Step]:
-    """Every attribute that is a dataset of torch's, or a list of them, under whatever name; and readers."""
+    """Every attribute that is a torch dataset or a list of them, whatever its name, and readers."""
     for name, value in list(getattr(dataset, "__dict__", {}).items()):
         if isinstance(value, Dataset) or name in _INSIDE:
             yield f".{name}", value
@@ -50,7 +50,7 @@ def by_type(dataset: Any) -> Iterator[Step]:
 
 
 def by_torch(dataset: Any) -> Iterator[Step]:
-    """What `Subset` and `ConcatDataset` themselves hold; a class that derives from them may do something else."""
+    """What `Subset` and `ConcatDataset` wrap, but not their subclasses, which may map indices in another way."""
     if type(dataset) is Subset:
         yield ".dataset", dataset.dataset
     elif type(dataset) is ConcatDataset:
@@ -58,7 +58,7 @@ def by_torch(dataset: Any) -> Iterator[Step]:
 
 
 def wrapped_by(dataset: Any, inner: Inner) -> Iterator[Step]:
-    """A dataset and all that it wraps, each once, the outermost first."""
+    """A dataset and all that it wraps, each once, outermost first."""
     level: list[Step] = [("dataset", dataset)]
     seen: dict[int, Any] = {}
     while level:
@@ -72,9 +72,9 @@ def wrapped_by(dataset: Any, inner: Inner) -> Iterator[Step]:
 
 
 def callables_of(dataset: Any, inner: Inner) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """The callable attributes of a dataset and of those that it wraps, which are transforms mostly.
+    """The callable attributes of a dataset and of those that it wraps, mostly transforms.
 
-    Each comes as the attributes that it is one of, where it may be replaced, its name, and itself.
+    Yields the `__dict__` that has the attribute, in which it may be replaced, its name and its value.
     """
     for held in [getattr(part, "__dict__", {}) for _, part in wrapped_by(dataset, inner)]:
         for name, value in list(held.items()):
@@ -83,12 +83,12 @@ def callables_of(dataset: Any, inner: Inner) -> Iterator[tuple[dict[str, Any], s
 
 
 def innermost(dataset: Any, inner: Inner) -> Iterator[Step]:
-    """Those of the datasets that wrap no other."""
+    """The datasets that wrap no others."""
     return (step for step in wrapped_by(dataset, inner) if next(inner(step[1]), None) is None)
 
 
 def base_of(dataset: Any, index: Any) -> tuple[Any, Any]:
-    """The dataset that a subset of a subset takes an index from, and its own index; a subset looks like torch's."""
+    """The dataset below nested subsets and the index there; anything with `dataset` and `indices` is a subset."""
     for _ in range(DEEPEST):
         if not (hasattr(dataset, "indices") and hasattr(dataset, "dataset")):
             break
@@ -97,11 +97,11 @@ def base_of(dataset: Any, index: Any) -> tuple[Any, Any]:
 
 
 def columns_of(dataset: Any, own: Own, path: str = "dataset", depth: int = 0, *, through: bool = False) -> Columns:
-    """What has one entry for each index of a dataset, by name.
+    """The columns of a dataset, one entry per index: those that `own` finds, and those of the datasets that it wraps.
 
-    `own` finds it in the attributes of one dataset. What wrapped datasets have is put together as `Subset`,
-    `ConcatDataset` and classes derived from them do. With `through`, a dataset of the user's own that holds another one
-    of its length has the columns of that one, too.
+    `Subset` selects from the columns of its dataset and `ConcatDataset` joins those that all parts have; subclasses are
+    assumed to do the same. With `through`, a user-defined dataset also has the columns of any dataset of its own length
+    that it holds.
     """
     if depth > DEEPEST:
         return {}

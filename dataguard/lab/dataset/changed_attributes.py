@@ -11,7 +11,7 @@ from torch.utils.data import IterableDataset
 
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.source_location import made_at
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.rng.global_rng import PIN, pinned
 from dataguard.lab.subject import Subject
 from dataguard.model import Location, Undecided
@@ -33,7 +33,7 @@ def find_changed(subject: Subject) -> tuple[Location, ...]:
 
 def _changed(loader: Loader, folder: Path) -> tuple[Location, ...]:
     before = _attributes(loader.dataset)
-    BlackBox(folder / "blackbox").mark(None, "sample")
+    FlightRecorder(folder).mark(None, "sample")
     with pinned(PIN):
         _read(loader)
     after = _attributes(loader.dataset)

@@ -1,1 +1,1 @@
-"""Decoders of images: the registry of those that a dataset may use, and how files are read and watched through them."""
+"""Image decoders: the registry of all that a dataset may use, and reading and watching files through them."""

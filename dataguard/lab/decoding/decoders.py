@@ -1,7 +1,7 @@
-"""The registry of decoders: each function that a dataset may read images with, and how to treat it.
+"""The registry of decoders: every function with which a dataset may read images, and its conventions.
 
-Whoever paints, exchanges or watches images takes its decoders from here, so that one entry makes another decoder known
-everywhere. Nothing is imported for it: a decoder counts once the user's code has imported its module.
+All observations that paint, replace or watch images choose their decoders here, so one entry adds a decoder to all of
+them. No decoder is imported: only modules that the user's code has imported are patched.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 from dataguard.lab.decoding.video_decoders import Paint, opencv_video, pyav_video
 
 BRIGHTNESS = (0.299, 0.587, 0.114)
-"""How much red, green and blue count in the grey that decoders make of colours."""
+"""The weights of red, green and blue in the grey that decoders compute."""
 _COLOR_RGB = 256
 """The flag `cv2.IMREAD_COLOR_RGB`."""
 _TURBO_FORMATS = ("RGB", "BGR", "RGB", "BGR", "", "", "RGB", "RGB", "BGR")
-"""The orders of TurboJPEG's pixel formats, by number, with anything or alpha behind; grey ones have none to lose."""
+"""The channel orders of TurboJPEG's pixel formats, by number; empty for those that begin with padding or alpha."""
 
 Order = Callable[[tuple[Any, ...], Mapping[str, Any]], str]
-"""The order of channels that a call asks for, by its arguments; empty where that is neither RGB nor BGR."""
+"""Returns the channel order that the arguments of a call ask for: RGB, BGR, or empty for any other."""
 
 Missing = Callable[[str], None]
-"""What a decoder does with the path of a file that does not exist."""
+"""Does what a decoder does for the path of a missing file: returns None or raises."""
 
 
 def _red_first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
@@ -61,33 +61,33 @@ class Gives(Enum):
     """What a decoder returns."""
 
     PIXELS = "an array or tensor of pixels"
-    PILLOW = "an image of Pillow's, which decodes its pixels when they are asked for"
-    VIDEO = "an open video, which gives frame after frame"
-    ARRAY = "an array, which may or may not be an image"
-    BYTES = "the bytes of a file"
+    PILLOW = "a Pillow image, which decodes its pixels on first use"
+    VIDEO = "an open video, which yields frames"
+    ARRAY = "an array that may or may not be an image"
+    BYTES = "the undecoded content of a file"
 
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """A function of a module, or a method of its class `owner`, that is called with a file or with its content."""
+    """A function of a module, or a method of its class `owner`, that takes a file or its content."""
 
     module: str
     name: str
     file: str
-    """The name of its first parameter: a path, an open file or its bytes."""
+    """The name of its first parameter: a path, an open file or encoded bytes."""
     gives: Gives = Gives.PIXELS
     order: Order = _red_first
     first: bool = False
-    """Whether channels come first, as torch has them."""
+    """Whether the channels are the first dimension, as in torch."""
     alpha: bool = True
-    """Whether a fourth channel is an alpha channel, and not one more spectral band."""
+    """Whether a fourth channel is alpha; otherwise it is another spectral band."""
     lossy: bool = False
-    """Whether it knows only formats that lose detail."""
+    """Whether it reads lossy formats only."""
     owner: str = ""
     video: Callable[[Any, Paint], Any] | None = None
-    """Makes a stand-in for what opens videos, of which every frame is painted."""
+    """For videos: wraps the function so that every frame is painted."""
     missing: Missing | None = None
-    """Given for those that open files by themselves, and not by Python's `open`."""
+    """For decoders that open files in native code, where patching Python's `open` has no effect."""
 
     @property
     def spelling(self) -> str:
@@ -95,13 +95,13 @@ class Decoder:
         return ".".join(filter(None, (self.module, self.owner, self.name)))
 
     def given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The file that it is called with."""
+        """The file argument of a call."""
         return args[0] if args else kwargs.get(self.file)
 
     def exchanged(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], file: Any
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a call with another file."""
+        """The arguments of a call with its file replaced."""
         if args:
             return (file, *args[1:]), {**kwargs}
         return (), {name: file if name == self.file else value for name, value in kwargs.items()}
@@ -116,14 +116,14 @@ DECODERS = (
         decoder
         for module in ("torchvision.io", "torchvision.io.image")
         for decoder in (
-            Decoder(module, "read_file", "path", Gives.BYTES, missing=_raises),  # which the others call for a path
-            Decoder(module, "read_image", "path", first=True),
+            Decoder(module, "read_image", "path", first=True, missing=_raises),
             Decoder(module, "decode_image", "input", first=True),
             Decoder(module, "decode_jpeg", "input", first=True),
             Decoder(module, "decode_png", "input", first=True),
             Decoder(module, "decode_webp", "input", first=True),
         )
     ),
+    Decoder("torchvision.io", "read_file", "path", Gives.BYTES, missing=_raises),
     Decoder("imageio", "imread", "uri"),
     Decoder("imageio.v2", "imread", "uri"),
     Decoder("imageio.v3", "imread", "uri"),
@@ -138,18 +138,18 @@ DECODERS = (
 
 
 def giving(*kinds: Gives) -> tuple[Decoder, ...]:
-    """The decoders that return something of these kinds."""
+    """The decoders that return one of these kinds."""
     return tuple(decoder for decoder in DECODERS if decoder.gives in kinds)
 
 
 Known = dict[int, tuple[Any, Any]]
-"""Functions and their stand-ins, by the identity of the function."""
+"""Functions and their replacements, by the id of the function."""
 
 
-def meet(decoder: Decoder, known: Known, around: Callable[[Callable[..., Any], Decoder], Callable[..., Any]]) -> None:
-    """Put a stand-in for a decoder's function among the `known` ones, if its module is imported, or for its method.
+def patch(decoder: Decoder, known: Known, around: Callable[[Callable[..., Any], Decoder], Callable[..., Any]]) -> None:
+    """Add a replacement of a decoder's function to `known` if its module is imported; replace a method at once.
 
-    `around` makes it of the function, or of the method of one object.
+    `around` wraps the function, or the method bound to one object.
     """
     holder = sys.modules.get(decoder.module)
     holder = getattr(holder, decoder.owner, None) if decoder.owner else holder

@@ -1,4 +1,4 @@
-"""Which files are opened for reading, and what happens where some of them are not there."""
+"""Watches which files are opened for reading, and makes some of them appear to be missing."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dataguard.lab.decoding.decoders import DECODERS, Decoder, Missing
 
 @contextlib.contextmanager
 def watched(fails: Callable[[str], bool], garbage: Path | None = None) -> Iterator[None]:
-    """Call `fails` with the path of every file that is opened for reading; those it answers with True are not there.
+    """Call `fails` with the path of every file that is opened for reading; if it returns True, the file is missing.
 
-    With `garbage`, that file is opened instead.
+    With `garbage`, that file is opened in its place.
     """
     opening = builtins.open
 

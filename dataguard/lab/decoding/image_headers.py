@@ -1,6 +1,6 @@
-"""What the first bytes of an image file say of it: size, kind of pixels, depth and orientation. Standard library only.
+"""The headers of image files: size, kind of pixels, bit depth and orientation. Standard library only.
 
-Nothing is decoded. A file is anything that can be sliced like bytes, a memory map for one.
+No pixels are decoded. A file is anything that can be sliced like bytes, such as a memory map.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ Content = bytes | mmap
 
 RGB, GREY, PALETTE, CMYK, ALPHA, GREY_ALPHA = "RGB", "grey", "palette", "CMYK", "RGB with alpha", "grey with alpha"
 ORIENTATION = 274
-"""The tag of TIFF, and so of EXIF, that says how to turn an image before it is shown."""
+"""The TIFF tag, also used by EXIF, for the rotation and flip to apply before display."""
 _WIDTH, _HEIGHT, _BITS, _PHOTOMETRIC, _SAMPLES, _EXIF, _FORMAT = 256, 257, 258, 262, 277, 0x8769, 339
 _EXIF_WIDTH, _EXIF_HEIGHT = 0xA002, 0xA003
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1, 9: 4, 10: 8}
-"""Bytes of one value of each type of TIFF."""
+"""Bytes per value of each TIFF type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A file's format, its size as stored, what its pixels are, bits of a channel, and its EXIF orientation (1 to 8).
+    """A file's format, its size as stored, the kind of its pixels, bits per channel and EXIF orientation (1 to 8).
 
-    `stale` tells that the EXIF data give the size of an image that has been turned since: the orientation was left
-    over. `at` is where the orientation stands in the file, and in which order of bytes, "<" or ">".
+    `stale` means that the EXIF data give the size before the image was rotated: the orientation is a leftover. `at` is
+    the offset of the orientation in the file and its byte order, "<" or ">".
     """
 
     format: str
@@ -41,7 +41,7 @@ class Header:
 
     @property
     def rotated(self) -> bool:
-        """Whether it is to be turned or mirrored before it is shown."""
+        """Whether it must be rotated or flipped for display."""
         return 2 <= self.orientation <= 8 and not self.stale
 
     @property
@@ -51,7 +51,7 @@ class Header:
 
 
 def read_header(content: Content) -> Header | None:
-    """The header of an image file; None for what is none that is known, or is damaged."""
+    """The header of an image file; None if the format is unknown or the file damaged."""
     start = bytes(content[:12])
     try:
         if start[:2] == b"\xff\xd8":
@@ -71,7 +71,7 @@ def read_header(content: Content) -> Header | None:
 
 
 def with_orientation(content: bytes, orientation: int) -> bytes | None:
-    """The same file with another EXIF orientation; None where it has none, and is no JPEG that could be given one."""
+    """The same file with another EXIF orientation; None if it has none and is not a JPEG, which can be given one."""
     header = read_header(content)
     if header is None:
         return None
@@ -89,7 +89,7 @@ def _with_exif(content: bytes, orientation: int) -> bytes:
 
 
 def _signed(content: bytes) -> bytes:
-    """A PNG file whose chunk of EXIF data has its checksum anew."""
+    """A PNG file with the checksum of its EXIF chunk updated."""
     for kind, start, length in _chunks(content):
         if kind == b"eXIf":
             checksum = struct.pack(">I", zlib.crc32(content[start - 4 : start + length]))
@@ -111,14 +111,14 @@ def _jpeg(content: Content) -> Header | None:
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             bits, height, width, channels = struct.unpack(">BHHB", content[start : start + 6])
             pixels = {1: GREY, 3: RGB, 4: CMYK}[channels]
-            return _turned(Header("JPEG", width, height, pixels, bits), exif)
+            return _oriented(Header("JPEG", width, height, pixels, bits), exif)
         if marker == 0xDA:
             return None
         place += 1 + length
 
 
 def _chunks(content: Content) -> Iterator[tuple[bytes, int, int]]:
-    """The kind of each chunk of a PNG file, with where its data start and how long they are, up to the pixels."""
+    """The kind of each chunk of a PNG file before its pixels, with the offset and length of its data."""
     place, kind = 8, b""
     while kind not in (b"IDAT", b"IEND"):
         length, kind = struct.unpack(">I4s", content[place : place + 8])
@@ -130,7 +130,7 @@ def _png(content: Content) -> Header | None:
     width, height, bits, colour = struct.unpack(">IIBB", content[16:26])
     pixels = {0: GREY, 2: RGB, 3: PALETTE, 4: GREY_ALPHA, 6: ALPHA}[colour]
     exif = next((_Tags(content, start) for kind, start, _ in _chunks(content) if kind == b"eXIf"), None)
-    return _turned(Header("PNG", width, height, pixels, 8 if bits < 8 else bits), exif)
+    return _oriented(Header("PNG", width, height, pixels, 8 if bits < 8 else bits), exif)
 
 
 def _tiff(content: Content) -> Header | None:
@@ -141,7 +141,7 @@ def _tiff(content: Content) -> Header | None:
     pixels = {(GREY, 2): GREY_ALPHA, (RGB, 4): ALPHA}.get((plain, samples), plain)
     bits = tags.get(_BITS, 1) if tags.get(_FORMAT, 1) == 1 else 0  # other numbers than whole ones from 0 on
     width, height = tags.get(_WIDTH), tags.get(_HEIGHT)
-    return _turned(Header("TIFF", width, height, pixels, 8 if 0 < bits < 8 else bits), tags)
+    return _oriented(Header("TIFF", width, height, pixels, 8 if 0 < bits < 8 else bits), tags)
 
 
 def _webp(content: Content) -> Header | None:
@@ -161,7 +161,7 @@ def _webp(content: Content) -> Header | None:
             start = place + 8 + 6 * (content[place + 8 : place + 14] == b"Exif\0\0")
             exif = _Tags(content, start)
         place += 8 + length + length % 2
-    return _turned(Header("WebP", width, height, ALPHA if content[20] & 0x10 else RGB), exif)
+    return _oriented(Header("WebP", width, height, ALPHA if content[20] & 0x10 else RGB), exif)
 
 
 def _bmp(content: Content) -> Header | None:
@@ -170,7 +170,7 @@ def _bmp(content: Content) -> Header | None:
 
 
 class _Tags:
-    """The tags of a TIFF structure that begins at a place in a file: numbers of its first directory."""
+    """The numeric tags of the first directory of a TIFF structure at some offset in a file."""
 
     def __init__(self, content: Content, start: int) -> None:
         self._content = content
@@ -182,7 +182,7 @@ class _Tags:
             self._take(self.get(_EXIF))
 
     def get(self, tag: int, otherwise: int | None = None) -> int:
-        """The first number of a tag. Raises KeyError where it has none."""
+        """The first number of a tag. Raises KeyError if it has none."""
         if tag not in self.places:
             if otherwise is None:
                 raise KeyError(tag)
@@ -205,12 +205,12 @@ class _Tags:
 _KINDS: Mapping[int, str] = {1: "B", 2: "H", 4: "I"}
 
 
-def _turned(header: Header, tags: _Tags | None) -> Header:
-    """A header with what EXIF data say of the orientation."""
+def _oriented(header: Header, tags: _Tags | None) -> Header:
+    """A header with the orientation of the EXIF data."""
     if tags is None or ORIENTATION not in tags.places:
         return header
     orientation = tags.get(ORIENTATION)
-    told = tags.get(_EXIF_WIDTH, 0), tags.get(_EXIF_HEIGHT, 0)
-    stale = orientation >= 5 and header.width != header.height and told == header.size[::-1]
+    before = tags.get(_EXIF_WIDTH, 0), tags.get(_EXIF_HEIGHT, 0)
+    stale = orientation >= 5 and header.width != header.height and before == header.size[::-1]
     at = tags.places[ORIENTATION][0], tags.order
     return Header(header.format, *header.size, header.pixels, header.bits, orientation, stale, at)

@@ -1,4 +1,4 @@
-"""What stands in image files, read by the decoders that the user's code has imported already."""
+"""Reads image files with the libraries that the user's code has imported."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import torch
 from dataguard.lab.decoding.image_headers import read_header
 
 Readers = Mapping[str, Callable[..., Any]]
-"""How each library reads, by its module, the best first: called with the module and what to read."""
+"""A reader for each library, by module and in order of preference, called with the module and what to read."""
 
 
 def decoded(content: bytes) -> np.ndarray | None:
-    """The pixels of a file as they are stored, red first, by whichever decoder is imported; None where none can."""
+    """The pixels of a file as stored, red first; None if no imported library can read it."""
     return _by_the_first(_AS_STORED, content)
 
 
 def as_rgb(content: bytes) -> np.ndarray | None:
-    """The pixels of a file as a library turns them into red, green and blue; None where none that is imported does."""
+    """The pixels of a file as a library converts them to RGB; None if no imported library can read it."""
     return _by_the_first(_AS_RGB, content)
 
 
 def small_grey(path: str, side: int) -> np.ndarray | None:
-    """An image file in grey, shrunk to so many pixels a side; None where no library that is imported reads it."""
+    """An image file as grey levels of `side` by `side` pixels; None if no imported library can read it."""
     return _by_the_first(_AS_GREY, path, side)
 
 
@@ -36,7 +36,7 @@ def _by_the_first(readers: Readers, *given: Any) -> np.ndarray | None:
         if module in sys.modules:
             try:
                 pixels = read(sys.modules[module], *given)
-            except Exception:  # noqa: BLE001 - a damaged file, or an old library: another one may read it
+            except Exception:  # noqa: BLE001 - a damaged file or an old library: try the next one
                 continue
             if pixels is not None and pixels.dtype in (np.uint8, np.uint16):
                 return np.ascontiguousarray(pixels)
@@ -61,7 +61,7 @@ def _stored_by_pillow(pillow: Any, content: bytes) -> Any:
     if image.mode in ("I", "I;16", "I;16B", "I;16L") and pixels.min() >= 0 and pixels.max() < 65536:
         return pixels.astype(np.uint16)
     header = read_header(content)
-    return pixels if header is not None and header.bits == 8 else None  # Pillow drops half of 16 bits
+    return pixels if header is not None and header.bits == 8 else None  # Pillow reduces 16 bits to 8
 
 
 def _stored_by_torchvision(image: Any, content: bytes) -> Any:
@@ -93,6 +93,6 @@ _AS_STORED: Readers = {
     "PIL.Image": _stored_by_pillow,
     "torchvision.io.image": _stored_by_torchvision,
 }
-"""Those come first that keep 16 bits of every kind of file."""
+"""Those that keep 16 bits of every format are first."""
 _AS_RGB: Readers = {"PIL.Image": _rgb_by_pillow, "cv2": _rgb_by_cv2}
 _AS_GREY: Readers = {"PIL.Image": _grey_by_pillow, "cv2": _grey_by_cv2}

@@ -1,4 +1,4 @@
-"""Videos that OpenCV or PyAV decodes, frame by frame: each frame is painted on its way to the user's code."""
+"""Videos decoded by OpenCV or PyAV: each frame is painted before the user's code receives it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 Paint = Callable[[Any, str], Any]
-"""What takes the place of a frame in which the channels stand in this order."""
+"""Returns the replacement of a frame with the given channel order."""
 _ORDERS = {"rgb24": "RGB", "rgba": "RGB", "bgr24": "BGR", "bgra": "BGR"}
-"""The order of channels in FFmpeg's pixel formats of interleaved bytes."""
+"""The channel orders of FFmpeg's interleaved byte formats."""
 
 
 class _Through:
-    """Passes on to an object what is asked of it, and holds it: the classes of both libraries cannot be derived from.
+    """Delegates to an object of a library whose classes cannot be subclassed.
 
-    A class derived from OpenCV's does not survive everything, and those of PyAV make their objects themselves.
+    A subclass of OpenCV's fails in some calls, and PyAV creates its objects itself.
     """
 
     def __init__(self, held: Any, paint: Paint) -> None:
@@ -50,7 +50,7 @@ def opencv_video(original: Any, paint: Paint) -> Any:
 
 
 def pyav_video(original: Any, paint: Paint) -> Any:
-    """An `av.open` of which the frames of videos are painted; sound and what is written pass through."""
+    """An `av.open` that paints the frames of videos; audio and output containers are unchanged."""
 
     @functools.wraps(original)
     def opening(*args: Any, **kwargs: Any) -> Any:
@@ -99,5 +99,5 @@ class _Frame(_Through):
 
 
 def _framed(frame: Any, paint: Paint) -> Any:
-    """A frame that is painted where it is made an image of; sound has no images."""
+    """A frame that is painted when it is converted to an image; audio frames are unchanged."""
     return _Frame(frame, paint) if hasattr(frame, "to_image") else frame

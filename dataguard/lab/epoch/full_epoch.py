@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
+from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
-from dataguard.lab.core.value_summary import Appraisal
+from dataguard.lab.core.value_summary import ValueSummary
 from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition, Turns
 from dataguard.lab.epoch.interrupted_scan import Log, Run, stretches
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
-from dataguard.lab.spy.content_hashes import Prints, read_prints
+from dataguard.lab.spy.content_hashes import ContentHashes, SampleHashes, read_hashes
 from dataguard.lab.spy.drive import Ride, drive
+from dataguard.lab.spy.global_worker_id import GlobalWorkerIds
 from dataguard.lab.spy.plan import Plan
-from dataguard.lab.spy.record_sampling import Sieve
-from dataguard.lab.spy.skip_unreadable import Notes
+from dataguard.lab.spy.recording import Records, RecordSampler
+from dataguard.lab.spy.skip_unreadable import SkipUnreadable, UnreadableLog
+from dataguard.lab.spy.value_summaries import ValueSummaries
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.process.progress import Unreadable
@@ -68,10 +71,10 @@ class Portion:
     batches: tuple[BatchRecord, ...]
     stops: tuple[Incident, ...]
     read: int
-    appraisals: tuple[Appraisal, ...] = ()
+    value_summaries: tuple[ValueSummary, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
     before: int = 0
-    prints: Prints = field(default_factory=Prints)
+    hashes: SampleHashes = field(default_factory=SampleHashes)
     afresh: str | None = None
 
 
@@ -86,7 +89,7 @@ def run_portion(
     """
     stream = subject.facts.kind == "stream"
     rank, world = (team.rank, team.world) if team else (0, 1)
-    seated = world > 1 and stream
+    shared = world > 1 and stream
     turns = Turns(rank, world, max(subject.facts.num_workers, 1))
     planned: list[Everything] = []
 
@@ -94,14 +97,19 @@ def run_portion(
         planned.append(Everything(inner, limit, turns, batched=batched, start=start))
         return planned[-1]
 
-    asked: dict[str, Any] = {"num_workers": turns.workers} if seated else {}
+    asked: dict[str, Any] = {"num_workers": turns.workers} if shared else {}
     loader = subject.build(schedule=schedule, **asked)
     own = next((one for one in planned if one in (loader.batch_sampler, loader.sampler)), None)
-    passes_over = passes_unreadable_over(subject.facts)
-    seats = (rank, world) if seated else None
-    prints = passes_over and bool(subject.facts.role) and len(subject.siblings) > 1
-    plan = Plan(folder, keep_going=True, keep=keep, appraise=keep, seats=seats, pass_over=passes_over, prints=prints)
-    log = Log(folder, own, turns.workers) if own and passes_over and getattr(loader, "in_order", True) else None
+    skips = skips_unreadable(subject.facts)
+    instruments: list[Instrument] = [Records(keep=keep), ValueSummaries(keep)]
+    if shared:
+        instruments.append(GlobalWorkerIds(rank, world))
+    if skips:
+        instruments.append(SkipUnreadable())
+        # Hashes are compared between the loaders of a target.
+        instruments += [ContentHashes()] if subject.facts.role and len(subject.siblings) > 1 else []
+    plan = Plan(folder, tuple(instruments), keep_going=True)
+    log = Log(folder, own, turns.workers) if own and skips and getattr(loader, "in_order", True) else None
     arrived = log.arrived if log else lambda _: None
     ride = drive(loader, plan, seconds=subject.settings.budget if stream else math.inf, arrived=arrived)[0]
     if own is None:
@@ -109,7 +117,7 @@ def run_portion(
     return Driven(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole, own.done)
 
 
-def passes_unreadable_over(facts: LoaderFacts) -> bool:
+def skips_unreadable(facts: LoaderFacts) -> bool:
     """Whether an epoch goes on without samples that cannot be read; a loader of its own kind wants whole batches."""
     return facts.kind == "map" and not facts.own_iter
 
@@ -128,14 +136,14 @@ def read_portion(
     records = list(read_spools(folder))
     begun = driven.done
     kept: list[Any] = [replace(one, batch=one.batch + begun) for one in records if isinstance(one, _KEPT)]
-    amiss = [replace(one, batch=one.batch + begun) for one in Notes(folder).fresh()]
+    amiss = [replace(one, batch=one.batch + begun) for one in UnreadableLog(folder).fresh()]
     past = list(stretches(earlier, begun)) if begun else []
     found = [one for run, until in past for one in run.unreadable(until)]
     kept += [record for run, until in past for record in run.records(until)]
     before = driven.before
     if not begun and earlier and earlier[-1].position.done:
         afresh = "its sampler draws a different order"
-    read = before - len(found) + BlackBox(folder / "blackbox").counted()
+    read = before - len(found) + FlightRecorder(folder).counted()
     stops = tuple(record.incident for record in records if isinstance(record, Stop))
     if not read and amiss and amiss[0].incident:
         raise LoaderRaised(amiss[0].incident)
@@ -145,12 +153,12 @@ def read_portion(
         raise Undecided(why_nothing(driven.ride))
     samples = tuple(record for record in kept if isinstance(record, SampleRecord))
     batches = tuple(record for record in kept if isinstance(record, BatchRecord))
-    appraisals = tuple(record for record in kept if isinstance(record, Appraisal))
-    prints = read_prints([*(run.folder for run, _ in past), folder])
-    return Portion(driven, samples, batches, stops, read, appraisals, (*found, *amiss), before, prints, afresh)
+    summaries = tuple(record for record in kept if isinstance(record, ValueSummary))
+    hashes = read_hashes([*(run.folder for run, _ in past), folder])
+    return Portion(driven, samples, batches, stops, read, summaries, (*found, *amiss), before, hashes, afresh)
 
 
-_KEPT = (SampleRecord, BatchRecord, Appraisal)
+_KEPT = (SampleRecord, BatchRecord, ValueSummary)
 
 
 def put_together(portions: Sequence[Portion | Exception], limit: int | None, keep: int) -> EpochTrace:
@@ -168,9 +176,9 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
         raise Undecided(
             "the sampler draws a different order on each rank: seed it from the factory's `seed` or torch's global RNG"
         )
-    sieve = Sieve(keep)
-    samples = tuple(record for record in _in_order(read, lambda one: one.samples) if sieve.keeps(record))
-    batches = tuple(record for record in _in_order(read, lambda one: one.batches) if sieve.keeps(record))
+    sampler = RecordSampler(keep)
+    samples = tuple(record for record in _in_order(read, lambda one: one.samples) if sampler.keeps(record))
+    batches = tuple(record for record in _in_order(read, lambda one: one.batches) if sampler.keeps(record))
     sizes = read[0].driven.sizes
     rides = [portion.driven.ride for portion in read]
     earlier = sum(portion.driven.done * portion.driven.turns.workers for portion in read)
@@ -192,7 +200,7 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
         tuple(one for portion in read for one in _placed(portion)),
         tuple(_in_order(read, lambda one: one.unreadable)),
         sum(portion.before for portion in read),
-        Prints.together([portion.prints for portion in read]),
+        SampleHashes.together([portion.hashes for portion in read]),
         next((portion.afresh for portion in read if portion.afresh), None),
     )
 
@@ -208,13 +216,13 @@ def _in_order(portions: Sequence[Portion], kept: Callable[[Portion], Sequence[An
         yield replace(record, batch=place)
 
 
-def _placed(portion: Portion) -> Iterator[Appraisal]:
-    """The appraisals of a portion, by the number of their batch in the whole epoch."""
+def _placed(portion: Portion) -> Iterator[ValueSummary]:
+    """The value summaries of a portion, by the number of their batch in the whole epoch."""
     turns = portion.driven.turns
-    yield from (replace(one, batch=turns.place(one.batch, one.worker or 0)) for one in portion.appraisals)
+    yield from (replace(one, batch=turns.place(one.batch, one.worker or 0)) for one in portion.value_summaries)
 
 
 def marker(folder: Path) -> Callable[[], None]:
     """What a process calls to show that it is waiting, and does not hang."""
-    box = BlackBox(folder / "blackbox")
-    return lambda: box.mark(None, "meeting")
+    recorder = FlightRecorder(folder)
+    return lambda: recorder.mark(None, "meeting")

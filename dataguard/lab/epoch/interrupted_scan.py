@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
-from dataguard.lab.core.value_summary import Appraisal
+from dataguard.lab.core.value_summary import ValueSummary
 from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition
 from dataguard.lab.process import isolation
-from dataguard.lab.spy.skip_unreadable import Notes
+from dataguard.lab.spy.skip_unreadable import UnreadableLog
 from dataguard.model import DataguardError
 from dataguard.process.progress import Unreadable
 
@@ -72,17 +72,17 @@ class Run:
     folder: Path
     position: ScanPosition
 
-    def records(self, until: int) -> Iterator[SampleRecord | BatchRecord | Appraisal]:
+    def records(self, until: int) -> Iterator[SampleRecord | BatchRecord | ValueSummary]:
         """What was kept of the batches before fetch `until`, numbered from the beginning of the epoch."""
         for record in read_spools(self.folder):
-            if isinstance(record, SampleRecord | BatchRecord | Appraisal):
+            if isinstance(record, SampleRecord | BatchRecord | ValueSummary):
                 fetch = record.batch + self.position.begun
                 if fetch < until:
                     yield replace(record, batch=fetch)
 
     def unreadable(self, until: int) -> Iterator[Unreadable]:
         """What could not be read of those batches."""
-        for one in Notes(self.folder).fresh():
+        for one in UnreadableLog(self.folder).fresh():
             fetch = one.batch + self.position.begun
             if fetch < until:
                 yield replace(one, batch=fetch)

@@ -81,8 +81,8 @@ class Epochs:
     def _portion(self, limit: int | None) -> full_epoch.Portion:
         subject, job, key = self._subject, self._job, ("portion", limit)
         samples, kept = subject.settings.samples, job.kept
-        passes_over = full_epoch.passes_unreadable_over(subject.facts)
-        runs = Runs(kept.folder, subject.facts) if kept.folder and passes_over else None
+        skips = full_epoch.skips_unreadable(subject.facts)
+        runs = Runs(kept.folder, subject.facts) if kept.folder and skips else None
         earlier = runs.earlier if runs else ()
         afresh = kept.afresh or (runs.afresh if runs else None)
         if runs and runs.finished:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dataguard.lab.process.flight_recorder import BlackBox
-from dataguard.lab.spy.skip_unreadable import Notes
+from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.spy.skip_unreadable import UnreadableLog
 from dataguard.process.progress import ProgressListener, ReadingProgress
 from dataguard.process.resume_store import NOTHING, Kept
 from dataguard.process.torchrun import Team
@@ -48,8 +48,8 @@ class _Bulletin:
         self._loader = loader
         self._total = total
         self._before = before
-        self._box = BlackBox(folder / "blackbox")
-        self._notes = Notes(folder)
+        self._recorder = FlightRecorder(folder)
+        self._notes = UnreadableLog(folder)
         self._tell = tell
         self._told = 0.0
         self._amiss = 0
@@ -61,7 +61,7 @@ class _Bulletin:
         self._told = now
         unreadable = tuple(self._notes.fresh())
         self._amiss += len(unreadable)
-        read = self._before + self._amiss + self._box.counted()
+        read = self._before + self._amiss + self._recorder.counted()
         self._tell(ReadingProgress(self._loader, read, self._total, unreadable, self._before))
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.stand_ins import rebind
-from dataguard.lab.decoding.decoders import Decoder, Gives, Known, giving, meet
+from dataguard.lab.decoding.decoders import Decoder, Gives, Known, giving, patch
 from dataguard.lab.decoding.image_headers import Header, read_header
 
 OPENERS = tuple(decoder for decoder in giving(Gives.PILLOW, Gives.PIXELS) if not decoder.lossy)
@@ -71,7 +71,7 @@ class Handing:
         if first:
             builtins.open = io.open = self._opening(builtins.open)
         for decoder in OPENERS:
-            meet(decoder, self._known, self._around)
+            patch(decoder, self._known, self._around)
         rebind(self._known)
 
     def put(self, name: str, content: bytes, other: bytes) -> None:

@@ -19,7 +19,7 @@ from torch.utils.data.dataloader import default_collate
 from dataguard.lab.core.leaves import array_of, describe, walk
 from dataguard.lab.files.file_substitution import Handed, Handing
 from dataguard.lab.files.file_survey import Known, Place
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
@@ -101,7 +101,7 @@ class Exchange:
         self._handing = Handing(folder)
         self._handing.install()
         self.loader = build()
-        self._box = BlackBox(folder / "blackbox")
+        self._recorder = FlightRecorder(folder)
         Reader(self.loader, folder)  # this process passes for a worker
         self._seen: dict[Place, View] = {}
         self.is_stream = isinstance(self.loader.dataset, torch.utils.data.IterableDataset)
@@ -154,7 +154,7 @@ class Exchange:
 
     def _read(self, place: Place) -> Any:
         """The sample itself. All forks begin in one state, so that held generators draw the same numbers in each."""
-        self._box.mark(None, "sample", place)
+        self._recorder.mark(None, "sample", place)
         with gate("sample"), pinned(PIN):
             if self.is_stream:
                 return next(islice(iter(self.loader.dataset), place, None))

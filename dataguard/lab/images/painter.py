@@ -18,7 +18,7 @@ import torch
 
 from dataguard.lab.core.stand_ins import rebind, standing_in
 from dataguard.lab.core.wrapped_datasets import by_name, callables_of
-from dataguard.lab.decoding.decoders import BRIGHTNESS, PILLOW, Decoder, Gives, Known, giving, meet
+from dataguard.lab.decoding.decoders import BRIGHTNESS, PILLOW, Decoder, Gives, Known, giving, patch
 
 RGB = tuple[int, int, int]
 """Red, green and blue from 0 to 255."""
@@ -64,7 +64,7 @@ class Painter:
             return
         self._modules = len(sys.modules)
         for decoder in self._decoders:
-            meet(decoder, self._known, self._around)
+            patch(decoder, self._known, self._around)
         rebind(self._known)
         if not self._pillow and "PIL.ImageFile" in sys.modules:
             self._watch_pillow(sys.modules["PIL.ImageFile"].ImageFile)

@@ -23,9 +23,9 @@ from dataguard.lab.core.index_schedules import existing, unique
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.object_graph import Node, walk
 from dataguard.lab.core.source_location import made_at
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.reading.sample_reader import pass_for_a_worker
+from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.spy.usage_readings import descriptors_open
 from dataguard.target.variants import Loader
@@ -71,11 +71,11 @@ class Hoards:
 def run_hoards(build: Callable[..., Loader], folder: Path, facts: LoaderFacts, limit: int | None) -> Hoards:
     """Read samples in this process, which is thrown away, and see what grows."""
     loader = build()
-    box = BlackBox(folder / "blackbox")
+    recorder = FlightRecorder(folder)
     announce_epoch(loader, 0)
     if facts.num_workers:
-        pass_for_a_worker(loader, box, facts.num_workers)
-    reads = _Reads(loader, box, limit)
+        emulate_worker(loader, recorder, facts.num_workers)
+    reads = _Reads(loader, recorder, limit)
     roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "stream": reads.stream}
     reads.more(FIRST)
     before, counted = _lengths(roots), _counters(roots)
@@ -97,8 +97,8 @@ def run_hoards(build: Callable[..., Loader], folder: Path, facts: LoaderFacts, l
 class _Reads:
     """New samples, one after the other."""
 
-    def __init__(self, loader: Loader, box: BlackBox, limit: int | None) -> None:
-        self._box = box
+    def __init__(self, loader: Loader, recorder: FlightRecorder, limit: int | None) -> None:
+        self._recorder = recorder
         self._collate = loader.collate_fn if loader.batch_sampler is not None else None
         self.dataset: Any = loader.dataset
         self.stream: Any = None
@@ -114,7 +114,7 @@ class _Reads:
         """Read so many more, as far as there are any, and return how many there were."""
         done = 0
         for index in [None] * count if self.stream is not None else islice(self._indices, count):
-            self._box.mark(None, "sample", index)
+            self._recorder.mark(None, "sample", index)
             with gate("sample"):
                 try:
                     sample = next(self.stream) if self.stream is not None else self.dataset[index]

@@ -15,6 +15,7 @@ from dataguard.lab.machine.thread_contention import ROUNDS, SECONDS, START, Crow
 from dataguard.lab.machine.worker_readings import Look, Strain, read_look, run_look
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
@@ -134,4 +135,4 @@ class Resources:
 def run_trial(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> None:
     """Let one worker make a batch of these samples; it is not sent."""
     loader = build(num_workers=1, schedule=lambda inner, batched: Trials(inner, [indices]))
-    drive(loader, Plan(folder, keep_going=True), batches=(1,))
+    drive(loader, Plan(folder, (Records(),), keep_going=True), batches=(1,))

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.lab.core.index_schedules import Dealt, existing, unique
-from dataguard.lab.core.process_usage import Gauging, Pools
+from dataguard.lab.core.process_usage import Pools
 from dataguard.lab.core.records import read_spools
 from dataguard.lab.spy.drive import drive
+from dataguard.lab.spy.library_threads import LibraryThreads
 from dataguard.lab.spy.plan import Plan
 from dataguard.target.variants import Loader
 
@@ -60,7 +61,7 @@ def run_crowding(
 
     def speed(threads: int) -> float:
         loader.worker_init_fn = user_init
-        (ride,) = drive(loader, Plan(folder, gauge=Gauging(), threads=threads), batches=(None,), seconds=SECONDS)
+        (ride,) = drive(loader, Plan(folder, (LibraryThreads(threads),)), batches=(None,), seconds=SECONDS)
         return size * (ride.batches - 1) / max(ride.seconds - ride.start_seconds, 1e-9)
 
     speed(1)

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.lab.core.index_schedules import Schedule, existing, unique
-from dataguard.lab.core.process_usage import Gauging, Pages, Reading
+from dataguard.lab.core.process_usage import Pages, Reading
 from dataguard.lab.core.records import read_spools
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.usage_readings import UsageReadings
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
@@ -79,14 +80,14 @@ class Look:
     pages: bool = False
     """Whether pages are counted, once after a third of the new samples and once after them."""
 
-    def gauging(self, fresh: int, *, stream: bool) -> Gauging:
+    def readings(self, fresh: int, *, stream: bool) -> UsageReadings:
         """When readings are made, where the first `fresh` samples are new.
 
         A stream may end at any time: so far as it came, there have to be some in each third of it.
         """
         if self.pages:
             early = _ladder(4 * self.size, 2, self.total) if stream else ()
-            return Gauging(tuple(sorted({*early, -(-fresh // 3), fresh})), pages=True)
+            return UsageReadings(tuple(sorted({*early, -(-fresh // 3), fresh})), pages=True)
         again = self.total - fresh
         stretches = [(0, fresh), (fresh, again)] if again > READINGS * self.size else [(0, fresh)]
         early = _ladder(2 * self.size, 1.5, self.total) if stream else ()
@@ -94,7 +95,7 @@ class Look:
             {start + round(span * step / READINGS) for start, span in stretches for step in steps}
             for steps in (NEEDED, range(1, READINGS + 1))
         )
-        return Gauging(tuple(sorted({*early, *needed})), tuple(sorted(wished)))
+        return UsageReadings(tuple(sorted({*early, *needed})), tuple(sorted(wished)))
 
 
 def _ladder(start: float, ratio: float, most: int) -> Iterator[int]:
@@ -170,7 +171,8 @@ def run_look(
     most = -(-look.total * look.workers // look.size) if stream else None
     own = next((one for one in made if one in (loader.batch_sampler, loader.sampler)), None)
     fresh = look.total if own is None else own.fresh
-    rides = drive(loader, Plan(folder, gauge=look.gauging(fresh, stream=stream)), batches=(most,), seconds=seconds)
+    plan = Plan(folder, (look.readings(fresh, stream=stream),))
+    rides = drive(loader, plan, batches=(most,), seconds=seconds)
     return rides, fresh
 
 

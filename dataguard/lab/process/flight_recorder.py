@@ -1,7 +1,7 @@
 """A flight recorder: what each process of an observation was last doing, readable after it crashed or hung.
 
-A small file mapped into memory by every process, because a dead process tells nothing and a hanging one answers
-nothing. Seat 0 belongs to the main process, seat n + 1 to worker n.
+A small file mapped into memory by every process, because a dead process reports nothing and a hanging one answers
+nothing. Slot 0 belongs to the main process, slot n + 1 to worker n.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-SEATS = 257
-_SEAT = struct.Struct("<QI12s128s")  # marks so far, process id, stage, index
+SLOTS = 257
+_SLOT = struct.Struct("<QI12s128s")  # marks so far, process id, stage, index
 _COUNT = struct.Struct("<Q")  # samples so far, behind it
-_WIDTH = _SEAT.size + _COUNT.size
+_WIDTH = _SLOT.size + _COUNT.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class LastMark:
     index: str | None
 
 
-class BlackBox:
-    """The recorder of one observation, backed by the file at `path` (created when it does not exist)."""
+class FlightRecorder:
+    """The recorder of one observation, backed by a file in its `folder` (created when it does not exist)."""
 
-    def __init__(self, path: Path) -> None:
-        size = SEATS * _WIDTH
-        with path.open("a+b") as file:
+    def __init__(self, folder: Path) -> None:
+        size = SLOTS * _WIDTH
+        with (folder / "flight_recorder").open("a+b") as file:
             if file.seek(0, os.SEEK_END) < size:
                 file.truncate(size)
             self._memory = mmap.mmap(file.fileno(), size)
@@ -43,34 +43,34 @@ class BlackBox:
         """Note that this process now does `stage`, with the index it works on."""
         self._marks += 1
         shown = b"" if index is None else _shown(index)
-        _SEAT.pack_into(self._memory, _seat(worker) * _WIDTH, self._marks, os.getpid(), stage.encode()[:12], shown)
+        _SLOT.pack_into(self._memory, _slot(worker) * _WIDTH, self._marks, os.getpid(), stage.encode()[:12], shown)
 
     def count(self, worker: int | None, samples: int) -> None:
         """Add to the number of samples that this worker has read."""
-        place = _seat(worker) * _WIDTH + _SEAT.size
+        place = _slot(worker) * _WIDTH + _SLOT.size
         _COUNT.pack_into(self._memory, place, _COUNT.unpack_from(self._memory, place)[0] + samples)
 
     def counted(self) -> int:
         """How many samples all processes have read together."""
-        return sum(_COUNT.unpack_from(self._memory, seat * _WIDTH + _SEAT.size)[0] for seat in range(SEATS))
+        return sum(_COUNT.unpack_from(self._memory, slot * _WIDTH + _SLOT.size)[0] for slot in range(SLOTS))
 
     def progress(self) -> int:
         """A number that grows as long as anything moves."""
-        return sum(_SEAT.unpack_from(self._memory, seat * _WIDTH)[0] for seat in range(SEATS))
+        return sum(_SLOT.unpack_from(self._memory, slot * _WIDTH)[0] for slot in range(SLOTS))
 
     def last(self) -> list[LastMark]:
         """The last mark of every process that made one, main process first."""
         marks = []
-        for seat in range(SEATS):
-            count, pid, stage, index = _SEAT.unpack_from(self._memory, seat * _WIDTH)
+        for slot in range(SLOTS):
+            count, pid, stage, index = _SLOT.unpack_from(self._memory, slot * _WIDTH)
             if count:
                 shown = index.rstrip(b"\0").decode(errors="replace") or None
-                marks.append(LastMark(seat - 1 if seat else None, pid, stage.rstrip(b"\0").decode(), shown))
+                marks.append(LastMark(slot - 1 if slot else None, pid, stage.rstrip(b"\0").decode(), shown))
         return marks
 
 
-def _seat(worker: int | None) -> int:
-    return 0 if worker is None else min(worker + 1, SEATS - 1)
+def _slot(worker: int | None) -> int:
+    return 0 if worker is None else min(worker + 1, SLOTS - 1)
 
 
 def _shown(index: object) -> bytes:

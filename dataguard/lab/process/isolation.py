@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from dataguard.incident import OWN, Incident, LoaderDied, LoaderHung, LoaderRaised, is_library
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.exceptions import incident_of
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.model import DataguardError
 from dataguard.process import shm_cleanup
 from dataguard.process.process_tree import (
@@ -53,27 +53,27 @@ def isolated(
 ) -> T:
     """Run `function` in a fork and return what it returns; `meanwhile` is called over and over until then.
 
-    `folder` is the observation's scratch folder, which holds its `BlackBox`. `timeout` is the number of seconds
+    `folder` is the observation's scratch folder, which holds its `FlightRecorder`. `timeout` is the number of seconds
     without progress after which `LoaderHung` is raised; after `allowed` seconds in all, `OutOfTime`. A process that
     ends without an answer raises `LoaderDied`; a `DataguardError` raised by the function passes through.
     """
-    box = BlackBox(folder / "blackbox")
-    box.mark(None, "factory")
+    recorder = FlightRecorder(folder)
+    recorder.mark(None, "factory")
     bystanders = descendants()  # a Manager that the user's module started: it serves every observation
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         live(function, folder, parent)
     try:
-        status = _await(pid, box, folder, timeout, allowed, meanwhile)
+        status = _await(pid, recorder, folder, timeout, allowed, meanwhile)
         meanwhile()
     finally:
         ended = end_descendants(spare=bystanders)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
-        shm_cleanup.remove_tensors({pid, *ended, *(mark.pid for mark in box.last() if mark.worker is not None)})
+        shm_cleanup.remove_tensors({pid, *ended, *(mark.pid for mark in recorder.last() if mark.worker is not None)})
     if not has_answered(folder):
-        raise LoaderDied(death_of(pid, status, box, folder))
+        raise LoaderDied(death_of(pid, status, recorder, folder))
     answer: T = answer_in(folder)
     return answer
 
@@ -124,7 +124,7 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
             return "broke", traceback.format_exc()
-        mark = BlackBox(folder / "blackbox").last()[0]
+        mark = FlightRecorder(folder).last()[0]
         return "failed", LoaderRaised(replace(incident_of(error, mark.stage), index=mark.index))
 
 
@@ -135,36 +135,38 @@ def _is_theirs(error: BaseException) -> bool:
     return not all(map(is_library, files[ours + 1 :]))
 
 
-def _await(pid: int, box: BlackBox, folder: Path, timeout: float, allowed: float, meanwhile: Callable[[], None]) -> int:
+def _await(
+    pid: int, recorder: FlightRecorder, folder: Path, timeout: float, allowed: float, meanwhile: Callable[[], None]
+) -> int:
     """Wait for the fork and return its exit status; raises when nothing moves or the time is up."""
     started = moved = busy_since = time.monotonic()
-    progress = box.progress()
+    progress = recorder.progress()
     spent: float | None = None  # to find out takes a while, and matters only where there is no progress
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
         now = time.monotonic()
-        if (current := box.progress()) != progress:
+        if (current := recorder.progress()) != progress:
             progress, moved, busy_since, spent = current, now, now, None
         if now - started > allowed and progress > 2:
             raise OutOfTime(f"cut short after {allowed:.0f} s")
         idle = now - moved
         if spent is None and idle > _PAUSE * timeout:
             spent = work_done(pid)
-        if spent is not None and idle > timeout and (idle > _TORCH_NOTICES or _all_alive(box)):
+        if spent is not None and idle > timeout and (idle > _TORCH_NOTICES or _all_alive(recorder)):
             before, spent = spent, work_done(pid)
             if spent - before < 0.2 * timeout or now - busy_since > PATIENCE * timeout:
-                raise LoaderHung(_hang(pid, box, folder, now - busy_since))
+                raise LoaderHung(_hang(pid, recorder, folder, now - busy_since))
             moved = now
         _keep_short(folder / _OUTPUT)
         meanwhile()
         time.sleep(min(max(_PRECISION * (now - started), 0.001), _GLANCE))
 
 
-def _all_alive(box: BlackBox) -> bool:
+def _all_alive(recorder: FlightRecorder) -> bool:
     """Whether every worker that made a mark still runs."""
-    workers = {mark.pid for mark in box.last() if mark.worker is not None}
+    workers = {mark.pid for mark in recorder.last() if mark.worker is not None}
     return workers <= {process.pid for process in descendants()}
 
 
@@ -199,9 +201,9 @@ def _end_of(output: Path) -> bytes:
         return file.read()
 
 
-def death_of(pid: int, status: int, box: BlackBox, folder: Path) -> Incident:
+def death_of(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> Incident:
     """What is known of a main process that ended without an answer."""
-    mark = box.last()[0]
+    mark = recorder.last()[0]
     left = stack_dumps.left(pid, folder)
     return Incident(
         stage=mark.stage,
@@ -215,9 +217,9 @@ def death_of(pid: int, status: int, box: BlackBox, folder: Path) -> Incident:
     )
 
 
-def _hang(pid: int, box: BlackBox, folder: Path, seconds: float) -> Incident:
+def _hang(pid: int, recorder: FlightRecorder, folder: Path, seconds: float) -> Incident:
     """Who was doing what, and every stack, when the loader stopped moving; the one that is stuck comes first."""
-    marks = box.last()
+    marks = recorder.last()
     stuck = next((mark for mark in marks if mark.worker is not None and mark.stage in _WORKING), marks[0])
     first = stuck.pid if stuck.worker is not None else pid
     workers = {mark.pid: mark.worker for mark in marks}

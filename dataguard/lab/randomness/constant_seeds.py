@@ -19,20 +19,23 @@ from dataguard.lab.core.records import BatchRecord, SampleRecord, Seeding, Seedi
 from dataguard.lab.randomness.same_items import batch_size
 from dataguard.lab.reading.scripted_reads import FORKED
 from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.interventions import SeededFetches
+from dataguard.lab.rng.seed_log import SeedLog
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
 ITEMS = 6
-BURNS = (0, 0, 3, 9)
+SKIPS = (0, 0, 3, 9)
 """For each round over the items, how many numbers a generator skips after it was seeded with a constant.
 
 One more for each item: a coin may well fall on one side a few times.
 """
 EPOCHS = 2
-DRAWS = ITEMS * len(BURNS)
+DRAWS = ITEMS * len(SKIPS)
 """Fetches of an epoch."""
 STREAMED = 16
 """Fetches of an epoch of a stream, of one sample each where torch makes the batches."""
@@ -57,7 +60,7 @@ class SeedTrace:
     steered: tuple[str, ...]
     plain: tuple[str, ...]
     items: int = ITEMS
-    draws: int = EPOCHS * len(BURNS)
+    draws: int = EPOCHS * len(SKIPS)
     indexed: tuple[Seeding, ...] = ()
     derived: bool = False
     libraries: frozenset[str] = frozenset()
@@ -86,15 +89,14 @@ def run_seedings(build: Callable[..., Loader], folder: Path, size: int, *, alway
     """Draw the items in one process."""
 
     def schedule(inner: object, batched: bool) -> SameItems:
-        return SameItems(inner, 1, ITEMS, (ITEMS,) * len(BURNS), size, batched=batched, spread=True)
+        return SameItems(inner, 1, ITEMS, (ITEMS,) * len(SKIPS), size, batched=batched, spread=True)
 
+    skips = tuple(skipped and skipped + item for skipped in SKIPS for item in range(ITEMS))
     plan = Plan(
         folder,
-        pins=tuple(PIN + number for number in range(DRAWS)),
-        keep_going=True,
+        (SeededFetches(tuple(PIN + number for number in range(DRAWS))), SeedLog(skips, always), Records()),
         length=DRAWS,
-        burns=tuple(burn and burn + item for burn in BURNS for item in range(ITEMS)),
-        burn_always=always,
+        keep_going=True,
     )
     return drive(build(schedule=schedule), plan, batches=(DRAWS,) * EPOCHS)
 
@@ -112,7 +114,7 @@ def read_seedings(folder: Path, rides: list[Ride] | None, size: int) -> SeedTrac
         root, first = ("sample", record.position == 0) if isinstance(record, SampleRecord) else ("batch", True)
         fetched.add((record.epoch, record.batch))
         for leaf in record.leaves if first else ():
-            draws = skipped if BURNS[record.batch // ITEMS] else as_is
+            draws = skipped if SKIPS[record.batch // ITEMS] else as_is
             draws[root + leaf.path][record.batch % ITEMS].append(leaf.digest)
             plain[root + leaf.path] = not leaf.shape
     if rides is None or len(fetched) < EPOCHS * DRAWS:
@@ -143,19 +145,20 @@ class _Streamed:
 def _observe_stream(subject: Subject, build: Callable[..., Loader]) -> SeedTrace:
     """Whether a leaf is the same whatever the global generators, and another one when the constant seeds lead on."""
 
-    def look(pin: int, burn: int) -> _Streamed:
+    def look(pin: int, skipped: int) -> _Streamed:
         def run(folder: Path) -> list[Ride]:
-            pins, burns = range(pin, pin + STREAMED), [burn and burn + fetch for fetch in range(STREAMED)]
-            return drive(build(), Plan(folder, pins, keep_going=True, burns=burns), batches=(STREAMED,) * EPOCHS)
+            skips = [skipped and skipped + fetch for fetch in range(STREAMED)]
+            instruments = (SeededFetches(range(pin, pin + STREAMED)), SeedLog(skips), Records())
+            return drive(build(), Plan(folder, instruments, keep_going=True), batches=(STREAMED,) * EPOCHS)
 
-        return subject.vary(("seedings", pin, burn), run, _read_stream)
+        return subject.vary(("seedings", pin, skipped), run, _read_stream)
 
     one = look(PIN, 0)
     samples = max(map(len, one.leaves.values()), default=0)
     constant = _constant(one.seedings)
     if not constant:
         return SeedTrace((), (), (), samples, 1)
-    other, skipped = look(PIN + STREAMED, 0), look(PIN, BURNS[-1])
+    other, skipped = look(PIN + STREAMED, 0), look(PIN, SKIPS[-1])
     frozen = [path for path, series in one.leaves.items() if other.leaves.get(path) == series]
     steered = tuple(path for path in frozen if skipped.leaves.get(path) != one.leaves[path])
     return SeedTrace(constant, steered, tuple(path for path in frozen if path in one.plain), samples, 3)
@@ -184,7 +187,7 @@ def _derived(fetches: Sequence[Seedings]) -> bool:
     as_is: dict[tuple[object, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     skipped: dict[tuple[object, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for fetch in fetches:
-        seeds = skipped if BURNS[fetch.batch // ITEMS] else as_is
+        seeds = skipped if SKIPS[fetch.batch // ITEMS] else as_is
         for seeding in fetch.seeds:
             seeds[seeding.place][fetch.batch % ITEMS].add(seeding.seed)
     return any(
@@ -203,7 +206,7 @@ def _indexed(fetches: Sequence[Seedings]) -> tuple[Seeding, ...]:
             by_place[place][fetch.batch % ITEMS].append(seeding)
     found = []
     for items in by_place.values():
-        always = len(items) == ITEMS and all(len(made) == EPOCHS * len(BURNS) for made in items.values())
+        always = len(items) == ITEMS and all(len(made) == EPOCHS * len(SKIPS) for made in items.values())
         seeds = [{seeding.seed for seeding in made} for made in items.values()]
         if always and all(len(own) == 1 for own in seeds) and len(set.union(*seeds)) == ITEMS:
             found.append(items[0][0])

@@ -18,10 +18,12 @@ from typing import Any
 from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, read_spools
 from dataguard.lab.randomness.same_items import batch_size
 from dataguard.lab.reading.scripted_reads import FORKED, Readings, Series, read_trials, run_trials
-from dataguard.lab.rng.frozen_rng import Free
+from dataguard.lab.rng.frozen_rng import FrozenRngs, UnfrozenRng
 from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.rng_census import RngCensus
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 
@@ -96,10 +98,10 @@ class RngDependence:
         subject, size = self._subject, batch_size(self._subject.facts)
         subject.afford(READS * size * subject.epoch.seconds_per_sample)
         scripts = [[SCRIPT] * WORKERS] * len(MAPPED)
-        build, free, census = partial(subject.build, **TWO), Free(path, MAPPED), (1, len(SCRIPT))
+        build, unfrozen, census = partial(subject.build, **TWO), UnfrozenRng(path, MAPPED), RngCensus((1, len(SCRIPT)))
         return subject.vary(
             ("dependence", path),
-            lambda folder: run_trials(build, folder, scripts, [SEEDS], size, free=free, census=census),
+            lambda folder: run_trials(build, folder, scripts, [SEEDS], size, unfrozen=unfrozen, instruments=(census,)),
             lambda folder, complete: _dependence(read_trials(scripts, folder, complete), _states(folder, path)),
         )
 
@@ -107,9 +109,8 @@ class RngDependence:
         """Whether a generator `keeps_state` and `is_used`, as in `Dependence`, where a stream begins."""
 
         def run(folder: Path) -> list[Ride]:
-            plan = Plan(
-                folder, keep_going=True, census=(1, STARTING), announce=False, still=(SEEDS,), free=Free(path, STARTS)
-            )
+            instruments = (RngCensus((1, STARTING)), FrozenRngs((SEEDS,), UnfrozenRng(path, STARTS)), Records())
+            plan = Plan(folder, instruments, keep_going=True, announce=False)
             loader = self._subject.build(**self._one_by_one, **TWO)
             return drive(loader, plan, batches=(STARTING * WORKERS,) * len(STARTS))
 
@@ -130,10 +131,10 @@ class RngDependence:
         batches, seconds = (subject.settings.samples,), 0.05 * subject.settings.budget
 
         def look(seed: int, number: int) -> Run:
-            free = Free(path, (((0, ONE), (1, seed)),))
+            frozen = FrozenRngs((seeds,), UnfrozenRng(path, (((0, ONE), (1, seed)),)))
 
             def run(folder: Path) -> bool:
-                plan = Plan(folder, keep_going=True, announce=False, still=(seeds,), free=free)
+                plan = Plan(folder, (frozen, Records()), keep_going=True, announce=False)
                 loader = subject.build(num_workers=0, **self._one_by_one)
                 return drive(loader, plan, batches=batches, seconds=seconds)[0].ended
 

@@ -17,8 +17,11 @@ from dataguard.lab.core.index_schedules import SameItems as Schedule
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, WorkerEpoch, read_spools
 from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.interventions import AdvancedRng, SeededFetches, SeededLibraries
+from dataguard.lab.rng.rng_census import RngCensus
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.stats.coincidence import Groups
@@ -204,18 +207,14 @@ def run_same_items(
     other = {"persistent_workers": asked.persistent, "multiprocessing_context": asked.method}
     overrides = {name: value for name, value in other.items() if value is not None}
     loader = build(num_workers=shape.workers, in_order=True, schedule=schedule, **overrides)
-    perturb, perturb_at = asked.advance or (None, None)
-    plan = Plan(
-        folder,
-        shape.pins,
-        keep_going=True,
-        census=shape.census,
-        reseed=asked.reseed,
-        length=shape.draws,
-        announce=asked.announce,
-        perturb=perturb,
-        perturb_at=perturb_at,
+    instruments = (
+        SeededLibraries(asked.reseed),
+        RngCensus(shape.census),
+        *([AdvancedRng(*asked.advance)] if asked.advance else []),
+        SeededFetches(shape.pins),
+        Records(),
     )
+    plan = Plan(folder, instruments, length=shape.draws, keep_going=True, announce=asked.announce)
     return drive(loader, plan, batches=(None,) * shape.epochs)
 
 

@@ -21,12 +21,14 @@ from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.index_schedules import Dealt
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord, read_spools
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.randomness.lock_watch import LockWatch
 from dataguard.lab.randomness.open_files import OpenFile, open_files, with_holders
 from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.interventions import SeededSamples
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
@@ -115,7 +117,7 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
         return Alone(())
     files = with_holders(files, _roots(loader))  # before reading, which may pass them on to other holders
     dealt = _deal(loader, workers)
-    reader = _Reader(loader.dataset, BlackBox(folder / "blackbox"), time.monotonic() + SECONDS)
+    reader = _Reader(loader.dataset, FlightRecorder(folder), time.monotonic() + SECONDS)
     start = [file.offset() for file in files]
     movers: dict[OpenFile, set[int]] = defaultdict(set)
     leaves: dict[Index, Leaves] = {}
@@ -178,7 +180,9 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
     for dealing in schedules:
         dealing.look = look
     watch = LockWatch()
-    raised = _drive(loader, Plan(folder, pin_each=PIN, keep_going=True), (None, None) if passed_on else (None,))
+    raised = _drive(
+        loader, Plan(folder, (SeededSamples(PIN), Records()), keep_going=True), (None, None) if passed_on else (None,)
+    )
     look()
     moved: list[Moved] = []
     for file, offset, offsets in zip(files, start, seen, strict=True):
@@ -220,7 +224,9 @@ def _far_moves(loader: Loader, folder: Path, file: OpenFile) -> set[int]:
     apart = folder / f"far{file.descriptor}"
     apart.mkdir()
     far = file.put_far()
-    _drive(loader, Plan(apart, keep_going=True), (2 * loader.num_workers,))  # what it raises is known already
+    _drive(
+        loader, Plan(apart, (Records(),), keep_going=True), (2 * loader.num_workers,)
+    )  # what it raises is known already
     return {file.offset()} - {far}
 
 
@@ -280,14 +286,14 @@ class _HandedOn(Dealt):
 class _Reader:
     """Reads single samples with the global generators pinned."""
 
-    def __init__(self, dataset: Any, box: BlackBox, deadline: float) -> None:
+    def __init__(self, dataset: Any, recorder: FlightRecorder, deadline: float) -> None:
         self.dataset = dataset
-        self.box = box
+        self.recorder = recorder
         self.deadline = deadline
 
     def read(self, index: Any) -> Leaves | None:
         """The digests of a sample's leaves, None where reading it raises."""
-        self.box.mark(None, "sample", index)
+        self.recorder.mark(None, "sample", index)
         batched = getattr(self.dataset, "__getitems__", None)
         try:
             with pinned(PIN):

@@ -94,10 +94,10 @@ def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
 def _lost_stream(subject: Subject) -> tuple[Mapping[str, Effect], int]:
     """Whether a stream goes on to other samples in a second epoch of one process, and starts over in the user's own."""
     stream = Streams(subject).stream
-    kept = stream(1, pin=True, still=True, persistent=True, method="fork", announce=False)
+    kept = stream(1, pin=True, frozen=True, persistent=True, method="fork", announce=False)
     if not kept.ended or kept.renewed < RENEWED:
         return {}, kept.total
-    own = stream(subject.facts.num_workers, pin=True, still=True)
+    own = stream(subject.facts.num_workers, pin=True, frozen=True)
     over = own.ended and min(map(len, own.again), default=0) > 1 and not own.begins_otherwise
     return {"the stream": Effect.EPOCH} if over else {}, own.total
 

@@ -14,8 +14,10 @@ from dataguard.lab.core.index_schedules import SameItems
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.records import Seedings, read_spools
 from dataguard.lab.randomness.same_items import EPOCHS, MOST_WORKERS
+from dataguard.lab.rng.seed_log import FirstSeeds
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.target.variants import Loader
 
@@ -42,7 +44,7 @@ def run_first_seeds(
     asked: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": "fork"}
     if facts.kind == "map":
         asked["schedule"] = lambda inner, batched: SameItems(inner, workers, 1, (1,), 1, batched=batched)
-    plan = Plan(folder, keep_going=True, first_seeds=True)
+    plan = Plan(folder, (FirstSeeds(), Records()), keep_going=True)
     return drive(build(**asked), plan, batches=(workers,) * EPOCHS)
 
 

@@ -101,13 +101,15 @@ class Ranks:
 
     def _streamed(self, world: int) -> Shards:
         ranks = self._streams(world, pin=False, count=True)
-        alone = Streams(self._subject).shares(self.seats, pin=False)
-        return Shards(tuple(share_of(trace, self.seats) for trace in ranks), share_of(alone, self.seats))
+        alone = Streams(self._subject).shares(self.workers_per_rank, pin=False)
+        return Shards(
+            tuple(share_of(trace, self.workers_per_rank) for trace in ranks), share_of(alone, self.workers_per_rank)
+        )
 
     def _streams(self, world: int, alike: bool = False, **asked: Any) -> tuple[StreamTrace, ...]:
         subject = self._subject
         streams = Streams(subject)
-        request = streams.whole_if_asked(Request(self.seats, key=subject.settings.key, **asked))
+        request = streams.whole_if_asked(Request(self.workers_per_rank, key=subject.settings.key, **asked))
         samples, seconds = subject.facts.stretch(subject.settings.samples), streams.seconds_of(request)
         build = partial(subject.build, same_seed=alike)
         found: tuple[StreamTrace, ...] = self._look(
@@ -119,7 +121,7 @@ class Ranks:
         return found
 
     @property
-    def seats(self) -> int:
+    def workers_per_rank(self) -> int:
         """The workers of each rank; where they are spawned, which takes seconds for each, one has to do."""
         facts = self._subject.facts
         return min(facts.num_workers, 1 if facts.spawns else same_items.MOST_WORKERS.get(facts.start_method, 2))

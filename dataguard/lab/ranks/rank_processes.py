@@ -22,7 +22,7 @@ from typing import Any
 import torch.distributed as dist
 
 from dataguard.incident import LoaderDied
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.isolation import answer_in, death_of, has_answered, live
 from dataguard.model import Undecided
 
@@ -85,7 +85,7 @@ def _meet(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
             live(partial(_join_and_work, rank, folder, port, work), rank.folder, own)
         pids[pid] = rank.number
     try:
-        return _await(pids, ranks, BlackBox(folder / "blackbox"))
+        return _await(pids, ranks, FlightRecorder(folder))
     except Unmet:
         for pid in pids:  # the others wait for this one
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
@@ -94,25 +94,25 @@ def _meet(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
         raise
 
 
-def _await(pids: dict[int, int], ranks: list[Rank], box: BlackBox) -> list[Any]:
+def _await(pids: dict[int, int], ranks: list[Rank], recorder: FlightRecorder) -> list[Any]:
     """The answers of all ranks, by rank; what moves in any of them counts as progress here.
 
     The first that fails ends it, because the others may wait for that one for ever.
     """
-    boxes = [BlackBox(rank.folder / "blackbox") for rank in ranks]
+    recorders = [FlightRecorder(rank.folder) for rank in ranks]
     answers: dict[int, Any] = {}
     moved = -1
     while len(answers) < len(ranks):
-        if (progress := sum(one.progress() for one in boxes)) != moved:
+        if (progress := sum(one.progress() for one in recorders)) != moved:
             moved = progress
-            box.mark(None, "iterate")
+            recorder.mark(None, "iterate")
         for pid in [pid for pid, number in pids.items() if number not in answers]:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 number = pids[pid]
                 folder = ranks[number].folder
                 if not has_answered(folder):
-                    raise LoaderDied(death_of(pid, os.waitstatus_to_exitcode(status), boxes[number], folder))
+                    raise LoaderDied(death_of(pid, os.waitstatus_to_exitcode(status), recorders[number], folder))
                 answers[number] = answer_in(folder)
         time.sleep(_GLANCE)
     return [answers[rank.number] for rank in ranks]
@@ -130,7 +130,7 @@ def _join_and_work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], A
 
     The group's own processes meet through a file; the port is there for what the user's code wants to start.
     """
-    BlackBox(rank.folder / "blackbox").mark(None, "factory")
+    FlightRecorder(rank.folder).mark(None, "factory")
     number, world = str(rank.number), str(rank.world)
     os.environ.update(
         RANK=number,

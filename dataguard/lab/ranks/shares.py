@@ -105,8 +105,8 @@ class Dealt:
     @property
     def share(self) -> Share:
         """By worker: torch hands batch k to worker k modulo their number."""
-        seats = max(self.workers, 1)
-        dealt = (self.batches[worker::seats] for worker in range(seats))
+        workers = max(self.workers, 1)
+        dealt = (self.batches[worker::workers] for worker in range(workers))
         by_worker = tuple(tuple(index for batch in batches for index in batch) for batches in dealt)
         return Share(by_worker, len(self.batches), self.whole, self.planned)
 
@@ -186,7 +186,7 @@ def side_by_side(ranks: Sequence[StreamTrace]) -> StreamTrace:
         leaves={path: tuple(_joined(trace.leaves.get(path, ())) for trace in ranks) for path in paths},
         again=tuple(_joined(trace.again) for trace in ranks),
         names={identity: name for trace in ranks for identity, name in trace.names.items()},
-        seats=tuple(chain.from_iterable(trace.by_worker for trace in ranks)),
+        by_rank_worker=tuple(chain.from_iterable(trace.by_worker for trace in ranks)),
         level=ranks[0].level,
         yielded=tuple(sum(trace.samples) for trace in ranks),
         yielded_again=tuple(sum(trace.yielded_again) for trace in ranks),

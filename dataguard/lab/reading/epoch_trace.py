@@ -15,12 +15,14 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Spread, evenly
 from dataguard.lab.core.loader_facts import start_method
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
-from dataguard.lab.core.value_summary import Appraisal
+from dataguard.lab.core.value_summary import ValueSummary
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.rng.global_rng import seed_global_generators
-from dataguard.lab.spy.content_hashes import Prints
+from dataguard.lab.spy.content_hashes import SampleHashes
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
+from dataguard.lab.spy.value_summaries import ValueSummaries
 from dataguard.model import DataguardError, NotApplicable, Undecided
 from dataguard.process.progress import Unreadable
 from dataguard.target.loading import Target
@@ -38,13 +40,12 @@ RANK_STRIDE = 1_000_003
 class EpochTrace:
     """What one epoch gave.
 
-    `sizes` counts the samples of every batch of the whole epoch as the sampler plans it, None where it does not
-    plan batches; `whole` tells that every batch was really read; `ride` is None when the budget cut the pass short;
-    indices of `limit` and above were left out because they do not exist. `stops` are those at which a StopIteration
-    ended the epoch before its time. Where more samples were `read` than `samples` holds, that is how many, and how many
-    of them `before` an interruption; `unreadable` ones were passed over. `appraisals` tell the numbers in samples and
-    batches. `prints` are those of all samples, if asked for. `afresh` says why it was read from its beginning, where it
-    was to go on after an interruption.
+    `sizes` counts the samples of each batch of the whole epoch as the sampler plans it; None if it plans no batches.
+    `whole`: every batch was really read. `ride` is None if the budget cut the pass short. Indices of `limit` and above
+    were left out because they do not exist. `stops` are the places where a StopIteration ended the epoch too early. If
+    more samples were `read` than `samples` holds, this is their number, and `before` of them were read before an
+    interruption; `unreadable` ones were skipped. `value_summaries` hold the values in samples and batches, `hashes`
+    those of all samples, if asked for. `afresh` says why an interrupted epoch was read from its beginning.
     """
 
     samples: tuple[SampleRecord, ...]
@@ -55,10 +56,10 @@ class EpochTrace:
     limit: int | None = None
     stops: tuple[Incident, ...] = ()
     read: int | None = None
-    appraisals: tuple[Appraisal, ...] = ()
+    value_summaries: tuple[ValueSummary, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
     before: int = 0
-    prints: Prints | None = None
+    hashes: SampleHashes | None = None
     afresh: str | None = None
 
     @property
@@ -120,7 +121,8 @@ def run_epoch(
     own = next((spread for spread in spreads if spread in (loader.batch_sampler, loader.sampler)), None)
     most = max(2, -(-samples // (loader.batch_size or 1))) if own is None else None
     second = () if loader.num_workers and start_method(loader) != "fork" else (SECOND_EPOCH,)
-    ride = drive(loader, Plan(folder, keep_going=True, appraise=samples), batches=(most, *second), seconds=seconds)[0]
+    plan = Plan(folder, (Records(), ValueSummaries(samples)), keep_going=True)
+    ride = drive(loader, plan, batches=(most, *second), seconds=seconds)[0]
     sizes = tuple(own.sizes) if own is not None and own.sizes is not None else None
     return ride, sizes, ride.ended and (own is None or own.whole)
 
@@ -147,8 +149,8 @@ def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] |
         raise EmptyEpoch(stops)
     if not samples:
         raise Undecided(why_nothing(ride))
-    appraisals = tuple(record for record in records if isinstance(record, Appraisal))
-    return EpochTrace(samples, batches, sizes, whole, ride, limit, stops, appraisals=appraisals)
+    summaries = tuple(record for record in records if isinstance(record, ValueSummary))
+    return EpochTrace(samples, batches, sizes, whole, ride, limit, stops, value_summaries=summaries)
 
 
 @contextlib.contextmanager

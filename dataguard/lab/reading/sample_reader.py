@@ -1,4 +1,4 @@
-"""Single samples, read directly as one of the loader's workers would, with every generator held still."""
+"""Single samples, read directly as one of the loader's workers would, with all RNGs frozen."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import Leaf
 from dataguard.lab.process.exceptions import incident_of
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.rng.frozen_rng import Stillness
+from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.global_rng import PIN
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.target.variants import Loader
@@ -55,23 +55,23 @@ class Reader:
     def __init__(self, loader: Loader, folder: Path, draws: int = DRAWS) -> None:
         self.dataset: Any = loader.dataset
         self.reads = 0
-        self._box = BlackBox(folder / "blackbox")
+        self._recorder = FlightRecorder(folder)
         self._roots = {"dataset": loader.dataset}
-        self._stillness = Stillness([[PIN + draw] for draw in range(draws)])
+        self._freezer = RngFreezer([[PIN + draw] for draw in range(draws)])
         announce_epoch(loader, 0)
         if loader.num_workers:
             with contextlib.suppress(LoaderFailed):  # an epoch tells whether it fails; it may need what this is not
-                pass_for_a_worker(loader, self._box, loader.num_workers)
+                emulate_worker(loader, self._recorder, loader.num_workers)
 
     def read(self, index: Any, draw: int = 0) -> Any:
         """The sample itself, with every generator in the state of this number. What it raises is the user's."""
-        with gate("sample"), self._held(index, draw):
+        with gate("sample"), self._frozen(index, draw):
             return self.dataset[index]
 
     def read_as_is(self, index: Any) -> Any:
         """The sample itself, with every generator left alone. What it raises is the user's."""
         self.reads += 1
-        self._box.mark(None, "sample", index)
+        self._recorder.mark(None, "sample", index)
         with gate("sample"):
             return self.dataset[index]
 
@@ -80,21 +80,21 @@ class Reader:
         source = self.dataset if dataset is None else dataset
         plain = plain_index(index)
         try:
-            with self._held(index, draw):
+            with self._frozen(index, draw):
                 return Answer(plain, leaves_of(source[index]))
         except Exception as error:  # noqa: BLE001 - any exception is an answer here
             return Answer(plain, incident=incident_of(error, "sample", plain))
 
     @contextlib.contextmanager
-    def _held(self, index: Any, draw: int) -> Iterator[None]:
+    def _frozen(self, index: Any, draw: int) -> Iterator[None]:
         self.reads += 1
-        self._box.mark(None, "sample", index)
-        with self._stillness.held(draw, 0, self._roots):
+        self._recorder.mark(None, "sample", index)
+        with self._freezer.frozen(draw, 0, self._roots):
             yield
 
 
-def pass_for_a_worker(loader: Loader, box: BlackBox, workers: int) -> None:
-    """Do what torch does at the start of the first of so many workers: this process, thrown away, passes for one.
+def emulate_worker(loader: Loader, recorder: FlightRecorder, workers: int) -> None:
+    """Do what torch does at the start of the first of so many workers: this disposable process emulates one.
 
     `default_collate` and the user's code ask for it. What the user's `worker_init_fn` raises is the user's.
     """
@@ -102,6 +102,6 @@ def pass_for_a_worker(loader: Loader, box: BlackBox, workers: int) -> None:
     details = {"id": 0, "num_workers": workers, "seed": torch.initial_seed(), "dataset": loader.dataset}
     worker._worker_info = worker.WorkerInfo(**details)
     if loader.worker_init_fn is not None:
-        box.mark(None, "init")
+        recorder.mark(None, "init")
         with gate("init"):
             loader.worker_init_fn(0)

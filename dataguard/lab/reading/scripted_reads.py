@@ -1,4 +1,4 @@
-"""Short readings that follow a script: the same items in chosen orders, with every generator held still."""
+"""Short readings that follow a script: the same items in chosen orders, with all RNGs frozen."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.lab.core.index_schedules import Scripted
+from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
-from dataguard.lab.rng.frozen_rng import Free
+from dataguard.lab.rng.frozen_rng import FrozenRngs, UnfrozenRng
 from dataguard.lab.spy.drive import announce_epoch, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
 Script = Sequence[int]
 """What one worker reads in an epoch, fetch by fetch: places in the user's own order of indices."""
 Seeds = Sequence[int]
-"""The seeds that all generators get before each fetch; the last one holds on."""
+"""The seeds that all generators get before each fetch; the last one is for all later fetches."""
 Series = tuple[bytes, ...]
 """The digests of one leaf, fetch by fetch; empty where it was absent."""
 Readings = Mapping[str, Mapping[tuple[int, int], Series]]
 """Leaf path -> (worker, epoch) -> series."""
 
 FORKED: dict[str, Any] = {"num_workers": 1, "persistent_workers": False, "multiprocessing_context": "fork"}
-"""One worker that starts anew for each epoch: every epoch is a trial that begins with what the main process has."""
+"""One new worker for each epoch: every epoch is a trial that begins with the state of the main process."""
 
 
 Scripts = Sequence[Sequence[Script]]
@@ -40,13 +42,13 @@ def run_trials(
     size: int = 1,
     *,
     announce: bool = True,
-    free: Free | None = None,
-    census: Sequence[int] = (),
+    unfrozen: UnfrozenRng | None = None,
+    instruments: tuple[Instrument, ...] = (),
 ) -> bool:
-    """Read what the scripts say, in batches of `size`; returns that everything was read.
+    """Read what the scripts say, in batches of `size`; returns True when everything was read.
 
-    Without `announce`, sampler and dataset are told of epoch 0 once, and of no other. `free` and `census` are as in
-    `Plan`.
+    Without `announce`, `set_epoch` is called once, with 0. All generators are frozen but the `unfrozen` one;
+    `instruments` are used besides.
     """
 
     def schedule(inner: Any, batched: bool) -> Scripted:
@@ -56,7 +58,8 @@ def run_trials(
     if not announce:
         announce_epoch(loader, 0)
     length = len(scripts[0][0])
-    plan = Plan(folder, keep_going=True, length=length, announce=announce, still=seeds, free=free, census=census)
+    frozen = FrozenRngs(seeds, unfrozen)
+    plan = Plan(folder, (*instruments, frozen, Records()), length=length, keep_going=True, announce=announce)
     drive(loader, plan, batches=tuple(length * len(epoch) for epoch in scripts))
     return True
 
@@ -86,4 +89,4 @@ def read_trials(scripts: Scripts, folder: Path, complete: bool | None) -> Readin
             found[root + leaf.path][worker, record.epoch][record.batch] = leaf.digest
     if fetches < length * sum(map(len, scripts)) or any(len(shown) > 1 for shown in indices.values()):
         raise Undecided("the loader did not read the requested samples: it uses its own order")
-    return {path: {seat: tuple(series) for seat, series in seats.items()} for path, seats in found.items()}
+    return {path: {where: tuple(series) for where, series in by.items()} for path, by in found.items()}

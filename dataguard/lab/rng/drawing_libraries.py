@@ -15,15 +15,15 @@ _DRAWS = frozenset(
     {"rand", "randn", "randint", "randperm", "random", "getrandbits", "uniform", "normal", "bernoulli", "multinomial"}
     | {"uniform_", "normal_", "bernoulli_", "random_", "exponential_"}
 )
-"""Names of the functions in which draws end, all of them written in C."""
+"""The functions that finally draw, all of them written in C."""
 _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\](\w+)")
 _SERVING = ("torch", "numpy", "dataguard")
-"""They draw, or give a seed, for whoever calls them."""
+"""They draw, or seed, on behalf of their caller."""
 
 
 @contextlib.contextmanager
 def drawing() -> Iterator[set[tuple[str, str]]]:
-    """Collect the packages whose own code draws inside, in this thread, each with whose generator it draws from."""
+    """Collect the packages whose own code draws in this thread, each with the owner of the generator it draws from."""
     found: set[tuple[str, str]] = set()
 
     def profile(frame: FrameType, event: str, called: Any) -> None:
@@ -51,26 +51,26 @@ def _owner(called: Any) -> str:
 SHARED = {
     "random.seed": ("random",),
     "random.setstate": ("random",),
-    "numpy.random.seed": ("numpy", "random"),  # numpy's draws do not show, and who draws from it mostly draws from both
+    "numpy.random.seed": ("numpy", "random"),  # numpy's draws do not show; most code draws from both
     "numpy.random.set_state": ("numpy", "random"),
     "torch.manual_seed": ("torch",),
     "torch.set_rng_state": ("torch",),
 }
-"""Of the seeds of generators that a whole process shares, whose draws hang on them.
+"""For each way to seed a global generator, whose draws depend on it.
 
-A generator that the user's code makes for itself is none that a library knows of.
+Libraries do not use generators that the user's code makes for itself.
 """
 
 
 def steerable(drawn: Collection[tuple[str, str]], kinds: Collection[str]) -> tuple[str, ...]:
-    """The packages of those that drew, whose draws hang on seeds of these kinds."""
+    """The packages among those that drew whose draws depend on seeds of these kinds."""
     owners = {owner for kind in kinds for owner in SHARED.get(kind, ())}
     return tuple(sorted({package for package, owner in drawn if owner in owners}))
 
 
 @contextlib.contextmanager
-def unheeded() -> Iterator[None]:
-    """Let nothing count that is drawn inside."""
+def draws_ignored() -> Iterator[None]:
+    """Let `drawing` ignore what is drawn inside."""
     before = sys.getprofile()
     sys.setprofile(None)
     try:
@@ -80,9 +80,9 @@ def unheeded() -> Iterator[None]:
 
 
 def package_at(frame: FrameType | None) -> str | None:
-    """The package whose code is at work there: neither Python, numpy, torch nor dataguard, which serve it.
+    """The package whose code runs in this frame; not Python, numpy, torch or dataguard, which draw for their caller.
 
-    None where the user's own code is.
+    None for the user's own code.
     """
     while frame is not None:
         file = frame.f_code.co_filename

@@ -1,4 +1,4 @@
-"""Every random generator that can be found, set to one state before each fetch: what still varies is no draw of one."""
+"""Frozen RNGs: every generator that can be found is seeded before each fetch, so they cause nothing that varies."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.rng.global_rng import pinned
 from dataguard.lab.rng.rng_discovery import find_generators, found_at, reseed, unreadable, with_shared
 
 ALWAYS = 2
-"""How many times generators are looked for at least; what is made during the first fetch is found by then."""
+"""Generators are searched for at least so many times, so that those made during the first fetch are found."""
 SECONDS, SECONDS_BESIDE = 0.3, 0.1
-"""How long they are looked for again, because some are made late; and so beside a free one, in many processes."""
+"""How long the search is repeated, as some are made late; and how long beside an unfrozen one, in many processes."""
 
 
 _SHARED: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
@@ -26,14 +27,14 @@ _SHARED: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "global torch": (torch.get_rng_state, torch.set_rng_state),
     "global numpy.random": (np.random.get_state, np.random.set_state),
 }
-"""How the states of the generators that a process shares are read and set."""
+"""How to read and set the states of the global generators."""
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
-    """The path of a generator that draws on while all others are held still.
+class UnfrozenRng:
+    """The path of the one generator that continues while all others are frozen.
 
-    `seeds` lists, for each epoch, fetches with the seed that it gets before them; the last epoch goes on.
+    `seeds` lists, for each epoch, fetches and the seed that it gets before them; the last entry is for later epochs.
     """
 
     path: str
@@ -44,28 +45,56 @@ class Free:
         return dict(self.seeds[min(epoch, len(self.seeds) - 1)]).get(fetch)
 
 
-class Stillness:
-    """Holds the generators of one process still: the global ones, those that the user's objects hold, and cv2's.
+@dataclass(frozen=True, slots=True)
+class FrozenRngs(Instrument):
+    """Freezes every generator that can be found during each fetch, and while the `__iter__` of a stream runs.
 
-    `seeds` lists, for each epoch, the seeds of its fetches; the last seed of an epoch holds on to its end, and the last
-    epoch goes on. One generator may be `free`.
+    `seeds` and `unfrozen` are those of `RngFreezer`.
     """
 
-    def __init__(self, seeds: Sequence[Sequence[int]], free: Free | None = None) -> None:
+    seeds: Sequence[Sequence[int]]
+    unfrozen: UnfrozenRng | None = None
+
+    def start(self, process: Process) -> Hooks:
+        """Each process has its own generators."""
+        return _FrozenRngs(RngFreezer(self.seeds, self.unfrozen))
+
+
+class _FrozenRngs(Hooks):
+    def __init__(self, freezer: RngFreezer) -> None:
+        self._unfrozenzer = freezer
+
+    def around_start(self, epoch: int, dataset: Any) -> contextlib.AbstractContextManager[None]:
+        """Freeze those of the dataset, with the seed of the first fetch."""
+        return self._unfrozenzer.frozen(epoch, 0, {"dataset": dataset})
+
+    def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
+        """Freeze those that can be found, with the seed of this fetch."""
+        return self._unfrozenzer.frozen(fetch.epoch, fetch.number, fetch.roots)
+
+
+class RngFreezer:
+    """Freezes the generators of one process: the global ones, those that the user's objects hold, and cv2's.
+
+    `seeds` lists, for each epoch, the seeds of its fetches; the last seed is for all later fetches, and the last list
+    for all later epochs. One generator may be left `unfrozen`.
+    """
+
+    def __init__(self, seeds: Sequence[Sequence[int]], unfrozen: UnfrozenRng | None = None) -> None:
         self._seeds = seeds
-        self._free = free
+        self._unfrozen = unfrozen
         self._found: dict[int, Any] = {}
-        self._passed_over = {*_SHARED, free.path if free else ""}
+        self._left_alone = {*_SHARED, unfrozen.path if unfrozen else ""}
         self._looks = 0
         self._spent = 0.0
 
     @contextlib.contextmanager
-    def held(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> Iterator[None]:
-        """Seed everything that can be reached from the roots; the global generators get their own states back."""
+    def frozen(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> Iterator[None]:
+        """Seed every generator that can be reached from the roots; the global ones get their own states back."""
         row = self._seeds[min(epoch, len(self._seeds) - 1)]
         seed = row[min(fetch, len(row) - 1)]
         self._look(roots)
-        path = self._free.path if self._free else ""
+        path = self._unfrozen.path if self._unfrozen else ""
         read, put = _SHARED.get(path, (lambda: None, lambda _: None))
         state = read()
         with pinned(seed):
@@ -75,8 +104,8 @@ class Stillness:
                 if path != f"global {library}":
                     reseed(library, seed)
             put(state)
-            if self._free:
-                _seed_at(path, self._free.seed(epoch, fetch), roots)
+            if self._unfrozen:
+                _seed_at(path, self._unfrozen.seed(epoch, fetch), roots)
             try:
                 yield
             finally:
@@ -84,15 +113,15 @@ class Stillness:
         put(state)
 
     def _look(self, roots: Mapping[str, Any]) -> None:
-        if self._looks >= ALWAYS and self._spent > (SECONDS_BESIDE if self._free else SECONDS):
+        if self._looks >= ALWAYS and self._spent > (SECONDS_BESIDE if self._unfrozen else SECONDS):
             return
         started = time.monotonic()
-        # Those that a running stream made for itself come and go with it: their seed is part of what it does.
+        # A running stream's own generators come and go with it: their seed is part of what it does.
         lasting = {name: root for name, root in roots.items() if name != "stream"}
-        others = [source for source in find_generators(with_shared(lasting)) if source.path not in self._passed_over]
+        others = [source for source in find_generators(with_shared(lasting)) if source.path not in self._left_alone]
         self._found.update({id(source.generator): source.generator for source in others})
-        if self._free and self._free.path.startswith("stream"):  # it may be found by another path as well
-            for generator in found_at(self._free.path, roots):
+        if self._unfrozen and self._unfrozen.path.startswith("stream"):  # it may also be reachable by another path
+            for generator in found_at(self._unfrozen.path, roots):
                 self._found.pop(id(generator), None)
         self._looks += 1
         self._spent += time.monotonic() - started
@@ -109,7 +138,7 @@ def _seed_at(path: str, seed: int | None, roots: Mapping[str, Any]) -> None:
 
 
 def _try_to_seed(generator: Any, seed: int) -> None:
-    # One that its own class cannot seed keeps its state, and so varies: then nothing is concluded from it.
+    # One whose class cannot seed it keeps its state, and so varies: then nothing is concluded from it.
     with contextlib.suppress(Exception):
         seed_generator(generator, seed)
 

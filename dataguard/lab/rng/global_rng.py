@@ -1,4 +1,4 @@
-"""The global random generators of python, numpy and torch: seeded, or held still for a while."""
+"""The global random generators of Python, numpy and torch: seeded for good or for a while."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ import numpy as np
 import torch
 
 PIN = 20_231_117
-"""The seed to which global generators are pinned where any one would do."""
+"""The seed for global generators where any seed would do."""
 
 
 @contextlib.contextmanager
 def pinned(seed: int) -> Iterator[None]:
-    """Set the global generators of python, numpy and torch to one state, and put their own back afterwards.
+    """Seed the global generators of Python, numpy and torch, and restore their states afterwards.
 
-    `torch.initial_seed` keeps telling the truth meanwhile, because generators that are rightly made in the worker are
-    seeded from it. cv2's generator cannot be read, and is left alone.
+    `torch.initial_seed` returns the worker's own seed meanwhile, because generators that are rightly made in the worker
+    are seeded from it. cv2's generator cannot be read, and is left alone.
     """
     before = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    honest = torch.initial_seed()
-    tellers = [(torch, torch.initial_seed), (torch.random, torch.random.initial_seed)]
-    for module, _ in tellers:
-        module.initial_seed = lambda: honest  # type: ignore[attr-defined]
+    own_seed = torch.initial_seed()
+    replaced = [(torch, torch.initial_seed), (torch.random, torch.random.initial_seed)]
+    for module, _ in replaced:
+        module.initial_seed = lambda: own_seed  # type: ignore[attr-defined]
     seed_global_generators(seed)
     try:
         yield
     finally:
-        for module, teller in tellers:
-            module.initial_seed = teller  # type: ignore[attr-defined]
+        for module, initial_seed in replaced:
+            module.initial_seed = initial_seed  # type: ignore[attr-defined]
         random.setstate(before[0])
         np.random.set_state(before[1])
         torch.set_rng_state(before[2])
 
 
 def seed_global_generators(seed: int) -> None:
-    """Seed the generators that python, numpy and torch share process-wide, as torch seeds them in a worker."""
+    """Seed the global generators of Python, numpy and torch as torch seeds them in a worker."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.default_generator.manual_seed(seed)

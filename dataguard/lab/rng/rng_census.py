@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dataguard.lab.core.records import Census, GeneratorState, Spool
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
+from dataguard.lab.core.records import Census, GeneratorState
 from dataguard.lab.rng.rng_discovery import Source, generator_states, probed_states, unreadable
 
 FOLLOWED = 8
-"""Fetches of an epoch after which generators that are known are read again; to look for others takes far longer."""
+"""After so many first fetches of an epoch, known generators are read again; to search for others takes far longer."""
 
 
-class Censuses:
-    """Looks for generators after the fetches in `moments`, and reads those that it knows in between."""
+@dataclass(frozen=True, slots=True)
+class RngCensus(Instrument):
+    """Searches for generators after some numbers of fetches (`moments`), and reads the known ones in between."""
 
-    def __init__(self, spool: Spool, worker: int | None, moments: Sequence[int]) -> None:
-        self._spool = spool
-        self._worker = worker
+    moments: Sequence[int]
+
+    def start(self, process: Process) -> Hooks:
+        """Each process has its own generators."""
+        return _RngCensus(self.moments, process)
+
+
+class _RngCensus(Hooks):
+    def __init__(self, moments: Sequence[int], process: Process) -> None:
+        self._process = process
         self._moments = frozenset(moments)
         self._known: list[tuple[Source, GeneratorState]] = []
 
-    def take(self, epoch: int, fetches: int, roots: Mapping[str, Any]) -> None:
-        """Spool the states after so many fetches, if they are wanted."""
+    @contextlib.contextmanager
+    def around_fetch(self, fetch: Fetch) -> Iterator[None]:
+        """Spool the states before the first fetch of an epoch, and after each."""
+        if fetch.number == 0:
+            self._take(fetch.epoch, 0, fetch.roots)
+        yield
+        self._take(fetch.epoch, fetch.number + 1, fetch.roots)
+
+    def _take(self, epoch: int, fetches: int, roots: Mapping[str, Any]) -> None:
+        worker, spool = self._process.worker, self._process.spool
         if fetches in self._moments:
             self._known = generator_states(roots)
             states = tuple(state for _, state in self._known)
-            self._spool.write(Census(self._worker, epoch, fetches, states, unreadable(), tuple(probed_states())))
-        elif self._moments and 0 < fetches <= FOLLOWED:
+            spool.write(Census(worker, epoch, fetches, states, unreadable(), tuple(probed_states())))
+        elif 0 < fetches <= FOLLOWED:
             states = tuple(replace(state, state=source.state()) for source, state in self._known)
-            self._spool.write(Census(self._worker, epoch, fetches, states, ()))
+            spool.write(Census(worker, epoch, fetches, states, ()))

@@ -1,4 +1,4 @@
-"""Random generators that hide in the user's objects: where they are, what state they are in, and how to move them."""
+"""Random generators inside the user's objects: where they are, their states, how to advance them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from dataguard.lab.core.object_graph import Node, walk
 from dataguard.lab.core.records import GeneratorState
 from dataguard.lab.core.source_location import is_own, made_at, package_of
 
-SKIPPED = 1009
+STEPS = 1009
+"""How many numbers an advanced generator skips."""
 
 _RESEED = ("set_random_seed", "set_random_state", "seed_", "reseed")
-"""Methods by which libraries let a pipeline be seeded anew: albumentations, MONAI, imgaug."""
+"""Methods of libraries that reseed a pipeline: albumentations, MONAI, imgaug."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A generator found by the walk: its type, and where it was found."""
+    """A generator that was found: its type, and its place in the object graph."""
 
     kind: str
     node: Node
@@ -53,9 +54,9 @@ class Source:
 
     @property
     def part(self) -> Node | None:
-        """The outermost object of the installed package that holds it, below whatever is of another one or own."""
+        """The outermost object of the package that holds it, below objects of the user or of another package."""
         package, part = None, None
-        for node in self.node.line[1:-1]:  # a root is nothing that the user holds
+        for node in self.node.line[1:-1]:  # a root is not an object of the user's
             found = package_of(node.value)
             if is_own(node.value) or (found and package and found != package):
                 break
@@ -64,7 +65,7 @@ class Source:
 
     @property
     def reseed(self) -> str | None:
-        """The path of the method by which what holds it can be seeded anew, if there is one."""
+        """The path of a method that reseeds what holds it, if there is one."""
         for node in (self.part, self.owner):
             for name in _RESEED if node else ():
                 # Looked up in the classes: an attribute of the object may be made by the user's code.
@@ -73,7 +74,7 @@ class Source:
         return None
 
     def state(self) -> bytes:
-        """A digest of the generator's present state."""
+        """A digest of the generator's current state."""
         return hashlib.blake2b(_state(self.generator), digest_size=8).digest()
 
 
@@ -83,7 +84,7 @@ def find_generators(roots: Mapping[str, Any]) -> list[Source]:
 
 
 def with_shared(roots: Mapping[str, Any]) -> dict[str, Any]:
-    """The roots, behind the generators that python, numpy and torch share process-wide."""
+    """The roots, after the global generators of Python, numpy and torch."""
     return {
         "global random": random.random.__self__,  # type: ignore[attr-defined]
         "global torch": torch.default_generator,
@@ -93,12 +94,12 @@ def with_shared(roots: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def generator_states(roots: Mapping[str, Any]) -> list[tuple[Source, GeneratorState]]:
-    """The generators shared process-wide, and those that can be reached from the roots, with their present states."""
+    """The global generators, and those that can be reached from the roots, with their current states."""
     return [(source, state_of(source, roots)) for source in find_generators(with_shared(roots))]
 
 
 def state_of(source: Source, roots: Mapping[str, Any]) -> GeneratorState:
-    """The present state of a generator, and what is known of its place."""
+    """The current state of a generator, and its place."""
     if source.node.holder:
         owner, part = source.owner, source.part
         place = made_at(owner.value) if owner else None
@@ -110,10 +111,10 @@ def state_of(source: Source, roots: Mapping[str, Any]) -> GeneratorState:
     return GeneratorState(source.path, source.kind, source.state(), place)
 
 
-def move_on(path: str, roots: Mapping[str, Any]) -> None:
-    """Let the generator at a path skip some of its numbers."""
+def advance(path: str, roots: Mapping[str, Any]) -> None:
+    """Let the generator at a path skip some numbers."""
     for generator in found_at(path, roots):
-        skip(generator, SKIPPED)
+        skip(generator, STEPS)
 
 
 def found_at(path: str, roots: Mapping[str, Any]) -> list[Any]:
@@ -140,7 +141,7 @@ def reseed(library: str, seed: int) -> None:
 
 
 def probed_states() -> Iterator[GeneratorState]:
-    """What stands for the states of generators that cannot be read: the numbers they give next, lost to the user."""
+    """A stand-in for the states of generators that cannot be read: their next numbers, which the user then misses."""
     for library in unreadable():
         drawn = sys.modules[library].randu(np.empty((1, 4), dtype=np.float32), 0.0, 1.0)
         yield GeneratorState(
@@ -158,7 +159,7 @@ _NUMPY = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 
 def kind_of(value: Any) -> str | None:
     """The name of a generator's type, None for anything else."""
-    kind = type(value)  # never isinstance: it asks for __class__, which may be code of the user's
+    kind = type(value)  # not isinstance, which reads __class__: this may run the user's code
     if issubclass(kind, random.Random):
         return None if issubclass(kind, random.SystemRandom) else "random.Random"
     if issubclass(kind, _NUMPY):

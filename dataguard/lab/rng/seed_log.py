@@ -1,78 +1,106 @@
-"""Writes down which seeds are given while samples are read, fetch by fetch, or until the first batch is there."""
+"""Records which seeds are given while samples are read, fetch by fetch, or until the first batch is there."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dataguard.lab.core.records import Seedings, Spool
+from torch.utils.data import get_worker_info
+
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
+from dataguard.lab.core.records import Seedings
 from dataguard.lab.rng.drawing_libraries import drawing, steerable
 from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.lab.rng.seed_watch import Given, SeedWatch
 
 
-class SeedNotes:
-    """Spools which seeds are given during the first fetches of each epoch of a process.
+@dataclass(frozen=True, slots=True)
+class SeedLog(Instrument):
+    """Records which seeds are given during the first fetches of each epoch.
 
-    `burns` tells, for each fetch, how many numbers a generator skips right after it was seeded: with a constant, or
-    `always`. In the latter case it is noted, too, which libraries draw what hangs on those seeds.
+    `skips` are, for each fetch, how many numbers a generator skips right after it was seeded: with a constant, or with
+    `always`, in any case. Then the libraries whose draws depend on those seeds are recorded as well.
     """
 
-    def __init__(self, burns: Sequence[int], spool: Spool, worker: int | None, *, always: bool) -> None:
-        self._burns = burns
-        self._spool = spool
-        self._worker = worker
-        self._drawing = drawing if always else lambda: contextlib.nullcontext(set[tuple[str, str]]())
-        self._watch = SeedWatch(always=always)
+    skips: Sequence[int]
+    always: bool = False
+
+    def start(self, process: Process) -> Hooks:
+        """Each process has its own log."""
+        return _SeedLog(self, process)
+
+
+class _SeedLog(Hooks):
+    def __init__(self, asked: SeedLog, process: Process) -> None:
+        self._skips, self._always = asked.skips, asked.always
+        self._process = process
+        self._drawing = drawing if asked.always else lambda: contextlib.nullcontext(set[tuple[str, str]]())
+        self._watch: SeedWatch | None = None
+
+    def begin(self) -> None:
+        """Watch all functions that seed, in this process only."""
+        self._watch = SeedWatch(always=self._always)
 
     @contextlib.contextmanager
-    def taken(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> Iterator[None]:
-        """Take note of what is seeded inside."""
-        if fetch >= len(self._burns):
+    def around_fetch(self, fetch: Fetch) -> Iterator[None]:
+        """Record what is seeded in a fetch."""
+        if self._watch is None or fetch.number >= len(self._skips):
             yield
             return
-        if not fetch:
-            self._watch.adopt(roots)
-        with self._drawing() as drawn, self._watch.watching(self._burns[fetch]) as given:
+        if fetch.number == 0:
+            self._watch.adopt(fetch.roots)
+        with self._drawing() as drawn, self._watch.watching(self._skips[fetch.number]) as given:
             yield
         seeds = tuple(seeding for _, seeding in given)
         libraries = steerable(drawn, {seeding.kind for seeding in seeds})
-        self._spool.write(Seedings(self._worker, epoch, fetch, seeds, libraries))
+        self._process.spool.write(Seedings(self._process.worker, fetch.epoch, fetch.number, seeds, libraries))
 
 
-class FirstSeeds:
-    """Spools which seeds a worker gives until its first batch is there, with the path of each generator."""
+@dataclass(frozen=True, slots=True)
+class FirstSeeds(Instrument):
+    """Records which seeds a worker gives until its first batch is there, with the path of each generator."""
 
-    def __init__(self, spool: Spool, worker: int | None) -> None:
-        self._spool = spool
-        self._worker = worker
-        self._watch = SeedWatch()
+    def start(self, process: Process) -> Hooks:
+        """Each worker has its own log."""
+        return _FirstSeeds(process)
+
+
+class _FirstSeeds(Hooks):
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._watch: SeedWatch | None = None
         self._given: dict[int, Given] = {}
 
     @contextlib.contextmanager
-    def noted(self, roots: Mapping[str, Any]) -> Iterator[None]:
-        """Take note of what is seeded inside."""
-        self._watch.adopt(roots)
-        with self._watch.watching(0) as given:
+    def around_init(self) -> Iterator[None]:
+        """Record what is seeded by the user's `worker_init_fn`."""
+        self._watch = SeedWatch()
+        with self._recording(self._watch, {"worker": get_worker_info()}):
             yield
-        self._given.update({id(generator): (generator, seeding) for generator, seeding in given})
 
     @contextlib.contextmanager
-    def taken(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> Iterator[None]:
-        """Take note of the first fetch, and spool what was noted by then."""
-        if fetch:
+    def around_fetch(self, fetch: Fetch) -> Iterator[None]:
+        """Record what is seeded in the first fetch, and spool what was recorded by then."""
+        if self._watch is None or fetch.number:
             yield
             return
-        with self.noted(roots):
+        with self._recording(self._watch, fetch.roots):
             yield
-        paths = {id(source.generator): source.path for source in find_generators(roots)}
+        paths = {id(source.generator): source.path for source in find_generators(fetch.roots)}
         named = (
-            # A generator that the whole process shares is known by the module that seeds it.
+            # A global generator is named by the module that seeds it.
             replace(seeding, path=paths.get(number, f"global {seeding.kind.rpartition('.')[0]}"))
             for number, (generator, seeding) in self._given.items()
             if number in paths or isinstance(generator, str)
         )
-        self._spool.write(Seedings(self._worker, epoch, fetch, tuple(named)))
+        self._process.spool.write(Seedings(self._process.worker, fetch.epoch, fetch.number, tuple(named)))
         self._given = {}
+
+    @contextlib.contextmanager
+    def _recording(self, watch: SeedWatch, roots: Mapping[str, Any]) -> Iterator[None]:
+        watch.adopt(roots)
+        with watch.watching(0) as given:
+            yield
+        self._given.update({id(generator): (generator, seeding) for generator, seeding in given})

@@ -1,7 +1,7 @@
-"""Seeds that the user's code gives to random generators while it reads a sample: which, to which generator, and where.
+"""How the user's code seeds random generators while it reads a sample: with which seed, which generator, and where.
 
-Functions and classes that seed are replaced by ones that take note, in the modules that define them and wherever they
-were imported by name. This happens only in the processes of one observation.
+Functions and classes that seed are replaced by ones that record the seed, in the modules that define them and wherever
+they were imported by name. This happens only in the processes of one observation.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from dataguard.lab.rng.rng_discovery import find_generators, skip
 _NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _PLAIN = (int, float, str, bytes, np.integer)
 Given = tuple[object, Seeding]
-"""A generator and the seed that it was given; one that a whole process shares by the kind of its seeding."""
+"""A generator and the seed that it was given; for a global generator, the kind of seeding stands for it."""
 _SHOWN = 40
 """Characters of a seed that are shown."""
 
 
 class SeedWatch:
-    """Takes note of seeds while it is on; made once in a process."""
+    """Records seeds while it is on; made once in a process."""
 
     def __init__(self, *, always: bool = False) -> None:
         self._on = False
         self._always = always
-        self._burn = 0
+        self._skipped = 0
         self._known: dict[tuple[object, ...], set[str]] = {}
-        self._posing: dict[type, Any] = {}
+        self._subclasses: dict[type, Any] = {}
         self._instead: dict[int, tuple[Any, Any]] = {}  # with the original, so that no other object gets its id
         self._noted: dict[int, Given] = {}  # with the generator, so that no other one gets its id
         shared = random.random.__self__  # type: ignore[attr-defined]
@@ -60,14 +60,14 @@ class SeedWatch:
         self._replace()
 
     @contextlib.contextmanager
-    def watching(self, burn: int) -> Iterator[list[Given]]:
+    def watching(self, skipped: int) -> Iterator[list[Given]]:
         """Collect the seeds given inside, the last one of each generator.
 
-        A generator skips `burn` numbers right after it was seeded, where the same line has always given that seed, or
-        `always`.
+        `skipped` is how many numbers a generator skips right after it was seeded, where the same line has always given
+        that seed, or `always`.
         """
         seen: list[Given] = []
-        self._on, self._burn = True, burn
+        self._on, self._skipped = True, skipped
         try:
             yield seen
         finally:
@@ -76,35 +76,35 @@ class SeedWatch:
             self._noted = {}
 
     def adopt(self, roots: Mapping[str, Any]) -> None:
-        """Exchange generators that objects below the roots hold for ones that take note when they are seeded again."""
+        """Replace generators that objects below the roots hold by ones that record when they are seeded again."""
         for source in find_generators(roots):
-            posing = self._posing.get(type(source.generator))
+            subclass = self._subclasses.get(type(source.generator))
             for name, value in list(getattr(source.holder, "__dict__", {}).items()):
-                if posing is not None and value is source.generator:
-                    watched = posing()
+                if subclass is not None and value is source.generator:
+                    watched = subclass()
                     _copy_state(value, watched)
                     with contextlib.suppress(Exception):  # a holder that guards its attributes
                         setattr(source.holder, name, watched)
 
     def _note(self, kind: str, seed: Any, generator: object) -> int:
-        """Take note of a seed; returns how many numbers the generator has to skip."""
+        """Record a seed; returns how many numbers the generator has to skip."""
         text = _plain(seed) if self._on else None
         if text is None:
             return 0
         if len(text) > _SHOWN:  # a whole state
             text = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
         constant = self._keep(generator, Seeding(kind, text, *_caller()))
-        return self._burn if constant or self._always else 0
+        return self._skipped if constant or self._always else 0
 
     def _keep(self, generator: object, seeding: Seeding) -> bool:
-        """Remember the latest seed of a generator; whether this line has never given another one."""
+        """Remember the latest seed of a generator; returns whether this line has always given the same seed."""
         known = self._known.setdefault(seeding.place, set())
         known.add(seeding.seed)
         self._noted[id(generator)] = generator, seeding
         return len(known) == 1
 
     def _watch_function(self, kind: str, original: Callable[..., Any], skip_shared: Callable[[int], Any]) -> None:
-        """Watch a function that seeds a generator which the whole process shares."""
+        """Watch a function that seeds a global generator."""
 
         def seeding(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
@@ -120,7 +120,7 @@ class SeedWatch:
             if _plain(seed) is None:
                 return original(seed)
             on, self._on = self._on, False
-            bits = self._posing[behind](seed)  # one that takes note when it is advanced or jumps
+            bits = self._subclasses[behind](seed)  # one that records when it is advanced or jumps
             self._on = on
             generator = np.random.Generator(bits)
             skip(generator, self._note("numpy.random.default_rng", seed, bits))
@@ -165,7 +165,7 @@ class SeedWatch:
 
         methods = {"__init__": init, "seed": seed, "advance": advance, "jumped": jumped}
         methods = {name: method for name, method in methods.items() if hasattr(original, name)}
-        self._pose(original, methods)
+        self._replace_class(original, methods)
 
     def _watch_torch(self) -> None:
         original = torch.Generator
@@ -187,17 +187,17 @@ class SeedWatch:
             skip(generator, self._note("torch.Generator.set_state", state, generator))
 
         methods = {"__init__": init, "manual_seed": manual_seed, "seed": seed, "set_state": set_state}
-        self._pose(original, methods)
+        self._replace_class(original, methods)
 
-    def _pose(self, original: type, methods: dict[str, Any]) -> None:
-        """Let a subclass pass for a class: whatever is of the class, or a subclass of it, is one of the subclass."""
+    def _replace_class(self, original: type, methods: dict[str, Any]) -> None:
+        """Replace a class by a subclass for which `isinstance` and `issubclass` answer as for the class itself."""
         checks = {
             "__instancecheck__": lambda _, thing: isinstance(thing, original),
             "__subclasscheck__": lambda _, cls: issubclass(cls, original),
         }
-        poser = type("_Poser", (type(original),), checks)
-        self._posing[original] = poser(original.__name__, (original,), methods)
-        self._instead[id(original)] = original, self._posing[original]
+        meta = type("_Meta", (type(original),), checks)
+        self._subclasses[original] = meta(original.__name__, (original,), methods)
+        self._instead[id(original)] = original, self._subclasses[original]
 
     def _replace(self) -> None:
         """Put the replacements wherever a module holds the originals."""
@@ -220,7 +220,7 @@ def _skip_cv2(count: int) -> None:
 
 
 def _plain(seed: Any) -> str | None:
-    """A seed in words; None for one that is no constant: absent, drawn from the system, or another generator."""
+    """A seed as text; None if it is not a constant: absent, drawn from the system, or another generator."""
     if isinstance(seed, np.random.SeedSequence):
         return _plain([seed.entropy, *seed.spawn_key])
     if isinstance(seed, torch.Tensor | np.ndarray):
@@ -232,9 +232,9 @@ def _plain(seed: Any) -> str | None:
 
 
 def _caller() -> tuple[str, int, str, bool, bool]:
-    """The innermost line of the user's own code that asked for the seed, else the innermost line of a library.
+    """The innermost line of the user's own code that seeds, else the innermost line of a library.
 
-    Last, whether that line gave the seed itself, and whether the user's code on the way to it names an epoch.
+    Then whether that line gave the seed itself, and whether the user's code on the way to it names an epoch.
     """
     frames = [(frame.f_code, line) for frame, line in traceback.walk_stack(sys._getframe())]
     frames = [(code, line) for code, line in frames if code.co_filename != __file__]

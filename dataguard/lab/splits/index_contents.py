@@ -21,7 +21,7 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.wrapped_datasets import columns_of
 from dataguard.lab.splits.near_duplicates import Album
-from dataguard.lab.spy.content_hashes import FEWEST_BYTES, rows_of
+from dataguard.lab.spy.content_hashes import FEWEST_BYTES, hashes_of_rows
 
 MOST = 4_000_000
 """A dataset with more indices is not looked into."""
@@ -121,7 +121,7 @@ class _Look:
         if isinstance(value, np.ndarray) and value.dtype.kind in "biufc" and value.ndim and len(value) == length:
             if value.nbytes // length >= FEWEST_BYTES:
                 parts = np.array_split(value, -(-length // 4096))
-                yield CONTENT, "", array("Q", [row for part in parts for row in rows_of(part)])
+                yield CONTENT, "", array("Q", [row for part in parts for row in hashes_of_rows(part)])
         elif isinstance(value, list | tuple) and len(value) == length:
             yield from self._listed(value)
         elif isinstance(value, np.ndarray) and value.ndim == 1 and len(value) == length:
@@ -174,5 +174,5 @@ def _number(part: Any) -> int | None:
     if isinstance(part, torch.Tensor) and part.layout is torch.strided and part.device.type == "cpu":
         part = part.detach().numpy()
     if isinstance(part, np.ndarray) and part.dtype.kind in "biufc" and part.nbytes >= FEWEST_BYTES:
-        return rows_of(part.reshape(1, -1))[0]
+        return hashes_of_rows(part.reshape(1, -1))[0]
     return None

@@ -1,6 +1,6 @@
 """The samples of a loader beside those of another split of the same target, for `lab.splits`.
 
-What datasets keep of their indices, and the prints of samples that were read, tell which pairs may be one sample; a few
+What datasets keep of their indices, and the hashes of samples that were read, tell which pairs may be one sample; a few
 of them are read again, and compared before and after the transforms.
 """
 
@@ -105,7 +105,7 @@ class Splits:
         """This split compared with an earlier one."""
         subject = self._subject
         subject.afford(READS * (subject.epoch.seconds_per_sample + other.epoch.seconds_per_sample))
-        earlier, numbers = _prints(other.epoch), _prints(subject.epoch)
+        earlier, numbers = _hashes(other.epoch), _hashes(subject.epoch)
         ways = [(name, found) for name, found in self._candidates(other, earlier, numbers) if found]
         looked = {name: tuple(evenly(_apart(found), LOOKED)) for name, found in ways}
         wanted = tuple(dict.fromkeys(pair for pairs in looked.values() for pair in pairs))
@@ -172,7 +172,7 @@ _KINDS = tuple(kind[:8] for kind in (CONTENT, NAMES, SUBSET))
 
 
 def _is_whole(epoch: EpochTrace) -> bool:
-    return epoch.whole and len(_prints(epoch)) == (epoch.read or len(epoch.samples))
+    return epoch.whole and len(_hashes(epoch)) == (epoch.read or len(epoch.samples))
 
 
 def _rest(name: str) -> tuple[str, ...]:
@@ -187,10 +187,10 @@ _COMMON = re.compile(
 )
 
 
-def _prints(epoch: EpochTrace) -> Mapping[Index, int]:
+def _hashes(epoch: EpochTrace) -> Mapping[Index, int]:
     """What tells the content of the samples that were read, by their indices."""
-    if epoch.prints is not None:
-        return epoch.prints.by_index()
+    if epoch.hashes is not None:
+        return epoch.hashes.by_index()
     return {one.index: number for one in epoch.samples for number in [_largest(one)] if number is not None}
 
 
@@ -240,7 +240,7 @@ def _is_measured(epoch: EpochTrace) -> bool:
     Two such rows are equal as copies of each other alone, however few their numbers are.
     """
     rows: dict[str, set[tuple[float, ...]]] = defaultdict(set)
-    for one in epoch.appraisals:
+    for one in epoch.value_summaries:
         floats = [each for each in one.numbers if each.is_float and not each.whole and len(each.shape) == 1]
         if one.position is not None and floats:
             largest = max(floats, key=lambda each: each.size)

@@ -1,1 +1,1 @@
-"""The part that runs inside workers."""
+"""What runs inside workers: the spy and its instruments."""

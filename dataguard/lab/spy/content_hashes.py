@@ -1,13 +1,13 @@
-"""Prints: a number for the content of a sample, cheap enough to be taken of every one.
+"""Content hashes: a number for the content of a sample, cheap enough to compute for every sample.
 
-Two samples with one print are most likely equal, and nothing is concluded before both were read again and compared.
+Two samples with the same hash are most likely equal. Nothing is concluded before both were read again and compared.
 """
 
 from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,40 +15,41 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.index import Index
+from dataguard.lab.core.index import Index, plain_index
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.leaves import walk
 
 MOST_WORDS = 1 << 16
-"""How many words of 8 bytes, evenly spaced, tell one array from another."""
+"""How many words of 8 bytes, evenly spaced, are hashed of one array."""
 FEWEST_BYTES = 64
 RICH = 128
-"""Bytes that a content has at least when it is compressed, so that no two samples share it by chance: more than a row
-of a few numbers, a short text or an empty picture."""
+"""Fewest bytes of a compressed content that two samples do not share by chance: more than a row of a few numbers, a
+short text or an empty image has."""
 _WEIGHTS = np.random.default_rng(514).integers(1, 1 << 63, MOST_WORDS, dtype=np.uint64) | np.uint64(1)
 
 
-def print_of(sample: Any) -> int | None:
-    """The print of the largest array of a sample; None where there is none of some size."""
+def hash_of(sample: Any) -> int | None:
+    """The hash of the largest array of a sample; None if it has no array of some size."""
     try:
         found = largest_of(leaf for _, leaf in walk(sample))
-        return None if found is None else rows_of(found[None])[0]
-    except Exception:  # noqa: BLE001 - a kind of array that cannot be read is our lack, and no fault of the user's
+        return None if found is None else hashes_of_rows(found[None])[0]
+    except Exception:  # noqa: BLE001 - an array type that we cannot read is not the user's fault
         return None
 
 
-def rows_of(arrays: np.ndarray) -> list[int]:
-    """The print of each row of an array."""
+def hashes_of_rows(arrays: np.ndarray) -> list[int]:
+    """The hash of each row of an array."""
     count = len(arrays)
     flat = np.ascontiguousarray(arrays).reshape(count, -1).view(np.uint8)
     words = flat[:, : flat.shape[1] // 8 * 8].view(np.uint64)
     words = words[:, :: -(-words.shape[1] // MOST_WORDS)]
     size = np.uint64(flat.shape[1])
-    prints: list[int] = (words @ _WEIGHTS[: words.shape[1]] + size).tolist()
-    return prints
+    hashes: list[int] = (words @ _WEIGHTS[: words.shape[1]] + size).tolist()
+    return hashes
 
 
 def largest_of(leaves: Iterable[Any]) -> np.ndarray | None:
-    """The largest array among some leaves, as numpy has it; None where all are small."""
+    """The largest array among some leaves, as a numpy array; None if all are small."""
     arrays = [array for array in map(bytes_of, leaves) if array is not None]
     found = max(arrays, key=lambda one: one.nbytes, default=None)
     return found if found is not None and found.nbytes >= FEWEST_BYTES else None
@@ -71,54 +72,60 @@ def bytes_of(leaf: Any) -> np.ndarray | None:
 
 
 def is_rich(content: np.ndarray) -> bool:
-    """Whether a content says so much that no two samples share it by chance."""
+    """Whether a content is so rich that two samples do not share it by chance."""
     return content.nbytes >= FEWEST_BYTES and len(zlib.compress(content.tobytes(), 1)) >= RICH
 
 
 @dataclass(frozen=True, slots=True)
-class Prints:
-    """The prints of the samples that were read, and their indices."""
+class SampleHashes:
+    """The hashes of the samples that were read, and their indices."""
 
     indices: array[int] = field(default_factory=lambda: array("q"))
-    prints: array[int] = field(default_factory=lambda: array("Q"))
+    hashes: array[int] = field(default_factory=lambda: array("Q"))
 
     @classmethod
-    def together(cls, several: Iterable[Prints]) -> Prints | None:
-        """All of several, None where there is not one."""
+    def together(cls, several: Iterable[SampleHashes]) -> SampleHashes | None:
+        """All of several merged; None if there is none."""
         found = cls()
         for one in several:
             found.indices.extend(one.indices)
-            found.prints.extend(one.prints)
-        return found if found.prints else None
+            found.hashes.extend(one.hashes)
+        return found if found.hashes else None
 
     def by_index(self) -> dict[Index, int]:
-        """The print of each index; one that was read twice counts once."""
-        return dict(zip(self.indices, self.prints, strict=True))
+        """The hash of each index; one that was read twice counts once."""
+        return dict(zip(self.indices, self.hashes, strict=True))
 
 
-class PrintFile:
-    """Where one process writes the prints of its samples."""
+@dataclass(frozen=True, slots=True)
+class ContentHashes(Instrument):
+    """Records the hashes of all samples whose indices are whole numbers."""
 
-    def __init__(self, folder: Path, worker: int | None) -> None:
-        self._path = folder / f"{'main' if worker is None else worker}.prints"
+    def start(self, process: Process) -> Hooks:
+        """Each process writes a file of its own."""
+        return _ContentHashes(process)
 
-    def take(self, indices: Iterable[Any], samples: Iterable[Any]) -> None:
-        """Write down the prints of samples with whole numbers for indices."""
+
+class _ContentHashes(Hooks):
+    def __init__(self, process: Process) -> None:
+        self._path = process.folder / f"{'main' if process.worker is None else process.worker}.hashes"
+
+    def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
+        """Record the hashes of the samples of a batch."""
         rows: list[int] = []
-        for index, sample in zip(indices, samples, strict=False):
-            number = print_of(sample) if isinstance(index, int) else None
-            if number is not None:
+        for index, sample in zip(map(plain_index, fetch.indices), samples, strict=False):
+            if isinstance(index, int) and (number := hash_of(sample)) is not None:
                 rows += (index & (1 << 64) - 1, number)
         with self._path.open("ab", buffering=0) as file:
             file.write(np.array(rows, dtype=np.uint64).tobytes())
 
 
-def read_prints(folders: Iterable[Path]) -> Prints:
-    """What the processes of some observations wrote down."""
-    found = Prints()
-    for path in (path for folder in folders for path in sorted(folder.glob("*.prints"))):
+def read_hashes(folders: Iterable[Path]) -> SampleHashes:
+    """The hashes that the processes of some observations recorded."""
+    found = SampleHashes()
+    for path in (path for folder in folders for path in sorted(folder.glob("*.hashes"))):
         rows = np.fromfile(path, dtype=np.uint64)
         rows = rows[: len(rows) // 2 * 2].reshape(-1, 2)
         found.indices.frombytes(rows[:, 0].astype(np.int64).tobytes())
-        found.prints.frombytes(np.ascontiguousarray(rows[:, 1]).tobytes())
+        found.hashes.frombytes(np.ascontiguousarray(rows[:, 1]).tobytes())
     return found

@@ -1,4 +1,4 @@
-"""Run a loader under the spy for some epochs, in this (thrown-away) process, and shut it down in order."""
+"""Run a loader under the spy for some epochs, in this disposable process, and shut it down in order."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from dataguard.lab.core.loader_facts import overrides_iter
 from dataguard.lab.core.records import Failure, read_spools
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.exceptions import incident_of
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.isolation import tail
 from dataguard.lab.spy.plan import Plan
-from dataguard.lab.spy.worker_spy import SpyInit, Watcher
+from dataguard.lab.spy.watcher import Watcher
+from dataguard.lab.spy.worker_spy import SpyInit, install
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.target.variants import Loader
 
@@ -63,7 +64,7 @@ def drive(
             if plan.announce:
                 announce_epoch(loader, epoch)
             spy.epoch = epoch
-            watcher.box.mark(None, "iterate")
+            watcher.process.recorder.mark(None, "iterate")
             iterator = iter(loader)
             rides.append(_ride(iterator, watcher, most, seconds, arrived))
             if not loader.persistent_workers:
@@ -76,13 +77,13 @@ def drive(
 
 
 def watch(loader: Loader, plan: Plan) -> tuple[Watcher, SpyInit]:
-    """Let the spy watch the workers of a loader, or this process where it has none."""
+    """Let the spy watch the workers of a loader, or this process if it has none."""
     watcher = Watcher(plan, None)
     spy = SpyInit(plan, loader.worker_init_fn)
     if loader.num_workers:
         loader.worker_init_fn = spy
     else:
-        watcher.install(loader.dataset)
+        install(watcher, loader.dataset)
     return watcher, spy
 
 
@@ -98,7 +99,7 @@ def _ride(
             ended = True
             break
         count += 1
-        watcher.box.mark(None, "iterate")
+        watcher.process.recorder.mark(None, "iterate")
         arrived(count)
         elapsed = time.monotonic() - started
         first = first or elapsed
@@ -172,8 +173,8 @@ def _dead_worker(workers: Sequence[Any], patience: float, ended_early: bool) -> 
 
 
 def _death_of(worker: int, code: int, plan: Plan) -> Incident:
-    box = BlackBox(plan.folder / "blackbox")
-    mark = next((mark for mark in box.last() if mark.worker == worker), None)
+    recorder = FlightRecorder(plan.folder)
+    mark = next((mark for mark in recorder.last() if mark.worker == worker), None)
     name = signal_name(-code) if code < 0 else None
     left = stack_dumps.left(mark.pid, plan.folder) if mark else ""
     return Incident(

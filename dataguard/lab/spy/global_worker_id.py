@@ -1,19 +1,32 @@
-"""Where a worker of a stream sits among those of all ranks that share a scan."""
+"""The number of a worker among those of all ranks that share a scan of a stream."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
 from torch.utils.data import get_worker_info
 
+from dataguard.lab.core.instrument import Instrument
 
-def take_seat(worker: int, rank: int, world: int) -> int:
-    """Let `get_worker_info` speak of the workers of all `world` ranks as if one loader had them; returns the number.
 
-    Its seed stays the one that torch gave to this worker. The object refuses to be assigned to.
+@dataclass(frozen=True, slots=True)
+class GlobalWorkerIds(Instrument):
+    """Lets `get_worker_info` number the workers of all `world` ranks as if one loader had them.
+
+    The seed of each stays the one that torch gave to it.
     """
-    info = get_worker_info()
-    assert info is not None
-    seat = rank * info.num_workers + worker
-    seats = world * info.num_workers
-    for name, value in (("id", seat), ("num_workers", seats)):
-        object.__setattr__(info, name, value)
-    return seat
+
+    rank: int
+    world: int
+
+    @contextlib.contextmanager
+    def around_init(self) -> Iterator[None]:
+        """Renumber this worker before the user's `worker_init_fn` runs, which gets the new number."""
+        info: Any = get_worker_info()
+        renumbered = {"id": self.rank * info.num_workers + info.id, "num_workers": self.world * info.num_workers}
+        for name, value in renumbered.items():
+            object.__setattr__(info, name, value)  # the object refuses assignment
+        yield

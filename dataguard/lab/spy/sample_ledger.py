@@ -1,8 +1,8 @@
-"""Which samples a stream yielded: a few numbers for each, however large it is.
+"""Which samples a stream yielded: a few numbers for each sample, however large it is.
 
-A sample is 8 bytes, the digest of all that it holds, and 8 more for each of its leaves alone. Of a stream of more than
-`MOST` samples only those numbers are kept that fall below a bound, the same in every process: whatever two processes
-both yield is kept, or left out, by both.
+A sample takes 8 bytes, the digest of its whole content, and 8 more for each of its leaves. Of a stream of more than
+`MOST` samples only numbers below a bound are kept, the same bound in every process: a sample that two processes yield
+is kept by both or by neither.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ import numpy as np
 from dataguard.lab.core.records import SampleRecord
 
 MOST = 1_000_000
-"""How many samples of a stream are all kept."""
+"""Streams of up to so many samples are kept whole."""
 _ROW = np.dtype([("column", "<u2"), ("number", "<u8")])
 _WHOLE = ""
-"""The column of the sample itself; every other one has the path of a leaf."""
+"""The column of the whole sample; every other column has the path of a leaf."""
 _SPAN = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How much of each sample is kept: numbers below 2 to the power of (64 - `level`), of so many leaves at most."""
+    """How much of each sample is kept: numbers below 2 to the power of (64 - `level`), of at most so many `leaves`."""
 
     level: int = 0
     leaves: int = 64
 
 
 CLOSE = Depth()
-"""How closely a stream is looked at of which only some samples are read."""
+"""The depth for a stream of which only some samples are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What one process yielded in one epoch: how many samples, and their numbers in order, by the path of the leaf."""
+    """What one process yielded in an epoch: the number of samples, and their digests in order, by leaf path."""
 
     samples: int
     columns: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @property
     def identities(self) -> Sequence[int]:
-        """The numbers of the samples themselves."""
+        """The digests of whole samples."""
         return self.columns.get(_WHOLE, ())
 
     @property
@@ -58,12 +58,12 @@ class Account:
 
 
 def depth_of(samples: int) -> Depth:
-    """What is kept of a stream of so many samples, so that it takes no more than 72 bytes of each, and of a million."""
+    """The depth for so many samples: at most 72 bytes of each are kept, and of at most a million."""
     return Depth(level=max(0, (max(samples, 1) - 1) // MOST).bit_length(), leaves=8)
 
 
 def identity_of(record: SampleRecord) -> int:
-    """The number of a sample: paths and digests of all its leaves."""
+    """The digest of a sample, from the paths and digests of all its leaves, as a number."""
     digest = hashlib.blake2b(digest_size=8)
     for leaf in record.leaves:
         digest.update(leaf.path.encode(errors="surrogatepass"))
@@ -72,7 +72,7 @@ def identity_of(record: SampleRecord) -> int:
 
 
 class Ledger:
-    """Takes down the samples of one process; what was written survives a crash."""
+    """Records the digests of all samples of one process; what was written survives a crash."""
 
     def __init__(self, folder: Path, worker: int | None, depth: Depth) -> None:
         self._stem = folder / ("main" if worker is None else str(worker))
@@ -81,7 +81,7 @@ class Ledger:
         self._samples: Counter[int] = Counter()
 
     def enter(self, epoch: int, records: Iterable[SampleRecord]) -> None:
-        """Write down samples of an epoch."""
+        """Record samples of an epoch."""
         rows = []
         for record in records:
             self._samples[epoch] += 1
@@ -105,7 +105,7 @@ class Ledger:
 
 
 def read_ledgers(folder: Path, epoch: int) -> dict[int, Account]:
-    """What the processes of one observation took down in an epoch, by worker; -1 is the main process."""
+    """What the processes of one observation recorded in an epoch, by worker; -1 is the main process."""
     found = {}
     for count in folder.glob(f"*.{epoch}.count"):
         name = count.name.partition(".")[0]

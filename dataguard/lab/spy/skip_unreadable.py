@@ -1,18 +1,21 @@
-"""Samples that cannot be read are passed over, and noted with the file that was being read."""
+"""Samples that cannot be read are left out of their batch, and recorded with the file that was being read."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pickle
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from dataguard.incident import OWN, is_library
 from dataguard.lab.core.index import plain_index
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.process.progress import Unreadable
@@ -20,22 +23,52 @@ from dataguard.process.progress import Unreadable
 UNREAD: Any = object()
 """Stands in a batch where a sample could not be read."""
 FULL = 8
-"""How many incidents a process keeps with everything that is known of them."""
+"""How many incidents a process keeps with all their details."""
 _LONGEST = 4096
-"""Characters of a path at most: a longer text is none."""
+"""Longest path in characters: a longer text is not a path."""
 
 
-class Passing:
-    """A map-style dataset that gives `UNREAD` for what it cannot read, and notes it.
+@dataclass(frozen=True, slots=True)
+class SkipUnreadable(Instrument):
+    """Leaves unreadable samples of a map-style dataset out of their batch, and records them."""
 
-    `fetches` tells the number of the fetch that is under way.
+    def start(self, process: Process) -> Hooks:
+        """Each process records its own samples."""
+        return _SkipUnreadable(process)
+
+
+class _SkipUnreadable(Hooks):
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._fetch = 0
+
+    def wrap(self, dataset: Any) -> Any:
+        """Return `UNREAD` for what cannot be read."""
+        batched = hasattr(dataset, "__getitems__") and dataset.__getitems__
+        skipping = SkippingBatches if batched else SkippingItems
+        return skipping(dataset, self._process.folder, self._process.worker, lambda: self._fetch)
+
+    def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
+        """Remember the number of the current fetch."""
+        self._fetch = fetch.number
+        return contextlib.nullcontext()
+
+    def keeps(self, sample: Any) -> bool:
+        """Whether a sample could be read."""
+        return sample is not UNREAD
+
+
+class SkippingItems:
+    """A map-style dataset that returns `UNREAD` for what it cannot read, and records it.
+
+    `fetch` returns the number of the current fetch.
     """
 
-    def __init__(self, dataset: Any, folder: Path, worker: int | None, fetches: Callable[[], int]) -> None:
+    def __init__(self, dataset: Any, folder: Path, worker: int | None, fetch: Callable[[], int]) -> None:
         self._dataset = dataset
         self._path = folder / f"{'main' if worker is None else worker}.unreadable"
         self._worker = worker
-        self._fetches = fetches
+        self._fetch = fetch
         self._noted = 0
 
     def __getitem__(self, index: Any) -> Any:
@@ -49,7 +82,7 @@ class Passing:
             return get()
         except StopIteration:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises for one sample is noted
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises for one sample is recorded
             self._note(error, index, get)
             return UNREAD
 
@@ -58,7 +91,7 @@ class Passing:
         frame = incident.own_frame or (incident.frames[-1] if incident.frames else None)
         noted = Unreadable(
             self._worker,
-            self._fetches(),
+            self._fetch(),
             plain_index(index),
             incident.index or "",
             incident.headline,
@@ -79,8 +112,8 @@ class Passing:
             return None
 
 
-class PassingBatches(Passing):
-    """The same of a dataset that fetches a whole batch at once: where it fails, each of its samples is tried alone."""
+class SkippingBatches(SkippingItems):
+    """The same for a dataset that fetches a whole batch at once: if that fails, each of its samples is tried alone."""
 
     def __getitems__(self, indices: Any) -> Any:
         try:
@@ -89,7 +122,7 @@ class PassingBatches(Passing):
             raise
         except Exception as error:
             samples = [self._try(index, functools.partial(self._only, index)) for index in indices]
-            if not any(sample is UNREAD for sample in samples):  # it is their mixture that fails, and no sample
+            if not any(sample is UNREAD for sample in samples):  # the combination fails, not a sample
                 raise error
             return samples
 
@@ -98,34 +131,28 @@ class PassingBatches(Passing):
         return sample
 
 
-def without_unread(samples: Sequence[Any], *beside: Sequence[Any]) -> tuple[list[Any], ...]:
-    """The samples that could be read, and of lists that run beside them what belongs to those."""
-    kept = [place for place, sample in enumerate(samples) if sample is not UNREAD]
-    return tuple([row[place] for place in kept if place < len(row)] for row in (samples, *beside))
-
-
-class Notes:
-    """Reads what processes note about samples that cannot be read, a little more at each call."""
+class UnreadableLog:
+    """Reads what processes record about unreadable samples, a little more at each call."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._places: dict[Path, int] = {}
 
     def fresh(self) -> Iterator[Unreadable]:
-        """What was noted since the last call."""
+        """What was recorded since the last call."""
         for path in sorted(self._folder.glob("*.unreadable")):
             with path.open("rb") as file:
                 file.seek(self._places.get(path, 0))
                 while True:
                     try:
                         yield pickle.load(file)
-                    except (EOFError, pickle.UnpicklingError):  # the end, or one that is just being written
+                    except (EOFError, pickle.UnpicklingError):  # the end, or a record that is being written right now
                         break
                     self._places[path] = file.tell()
 
 
 def file_of(error: BaseException) -> str | None:
-    """The file that was being read when this was raised: as the error tells, or what a function on the way held."""
+    """The file that was being read when this was raised: named by the error, or held by a function on the way."""
     link: BaseException | None = error
     for _ in range(8):
         if link is None:
@@ -141,7 +168,7 @@ def file_of(error: BaseException) -> str | None:
 
 
 def file_opened(get: Callable[[], Any]) -> str | None:
-    """The file that was opened last when a sample was read once more."""
+    """The file that was opened last when a sample was read again."""
     opened: list[str] = []
 
     def note(path: str) -> bool:
@@ -151,7 +178,7 @@ def file_opened(get: Callable[[], Any]) -> str | None:
     try:
         with watched(note):
             get()
-    except Exception:  # noqa: BLE001 - it fails as it did before
+    except Exception:  # noqa: BLE001 - it fails as before
         return opened[-1] if opened else None
     return None
 
@@ -163,7 +190,7 @@ def _frames(error: BaseException) -> Iterator[FrameType]:
 
 
 def _held_file(frame: FrameType) -> str | None:
-    """A file that a local variable of a function names, or has open; arguments come first."""
+    """A file that a local variable of a function names or has open; arguments come first."""
     for value in frame.f_locals.values():
         name = getattr(value, "name", None) if hasattr(type(value), "fileno") else value
         if isinstance(name, str | os.PathLike) and _is_file(name):
@@ -180,5 +207,5 @@ def _is_file(name: Any) -> bool:
 
 
 def in_range(unreadable: Unreadable, limit: int | None) -> bool:
-    """Whether a sample stands before the end that the dataset really has."""
+    """Whether the index of a sample is below the real length of the dataset."""
     return limit is None or not isinstance(unreadable.index, int) or unreadable.index < limit

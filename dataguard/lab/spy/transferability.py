@@ -14,9 +14,9 @@ from dataguard.lab.process.exceptions import incident_of
 
 
 def why_not_sent(batch: Any, indices: Sequence[Any], worker: int) -> Incident | None:
-    """Pickle a batch like torch's queues do, throw the result away, and tell what is raised.
+    """Pickle a batch like torch's queues do, discard the result, and return what was raised.
 
-    There it would happen in a feeder thread: the failure is silent, and the main process waits for ever.
+    In a queue it would happen in a feeder thread: the failure is silent, and the main process waits forever.
     """
     try:
         _TransferPickler(io.BytesIO()).dump(batch)

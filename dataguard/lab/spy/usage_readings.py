@@ -1,87 +1,87 @@
-"""What a process holds, read from inside it every so many samples: memory and open files."""
+"""Memory and open files of a process, read from inside it after some numbers of samples."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from dataguard.lab.core.process_usage import Gauging, Pages, Pools, Reading
-from dataguard.lab.core.records import Spool
-from dataguard.lab.spy.library_threads import limit_threads, pools
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
+from dataguard.lab.core.process_usage import Pages, Reading
 
 _STATUS, _MAPS = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")
 _DESCRIPTORS = Path("/proc/self/fd")
 SPARING = 100
-"""A reading that is only wished for is left out until so many times as long has passed as the one before it took."""
+"""An optional reading is skipped unless so many times the duration of the last reading has passed since."""
 
 
-class Gauges:
-    """Reads what this process holds after so many samples, once before the first of them, or never without moments.
+@dataclass(frozen=True, slots=True)
+class UsageReadings(Instrument):
+    """Reads the memory and open files of a process before its first sample, and after some numbers of samples.
 
-    Libraries are told to use so many `threads`, if it is said, before the first fetch and, as some are loaded by it,
-    after it. With 0 they are left alone, and it is noted what they use.
+    Readings after the `needed` numbers are always made, those after the `wished` ones unless the last reading is too
+    recent; both are in rising order. With `pages`, memory pages are counted as well, except before the first sample.
     """
 
-    def __init__(self, spool: Spool, worker: int | None, gauging: Gauging, threads: int | None = None) -> None:
-        self._threads = threads
-        self._spool = spool
-        self._worker = worker
-        self._pages = gauging.pages
-        self._needed, self._wished = deque(gauging.needed), deque(gauging.wished)
+    needed: tuple[int, ...] = ()
+    wished: tuple[int, ...] = ()
+    pages: bool = False
+
+    def start(self, process: Process) -> Hooks:
+        """Each process counts its own samples."""
+        return _UsageReadings(self, process)
+
+
+class _UsageReadings(Hooks):
+    def __init__(self, asked: UsageReadings, process: Process) -> None:
+        self._process = process
+        self._pages = asked.pages
+        self._needed, self._wished = deque(asked.needed), deque(asked.wished)
         self._samples = 0
         self._spent = 0.0
         self._earliest = 0.0
 
-    def begin(self, epoch: int) -> None:
-        """Take the first reading, before any sample."""
-        if not self._samples:
-            if self._needed:
-                self._take(epoch)
-            self._limit(epoch)
-
-    def count(self, epoch: int, samples: int) -> None:
-        """Count samples that were read, and take a reading when it is time for one."""
-        if not self._samples:
-            self._limit(epoch)
-        self._samples += samples
+    @contextlib.contextmanager
+    def around_fetch(self, fetch: Fetch) -> Iterator[None]:
+        """Read before the first sample; count samples, and read again when it is time."""
+        if not self._samples and self._needed:
+            self._take(fetch.epoch)
+        yield
+        self._samples += len(fetch.indices)
         needed, wished = self._comes(self._needed), self._comes(self._wished)
         if needed or (wished and time.perf_counter() >= self._earliest):
-            self._take(epoch)
+            self._take(fetch.epoch)
 
     def _comes(self, moments: deque[int]) -> bool:
-        """Whether one of the moments has come, or several."""
+        """Whether any of these numbers of samples has been reached."""
         came = False
         while moments and moments[0] <= self._samples:
             moments.popleft()
             came = True
         return came
 
-    def _limit(self, epoch: int) -> None:
-        if self._threads:
-            limit_threads(self._threads)
-        elif self._threads == 0:
-            self._spool.write(Pools(self._worker, epoch, pools()))
-
     def _take(self, epoch: int) -> None:
-        # What the CPU did in this thread is what a reading costs, whatever else the machine does meanwhile.
+        # The CPU time of this thread is the cost of a reading, whatever else the machine does meanwhile.
         at, before = time.perf_counter(), time.thread_time()
         taken, files = memory_taken(), descriptors_open()
         pages = pages_held() if self._pages and self._samples else None
-        self._spool.write(Reading(self._worker, epoch, self._samples, taken, pages, files, at, self._spent))
+        reading = Reading(self._process.worker, epoch, self._samples, taken, pages, files, at, self._spent)
+        self._process.spool.write(reading)
         cost = time.thread_time() - before
         self._spent += cost
         self._earliest = time.perf_counter() + SPARING * cost
 
 
 def memory_taken() -> int:
-    """Bytes of memory that this process took for itself, or that its parent had taken before the fork.
+    """Bytes of memory that this process allocated, or its parent before the fork.
 
-    On Linux these are its anonymous pages, so that a page which is copied does not count as grown, and pages of mapped
-    files are left out. Elsewhere it is the memory that no other process has.
+    On Linux these are its anonymous pages: a page that is copied on write does not count as growth, and pages of mapped
+    files do not count. Elsewhere it is the memory that is unique to this process.
     """
     with contextlib.suppress(OSError, KeyError):
         words = _table(_STATUS.read_text(encoding="ascii", errors="replace"))
@@ -90,7 +90,7 @@ def memory_taken() -> int:
 
 
 def pages_held() -> Pages | None:
-    """The pages of this process, None where nobody counts them."""
+    """The pages of this process; None if the system does not count them."""
     with contextlib.suppress(OSError, KeyError):
         words = _table(_MAPS.read_text(encoding="ascii"))
         return Pages(words["Anonymous"], words["Private_Dirty"], words["Shared_Dirty"])
@@ -104,7 +104,7 @@ def _table(text: str) -> dict[str, int]:
 
 
 def descriptors_open() -> int:
-    """How many descriptors this process has open, 0 where nobody can tell."""
+    """How many file descriptors this process has open; 0 if the system does not list them."""
     with contextlib.suppress(OSError):
         return sum(1 for _ in (_DESCRIPTORS if _DESCRIPTORS.is_dir() else Path("/dev/fd")).iterdir())
     return 0

@@ -1,84 +1,99 @@
-"""Which numbers the leaves of samples and batches hold: what may be a label, boxes or the range of an image."""
+"""The values in the leaves of samples and batches: possible labels, boxes, and the value range of images."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 
-from dataguard.lab.core.index import Index
+from dataguard.lab.core.index import plain_index
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.leaves import array_of, is_pillow, walk
-from dataguard.lab.core.records import Spool
-from dataguard.lab.core.value_summary import Appraisal, Numbers, Row
+from dataguard.lab.core.value_summary import Numbers, Row, ValueSummary
 
 MOST_LEAVES = 256
-"""Leaves of a sample or batch that are looked at."""
+"""Most leaves of a sample or batch that are summarized."""
 MOST_KINDS = 256
-"""Different whole numbers in one leaf that are counted; a leaf with more is no label."""
+"""Most different whole numbers in one leaf that are counted; a leaf with more is not a label."""
 WIDEST = 1 << 16
-"""How far apart whole numbers may lie that are counted."""
+"""Largest range of whole numbers that are counted."""
 MOST_VALUES = 512
-"""Values of a leaf that are given one by one."""
+"""Most values of a leaf that are listed one by one."""
 MOST_IN_ROWS = 1 << 19
-"""Values of a table whose rows are summed up."""
+"""Most values of a table whose rows are summarized."""
 MOST_WHOLE = 1 << 22
-"""Floating point numbers that are looked through for fractions."""
+"""Most floating point numbers that are searched for fractions."""
 PROBES = 64
-"""Values that tell of most leaves that they hold no whole numbers."""
-MOST_NEW = 4096
-"""Labels that are news, whenever they come."""
+"""Values that suffice to see that most leaves hold fractions."""
+MOST_LABELS = 4096
+"""Most different labels whose first sample is always summarized."""
 _GREYS = ("1", "L", "P", "I", "I;16")
 
 
-class Appraiser:
-    """Writes down the numbers in the first `most` samples and batches, and in later ones that bring a new label."""
+@dataclass(frozen=True, slots=True)
+class ValueSummaries(Instrument):
+    """Summarizes the values of the first `most` samples and batches of an epoch, and of samples with new labels.
 
-    def __init__(self, spool: Spool, worker: int | None, most: int) -> None:
-        self._spool = spool
-        self._worker = worker
+    Only in the first epoch.
+    """
+
+    most: int
+
+    def start(self, process: Process) -> Hooks:
+        """Each process counts its own samples."""
+        return _ValueSummaries(self.most, process)
+
+
+class _ValueSummaries(Hooks):
+    def __init__(self, most: int, process: Process) -> None:
+        self._process = process
         self._samples = self._batches = most
         self._known: set[tuple[str, float]] = set()
 
-    def look_at_samples(self, number: int, indices: Sequence[Index], samples: Sequence[Any]) -> None:
-        """Write down what some samples of a batch hold, before they are collated."""
-        for position, sample in enumerate(samples):
+    def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
+        """Summarize samples before they are collated."""
+        for position, sample in enumerate(samples if fetch.epoch == 0 else ()):
             self._samples -= 1
             numbers = tuple(numbers_of(sample))
-            if self._samples >= 0 or self._are_news(numbers):
-                index = indices[position] if position < len(indices) else None
-                self._spool.write(Appraisal(self._worker, number, position, index, numbers))
+            if self._samples >= 0 or self._has_new_label(numbers):
+                index = plain_index(fetch.indices[position]) if position < len(fetch.indices) else None
+                self._process.spool.write(ValueSummary(self._process.worker, fetch.number, position, index, numbers))
 
-    def look_at_batch(self, number: int, batch: Any) -> None:
-        """Write down what a batch holds."""
+    def at_batch(self, fetch: Fetch, batch: Any) -> None:
+        """Summarize a batch."""
+        if fetch.epoch or fetch.incident is not None:
+            return
         self._batches -= 1
         if self._batches >= 0:
-            self._spool.write(Appraisal(self._worker, number, None, None, tuple(numbers_of(batch, rows=True))))
+            numbers = tuple(numbers_of(batch, rows=True))
+            self._process.spool.write(ValueSummary(self._process.worker, fetch.number, None, None, numbers))
 
-    def _are_news(self, numbers: Sequence[Numbers]) -> bool:
+    def _has_new_label(self, numbers: Sequence[Numbers]) -> bool:
         found = {(one.path, value) for one in numbers if one.size < PROBES and one.whole for value in one.values}
-        new = bool(found - self._known) and len(self._known) < MOST_NEW
+        new = bool(found - self._known) and len(self._known) < MOST_LABELS
         if new:
             self._known |= found
         return new
 
 
 def numbers_of(value: Any, *, rows: bool = False) -> Iterator[Numbers]:
-    """The numbers in the leaves of a sample or batch; those of coloured images of bytes are left out."""
+    """The values in the leaves of a sample or batch; colour images of bytes are left out."""
     for path, leaf in islice(walk(value), MOST_LEAVES):
         try:
             array = _array(leaf)
             found = None if array is None or not array.size else _numbers(path, array, leaf, rows=rows)
-        except (RuntimeError, TypeError, ValueError, OverflowError):  # a tensor type whose values cannot be had
+        except (RuntimeError, TypeError, ValueError, OverflowError):  # a tensor type whose values cannot be read
             continue
         if found is not None:
             yield found
 
 
 def _array(leaf: Any) -> np.ndarray | None:
-    """The values of a leaf; None for what has no numbers."""
+    """The values of a leaf; None if it has no numbers."""
     if isinstance(leaf, torch.Tensor):
         if leaf.device.type == "meta" or leaf.is_nested or leaf.is_quantized or leaf.layout is not torch.strided:
             return None
@@ -135,7 +150,7 @@ def _may_be_divided(shape: tuple[int, ...]) -> bool:
 
 
 def _counted(flat: np.ndarray) -> dict[int, int] | None:
-    """How often each whole number occurs, where they are few and lie close together."""
+    """How often each whole number occurs, if they are few and close together."""
     exact = (np.round(flat) if flat.dtype.kind == "f" else flat).astype(np.int64)
     low = int(exact.min())
     if int(exact.max()) - low >= WIDEST:
@@ -150,7 +165,7 @@ def _counted(flat: np.ndarray) -> dict[int, int] | None:
 
 
 def _rows(array: np.ndarray) -> Iterator[Row]:
-    """What the rows of a table add up to."""
+    """Summaries of the rows of a table."""
     if array.ndim != 2 or array.shape[1] < 2 or array.size > MOST_IN_ROWS:
         return
     table = array.astype(np.float64)
@@ -160,7 +175,7 @@ def _rows(array: np.ndarray) -> Iterator[Row]:
 
 
 def _boxes_of(leaf: Any) -> tuple[str | None, tuple[int, int] | None]:
-    """The format and the canvas that torchvision's bounding boxes tell of themselves."""
+    """The format and the canvas size of torchvision's bounding boxes."""
     layout, canvas = getattr(leaf, "format", None), getattr(leaf, "canvas_size", None)
     if not isinstance(leaf, torch.Tensor) or layout is None or canvas is None:
         return None, None

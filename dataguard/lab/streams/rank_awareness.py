@@ -14,6 +14,7 @@ from torch.utils.data import IterableDataset
 from dataguard.incident import is_library
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import Location, NotApplicable
 from dataguard.target.variants import Loader
@@ -78,7 +79,7 @@ def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | N
     _watch_environment(note)
     for name in _FUNCTIONS:
         _watch_function(name, note)
-    drive(build(num_workers=0), Plan(folder, keep_going=True), batches=(_BATCHES,))
+    drive(build(num_workers=0), Plan(folder, (Records(),), keep_going=True), batches=(_BATCHES,))
     return asked[0] if asked else None
 
 

@@ -99,11 +99,11 @@ def content(dataset: Any, index: Any) -> tuple[bytes, ...]:
 
 
 def _draw(
-    loader: Loader, recorded: list[Recorded], watch: SeedWatch, epoch: int, burn: int
+    loader: Loader, recorded: list[Recorded], watch: SeedWatch, epoch: int, skipped: int
 ) -> tuple[tuple[Index, ...], list[Seeding]]:
     for schedule in recorded:  # some loaders never begin anew
         schedule.batches = []
-    with gate("sampler"), watch.watching(burn) as seeds:
+    with gate("sampler"), watch.watching(skipped) as seeds:
         announce_epoch(loader, epoch)
         for _ in loader:
             pass

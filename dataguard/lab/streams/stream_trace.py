@@ -10,11 +10,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.records import Census, SampleRecord, read_spools
+from dataguard.lab.rng.frozen_rng import FrozenRngs
 from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.interventions import AdvancedRng, SeededSamples
+from dataguard.lab.rng.rng_census import RngCensus
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.sample_ledger import CLOSE, Account, Depth, identity_of, read_ledgers
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
@@ -38,19 +43,18 @@ RECOGNISED = 0.5
 class Request:
     """What a check asks for: what a stream yields under so many workers.
 
-    Pinned, so that random augmentation does not hide an identity: before each sample the global generators are set to
-    one state; or, with `still`, before each fetch every generator that can be found. `perturb` is the path of a
-    generator that is moved on after the first batch. `persistent` and the start `method` are the user's own where they
-    are None; `announce` tells the dataset which epoch begins; `twice` reads the second epoch as far as the first;
-    `key` spells the user's function that recognises samples; `count` goes on to count batches beyond what is looked at.
-    `whole` reads the stream to its end, if it has one, and `depth` says what is kept of each sample. Requests that
-    differ in `run` alone look twice.
+    With `pin`, the global generators get the same seed before each sample, so that random augmentation does not hide
+    its identity; with `frozen`, every generator that can be found gets it before each fetch. `advance` is the path of a
+    generator that is advanced after the first batch. `persistent` and the start `method` are the user's own if None.
+    `announce` calls `set_epoch`; `twice` reads the second epoch as far as the first. `key` names the user's function
+    that identifies samples. `count` counts batches beyond those that are looked at. `whole` reads the stream to its
+    end, if it has one, and `depth` is what is kept of each sample. Requests that differ only in `run` look twice.
     """
 
     num_workers: int
     pin: bool
-    still: bool = False
-    perturb: str | None = None
+    frozen: bool = False
+    advance: str | None = None
     persistent: bool | None = None
     method: str | None = None
     announce: bool = True
@@ -63,19 +67,16 @@ class Request:
 
     def plan(self, folder: Path, most: int) -> Plan:
         """What the spy does, where at most so many samples of each process are looked at."""
-        return Plan(
-            folder,
-            pin_each=PIN if self.pin and not self.still else None,
-            keep_going=True,
-            census=() if self.still else MOMENTS,
-            perturb=self.perturb,
-            announce=self.announce,
-            still=((PIN,),) if self.still else (),
-            key=self.key,
-            most=most if self.count and not self.whole else None,
-            ledger=self.depth,
-            keep=NAMED,
-        )
+        instruments: list[Instrument] = [] if self.frozen else [RngCensus(MOMENTS)]
+        if self.advance:
+            instruments.append(AdvancedRng(self.advance))
+        if self.frozen:
+            instruments.append(FrozenRngs(((PIN,),)))
+        elif self.pin:
+            instruments.append(SeededSamples(PIN))
+        instruments.append(Records(key=self.key, keep=NAMED, ledger=self.depth))
+        limit = most if self.count and not self.whole else None
+        return Plan(folder, tuple(instruments), most=limit, keep_going=True, announce=self.announce)
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -104,15 +105,15 @@ class Drive:
 
 @dataclass(frozen=True, slots=True)
 class StreamTrace:
-    """The identities of the samples that each process yielded, in order; `ended` tells whether that was all of them.
+    """The identities of the samples that each process yielded, in order; `ended`: these are all of them.
 
-    `leaves` holds the same for each leaf alone, by its path. Of a large stream only one identity in 2 to the power of
-    `level` is there, the same ones from every process, and `yielded` tells how many samples came out of each.
-    `censuses` tell the generators that were found in each worker after some fetches of two epochs; `again` is how each
-    process began the second one. `batches` came out of each epoch, and of the first one `finished` says that its end
-    was seen, though not all may have been looked at. `idle` are the numbers of workers that yielded nothing in it;
-    `planned` is what `len(loader)` says there, if anything; `names` tells by which leaf a reader knows a sample. Where
-    ranks stand in for workers, `seats` holds what each of their workers yielded.
+    `leaves` holds the same for each single leaf, by its path. Of a large stream only one identity in 2 to the power of
+    `level` is kept, the same ones of every process, and `yielded` is how many samples each process yielded. `censuses`
+    list the generators in each worker after some fetches of two epochs; `again` is how each process began the second
+    one. `batches` counts those of each epoch. `finished`: the end of the first epoch was reached, though not all of it
+    may have been looked at. `idle` are the numbers of workers that yielded nothing in it; `planned` is `len(loader)`
+    there, if it has one; `names` show a leaf that identifies a sample. If ranks stand in for workers, `by_rank_worker`
+    holds what each of their workers yielded.
     """
 
     by_worker: tuple[Sequence[Identity], ...]
@@ -125,7 +126,7 @@ class StreamTrace:
     planned: int | None = None
     finished: bool = False
     names: Mapping[Identity, str] = field(default_factory=dict)
-    seats: tuple[Sequence[Identity], ...] = ()
+    by_rank_worker: tuple[Sequence[Identity], ...] = ()
     level: int = 0
     yielded: tuple[int, ...] = ()
     yielded_again: tuple[int, ...] = ()

@@ -16,9 +16,9 @@ from torch.utils.data import DataLoader, IterableDataset, _DatasetKind
 from torch.utils.data import Dataset as TorchDataset
 
 from dataguard.lab.core.leaves import shared_bytes
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.reading.sample_reader import pass_for_a_worker
+from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.throughput import cuda_copies
 from dataguard.lab.throughput.timed_run import Laps
 from dataguard.lab.throughput.transform_timer import Stopwatch
@@ -39,13 +39,13 @@ class Profile:
     device: dict[str, Any]
 
 
-def run_profile(loader: Loader, box: BlackBox, seconds: float) -> Profile:
+def run_profile(loader: Loader, recorder: FlightRecorder, seconds: float) -> Profile:
     """Make some batches here, as a worker does, for about so many seconds, and take them further by hand."""
     if loader.num_workers:
-        pass_for_a_worker(loader, box, 1)
+        emulate_worker(loader, recorder, 1)
     watch = Stopwatch()
     watch.watch(loader.dataset)
-    batches, fetched, collated = _made(loader, box, watch, seconds)
+    batches, fetched, collated = _made(loader, recorder, watch, seconds)
     count = max(len(fetched), 1)
     parts = [Stage(name, total / count) for name, total in watch.seconds.items()]
     parts.sort(key=lambda part: part.seconds or 0, reverse=True)
@@ -56,14 +56,14 @@ def run_profile(loader: Loader, box: BlackBox, seconds: float) -> Profile:
     stages = [
         Stage("fetch", fetch, tuple(parts)),
         Stage("collate", statistics.fmean(collated)),
-        _transfer(batches, box) if loader.num_workers else Stage("transfer", skipped="num_workers=0"),
+        _transfer(batches, recorder) if loader.num_workers else Stage("transfer", skipped="num_workers=0"),
     ]
     device = cuda_copies.look(batches[-1], pinned=loader.pin_memory)
     return Profile((*stages, *device.stages), max(sizes), device.known)
 
 
 def _made(
-    loader: Loader, box: BlackBox, watch: Stopwatch, seconds: float
+    loader: Loader, recorder: FlightRecorder, watch: Stopwatch, seconds: float
 ) -> tuple[list[Any], list[float], list[float]]:
     """Some batches, with the seconds that fetching and collating took for all but the first."""
     stream = isinstance(loader.dataset, IterableDataset)
@@ -83,7 +83,7 @@ def _made(
     with gate("sample"):
         fetcher = _DatasetKind.create_fetcher(kind, loader.dataset, batched, collate, loader.drop_last)
         for entry in islice(Laps(loader._index_sampler), _MOST_BATCHES):
-            box.mark(None, "sample")
+            recorder.mark(None, "sample")
             started = time.perf_counter()
             try:
                 batch = fetcher.fetch(entry)
@@ -117,7 +117,7 @@ def _as_it_is(batch: Any) -> Any:
     return batch
 
 
-def _transfer(batches: Sequence[Any], box: BlackBox) -> Stage:
+def _transfer(batches: Sequence[Any], recorder: FlightRecorder) -> Stage:
     """What it takes to send a batch from a worker that has it already; each is sent once, as it is shared by then."""
     if len(batches) < 3:
         return Stage("transfer", skipped="too few batches")
@@ -126,6 +126,6 @@ def _transfer(batches: Sequence[Any], box: BlackBox) -> Stage:
     )
     arrivals = []
     for _ in replay:
-        box.mark(None, "transfer")
+        recorder.mark(None, "transfer")
         arrivals.append(time.perf_counter())
     return Stage("transfer", statistics.median(later - earlier for earlier, later in pairwise(arrivals)))

@@ -18,7 +18,7 @@ from torch.utils.data import IterableDataset
 
 from dataguard.incident import EmptyEpoch, LoaderFailed
 from dataguard.lab.process import isolation
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.throughput.timed_run import Lap, Laps, run_lap
 from dataguard.model import Undecided
 from dataguard.stats.timing_comparison import race
@@ -44,7 +44,7 @@ class Sweep:
 
     loader: Loader
     folder: Path
-    box: BlackBox
+    recorder: FlightRecorder
     timeout: float
     until: float
 
@@ -58,12 +58,12 @@ class Sweep:
         """Seconds."""
         return self.until - time.monotonic()
 
-    def measure(self, setting: Setting, work: Callable[[Loader, BlackBox], T], *, led: bool = False) -> T:
+    def measure(self, setting: Setting, work: Callable[[Loader, FlightRecorder], T], *, led: bool = False) -> T:
         """Let a fork of this process work on the loader under a setting. Raises LoaderFailed, or Undecided in time."""
         folder = Path(tempfile.mkdtemp(dir=self.folder))
 
         def run() -> T:
-            return work(self._variant(setting, led=led), BlackBox(folder / "blackbox"))
+            return work(self._variant(setting, led=led), FlightRecorder(folder))
 
         try:
             # Half the patience, or this process itself would be taken for one that hangs.
@@ -72,13 +72,13 @@ class Sweep:
         except isolation.OutOfTime as cut:
             raise Undecided(f"one measurement took more than {allowed:.0f} s: raise --budget") from cut
         finally:
-            self.box.mark(None, "iterate")
+            self.recorder.mark(None, "iterate")
             shutil.rmtree(folder, ignore_errors=True)
 
     def lap(self, setting: Setting) -> Lap:
         """One stretch; the start of workers is left out where they persist."""
         led = setting.persistent and not self._stream
-        lap = self.measure(setting, lambda loader, box: run_lap(loader, box, LAP_SECONDS, led=led), led=led)
+        lap = self.measure(setting, lambda loader, recorder: run_lap(loader, recorder, LAP_SECONDS, led=led), led=led)
         return replace(lap, start=0.0) if setting.persistent and self._stream else lap
 
     def run(self, settings: Sequence[Setting], batches: int | None, seconds: float) -> tuple[Timed, ...]:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from dataguard.incident import EmptyEpoch, LoaderFailed
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.spy.drive import shut
 from dataguard.lab.throughput.cuda_copies import open_for_pinning
@@ -64,7 +64,7 @@ def width_of(loader: Loader) -> int:
     return max(loader.num_workers, 1)
 
 
-def run_lap(loader: Loader, box: BlackBox, seconds: float, *, led: bool = False) -> Lap:
+def run_lap(loader: Loader, recorder: FlightRecorder, seconds: float, *, led: bool = False) -> Lap:
     """Iterate the loader for about so many seconds beyond its first batches.
 
     `led` tells that its first epoch is short and only starts the workers. Raises LoaderFailed with what the user's code
@@ -73,15 +73,15 @@ def run_lap(loader: Loader, box: BlackBox, seconds: float, *, led: bool = False)
     width = width_of(loader)
     if loader.pin_memory:
         open_for_pinning()
-        box.mark(None, "iterate")
+        recorder.mark(None, "iterate")
     if led:
-        for _ in batches_of(loader, box):
+        for _ in batches_of(loader, recorder):
             pass
     starts, batches, spent = [], 0, 0.0
     for _ in range(MOST_EPOCHS):
         arrivals: list[float] = []
         began = time.perf_counter()
-        for _ in batches_of(loader, box):
+        for _ in batches_of(loader, recorder):
             arrivals.append(time.perf_counter() - began)
             steady = len(arrivals) - width
             if steady > 0 and steady % width == 0 and spent + arrivals[-1] - arrivals[width - 1] >= seconds:
@@ -107,12 +107,12 @@ def _steady(arrivals: list[float], width: int) -> tuple[int, float]:
     return (len(arrivals) - 1, arrivals[-1] - arrivals[0]) if len(arrivals) > 1 else (1, arrivals[0])
 
 
-def batches_of(loader: Loader, box: BlackBox) -> Iterator[Any]:
+def batches_of(loader: Loader, recorder: FlightRecorder) -> Iterator[Any]:
     """The batches of an epoch; whoever leaves it early ends its workers, and its end does, unless they persist."""
     iterator: Any = None
     try:
         with gate("iterate"):
-            box.mark(None, "iterate")
+            recorder.mark(None, "iterate")
             iterator = iter(loader)
         while True:
             with gate("iterate"):
@@ -122,7 +122,7 @@ def batches_of(loader: Loader, box: BlackBox) -> Iterator[Any]:
                     if not loader.persistent_workers:
                         shut(iterator)
                     return
-                box.mark(None, "iterate")
+                recorder.mark(None, "iterate")
             yield batch
     except (GeneratorExit, LoaderFailed):
         shut(iterator)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.spy.drive import shut
 from dataguard.lab.subject import Subject
@@ -101,11 +101,11 @@ class Throughput:
         return Setting(facts.num_workers, facts.prefetch, facts.persistent, facts.pin_memory)
 
     def _sweep(self, folder: Path, seconds: float) -> Sweep:
-        loader, box = self._subject.build(), BlackBox(folder / "blackbox")
+        loader, recorder = self._subject.build(), FlightRecorder(folder)
         # Stretches run in forks of this process.
         if torch.cuda.is_initialized():
             raise Undecided("building the loader initializes CUDA, so that no forked process can use it")
-        return Sweep(loader, folder, box, self._subject.settings.timeout, time.monotonic() + seconds)
+        return Sweep(loader, folder, recorder, self._subject.settings.timeout, time.monotonic() + seconds)
 
     def _raced(self, folder: Path, seconds: float) -> LoaderTimes:
         sweep, facts = self._sweep(folder, seconds), self._subject.facts
@@ -118,7 +118,7 @@ class Throughput:
         sweep, facts = self._sweep(folder, seconds), self._subject.facts
         own = sweep.own
         sweep.lap(own)  # what it raises is the user's; it also brings files into the system's cache
-        profile = sweep.measure(own, lambda loader, box: run_profile(loader, box, 1.0))
+        profile = sweep.measure(own, lambda loader, recorder: run_profile(loader, recorder, 1.0))
         if wanted.step is not None:
             sweep.measure(own, lambda _, __: imported(wanted.step or ""))
         counted = _counts(own, wanted.workers, self._subject.machine, profile.batch_bytes)
@@ -152,9 +152,11 @@ class Throughput:
                 break
             for setting in settings:
                 feeds[setting].append(
-                    sweep.measure(setting, lambda loader, box: run_feed(loader, box, step_of(wanted), each))
+                    sweep.measure(setting, lambda loader, recorder: run_feed(loader, recorder, step_of(wanted), each))
                 )
-            ideals.append(sweep.measure(sweep.own, lambda loader, box: run_ideal(loader, box, step_of(wanted), each)))
+            ideals.append(
+                sweep.measure(sweep.own, lambda loader, recorder: run_ideal(loader, recorder, step_of(wanted), each))
+            )
         ideal = _waits(sweep.own, ideals)
         return [_waits(setting, made) for setting, made in feeds.items() if made], ideal.each
 
@@ -209,16 +211,16 @@ def _others(first: Setting, kind: str, cuda: bool) -> list[Setting]:
 
 def _feed_once(build: Callable[..., Loader], folder: Path, step: Step) -> Feed:
     loader = build(schedule=lambda inner, _: Laps(inner))
-    return run_feed(loader, BlackBox(folder / "blackbox"), step, FEED_SECONDS)
+    return run_feed(loader, FlightRecorder(folder), step, FEED_SECONDS)
 
 
 def _run_starts(build: Callable[..., Loader], folder: Path) -> Starts:
     """Start epochs of the loader as it is, and of one whose workers persist; each is left after its first batch."""
-    box = BlackBox(folder / "blackbox")
-    return Starts(*(_started(build, box, persistent) for persistent in (False, True)))
+    recorder = FlightRecorder(folder)
+    return Starts(*(_started(build, recorder, persistent) for persistent in (False, True)))
 
 
-def _started(build: Callable[..., Loader], box: BlackBox, persistent: bool) -> tuple[float, ...]:
+def _started(build: Callable[..., Loader], recorder: FlightRecorder, persistent: bool) -> tuple[float, ...]:
     loader = build(persistent_workers=persistent)
     seconds = []
     iterator: Any = None
@@ -228,7 +230,7 @@ def _started(build: Callable[..., Loader], box: BlackBox, persistent: bool) -> t
             iterator = iter(loader)
             next(iterator)
             seconds.append(time.perf_counter() - started)
-            box.mark(None, "iterate")
+            recorder.mark(None, "iterate")
             if not persistent:
                 shut(iterator)
     shut(iterator)
@@ -236,11 +238,11 @@ def _started(build: Callable[..., Loader], box: BlackBox, persistent: bool) -> t
 
 
 def _run_copies(loader: Loader, folder: Path) -> cuda_copies.Delivered:
-    box = BlackBox(folder / "blackbox")
+    recorder = FlightRecorder(folder)
     iterator = iter(loader)
     with gate("iterate"):
         batch = next(iterator)
-    box.mark(None, "iterate")
+    recorder.mark(None, "iterate")
     reason = cuda_copies.why_not()
     if reason is not None:
         raise NotApplicable(reason)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dataguard.lab.process.flight_recorder import BlackBox
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.spy.drive import shut
 from dataguard.lab.throughput.timed_run import MOST_EPOCHS, batches_of, width_of
@@ -36,7 +36,7 @@ class Feed:
     stepping: tuple[float, ...]
 
 
-def run_feed(loader: Loader, box: BlackBox, step: Step, seconds: float) -> Feed:
+def run_feed(loader: Loader, recorder: FlightRecorder, step: Step, seconds: float) -> Feed:
     """Iterate the loader for about so many seconds with a step after each batch, beyond its first batches.
 
     A loader that is slow is left after four times as long, with what it gave until then. Raises Undecided where epochs
@@ -48,7 +48,7 @@ def run_feed(loader: Loader, box: BlackBox, step: Step, seconds: float) -> Feed:
     began = time.perf_counter()
     for _ in range(MOST_EPOCHS):
         asked = time.perf_counter()
-        for number, batch in enumerate(batches_of(loader, box)):
+        for number, batch in enumerate(batches_of(loader, recorder)):
             came = time.perf_counter()
             step(batch)
             done = time.perf_counter()
@@ -79,13 +79,13 @@ def _in_stretches(waits: list[float], steps: list[float]) -> Feed:
     return Feed(len(waits), waiting, stepping)
 
 
-def run_ideal(loader: Loader, box: BlackBox, step: Step, seconds: float) -> Feed:
+def run_ideal(loader: Loader, recorder: FlightRecorder, step: Step, seconds: float) -> Feed:
     """A training loop over a few of the loader's own batches, which are in memory."""
     batches = []
     iterator = iter(loader)
     with gate("iterate"):
         for batch in islice(iterator, _HELD):
-            box.mark(None, "iterate")
+            recorder.mark(None, "iterate")
             batches.append(batch)
     shut(iterator)
     for batch in batches:
@@ -98,7 +98,7 @@ def run_ideal(loader: Loader, box: BlackBox, step: Step, seconds: float) -> Feed
         came = time.perf_counter()
         step(batch)
         waits, steps = waits + came - asked, steps + time.perf_counter() - came
-        box.mark(None, "iterate")
+        recorder.mark(None, "iterate")
         count += 1
     return Feed(count, (waits,), (steps,))
 

@@ -21,7 +21,7 @@ from dataguard.engine import scan
 from dataguard.lab.core.leaves import describe
 from dataguard.lab.core.loader_facts import stem_of
 from dataguard.lab.core.records import SampleRecord
-from dataguard.lab.core.value_summary import Appraisal, Numbers
+from dataguard.lab.core.value_summary import Numbers, ValueSummary
 from dataguard.lab.labels.class_names import find_namings
 from dataguard.lab.labels.label_tables import find_table
 from dataguard.lab.spy.value_summaries import numbers_of
@@ -135,7 +135,7 @@ def test_a_normalized_image_of_one_colour_is_blank() -> None:
     assert not sample(("rows", colour.view(3, 1).expand(3, 64))).blank
 
 
-BOX = Appraisal(None, 0, 0, 0, ())
+BOX = ValueSummary(None, 0, 0, 0, ())
 
 
 def boxes(*numbers: tuple[float, float, float, float]) -> list[Box]:

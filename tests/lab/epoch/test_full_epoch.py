@@ -26,7 +26,7 @@ from dataguard.lab.core.records import Leaf, SampleRecord
 from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition, Turns
 from dataguard.lab.epoch.interrupted_scan import Runs
 from dataguard.lab.spy import sample_ledger
-from dataguard.lab.spy.record_sampling import MOST_STRUCTURES, Sieve
+from dataguard.lab.spy.recording import MOST_STRUCTURES, RecordSampler
 from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
 from dataguard.model import Report, Status, UsageError
 from dataguard.process.progress import ReadingProgress
@@ -76,15 +76,15 @@ def test_a_healthy_stream_is_read_to_its_end() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=60), st.integers(1, 4), st.integers(0, 9))
 def test_what_portions_keep_is_what_the_whole_would(kinds: list[tuple[int, bool]], world: int, keep: int) -> None:
     records = [record(number, shape=shape, nan=nan) for number, (shape, nan) in enumerate(kinds)]
-    portions = [list(filter(Sieve(keep).keeps, records[rank::world])) for rank in range(world)]
+    portions = [list(filter(RecordSampler(keep).keeps, records[rank::world])) for rank in range(world)]
     merged = sorted((one for portion in portions for one in portion), key=lambda one: one.batch)
-    kept, expected = (list(filter(Sieve(keep).keeps, several)) for several in (merged, records))
+    kept, expected = (list(filter(RecordSampler(keep).keeps, several)) for several in (merged, records))
     assert kept == expected
 
 
 def test_samples_of_ever_new_shapes_are_not_all_kept() -> None:
-    sieve = Sieve(10)
-    assert sum(sieve.keeps(record(number, shape=number)) for number in range(2000)) == MOST_STRUCTURES
+    sampler = RecordSampler(10)
+    assert sum(sampler.keeps(record(number, shape=number)) for number in range(2000)) == MOST_STRUCTURES
 
 
 BATCHES = st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=4), max_size=30)
@@ -331,7 +331,7 @@ def test_ranks_that_are_interrupted_go_on_each_where_it_was(tmp_path: Path) -> N
         time.sleep(0.02)
     stopped.send_signal(signal.SIGINT)
     output, errors = stopped.communicate(timeout=60)
-    assert (output, errors.count("the same command with --resume goes on")) == ("", 2)
+    assert (output, errors.count("run the same command with --resume")) == ("", 2)
     ranks = {path.relative_to(tmp_path).parts[2] for path in tmp_path.rglob("position.json")}
     assert ranks == {"0 of 2", "1 of 2"}
     reads.unlink()

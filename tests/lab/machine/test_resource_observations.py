@@ -17,14 +17,15 @@ from torch.utils.data import DataLoader
 
 from dataguard.checks.machine.batches_in_flight import PAGE, flight_of
 from dataguard.engine import scan
+from dataguard.lab.core.instrument import Fetch, Process
 from dataguard.lab.core.loader_facts import facts_of
-from dataguard.lab.core.process_usage import Gauging, Reading
-from dataguard.lab.core.records import Spool, read_spools
+from dataguard.lab.core.process_usage import Reading
+from dataguard.lab.core.records import read_spools
 from dataguard.lab.machine.copied_containers import find_heavies
 from dataguard.lab.machine.growing_containers import Hoards, run_hoards
 from dataguard.lab.machine.worker_readings import Look
 from dataguard.lab.process.isolation import isolated
-from dataguard.lab.spy.usage_readings import Gauges, memory_taken
+from dataguard.lab.spy.usage_readings import UsageReadings, memory_taken
 from dataguard.model import Status
 from dataguard.settings.settings import Settings
 from dataguard.stats.trend import common, trend
@@ -146,17 +147,17 @@ def test_files_are_counted_after_a_collection(
     assert hoards(lambda: DataLoader(dataset(), 4), tmp_path).opened == pytest.approx(open_files, abs=0.2)
 
 
-def readings(folder: Path, gauging: Gauging, fetches: int, pause_after: int) -> list[Reading]:
-    gauges = Gauges(Spool(folder, None), None, gauging)
-    gauges.begin(0)
+def readings(folder: Path, asked: UsageReadings, fetches: int, pause_after: int) -> list[Reading]:
+    hooks = asked.start(Process(folder, None))
     for number in range(fetches):
-        gauges.count(0, 2)
+        with hooks.around_fetch(Fetch(0, number, {}, [2 * number, 2 * number + 1])):
+            pass
         time.sleep(0.2 if number == pause_after else 0)
     return [record for record in read_spools(folder) if isinstance(record, Reading)]
 
 
 def test_readings_are_made_when_they_are_due_and_wished_ones_seldom(tmp_path: Path) -> None:
-    found = readings(tmp_path, Gauging(needed=(7, 20), wished=tuple(range(2000))), 1000, pause_after=5)
+    found = readings(tmp_path, UsageReadings(needed=(7, 20), wished=tuple(range(2000))), 1000, pause_after=5)
     assert (found[0].samples, found[0].pages, found[0].spent) == (0, None, 0)
     assert {8, 14, 20} <= {one.samples for one in found}
     pairs = [(one, after) for one, after in pairwise(found) if after.samples not in (8, 20)]
@@ -164,22 +165,19 @@ def test_readings_are_made_when_they_are_due_and_wished_ones_seldom(tmp_path: Pa
 
 
 def test_pages_are_counted_where_that_is_asked_for(tmp_path: Path) -> None:
-    first, *found = readings(tmp_path, Gauging(needed=(4, 10), pages=True), 8, pause_after=8)
+    first, *found = readings(tmp_path, UsageReadings(needed=(4, 10), pages=True), 8, pause_after=8)
     assert first.pages is None
     assert [one.samples for one in found] == [4, 10]
     assert all(one.pages is not None for one in found)
 
 
 def test_nothing_is_read_without_a_moment(tmp_path: Path) -> None:
-    gauges = Gauges(Spool(tmp_path, None), None, Gauging())
-    gauges.begin(0)
-    gauges.count(0, 5)
-    assert list(read_spools(tmp_path)) == []
+    assert readings(tmp_path, UsageReadings(), 5, pause_after=5) == []
 
 
 @pytest.mark.parametrize("size", [1, 4, 7])
 def test_as_far_as_a_stream_came_a_trend_can_be_told(size: int) -> None:
-    needed = Look(1, 1500, 1500, size, crowd=False).gauging(1500, stream=True).needed
+    needed = Look(1, 1500, 1500, size, crowd=False).readings(1500, stream=True).needed
     for end in range(7 * size, 1500, size):
         taken = [0] + [-(-moment // size) * size for moment in needed if moment <= end]
         assert trend([(x, x) for x in taken], 0) is not None, end

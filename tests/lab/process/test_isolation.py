@@ -22,7 +22,7 @@ import torch
 from dataguard.incident import LoaderDied, LoaderHung, LoaderRaised
 from dataguard.lab.core.observation_cache import ObservationCache
 from dataguard.lab.process import isolation, stack_dumps
-from dataguard.lab.process.flight_recorder import SEATS, BlackBox
+from dataguard.lab.process.flight_recorder import SLOTS, FlightRecorder
 from dataguard.lab.process.isolation import Broke, OutOfTime, isolated
 from dataguard.model import Undecided
 from dataguard.process import shm_cleanup
@@ -103,7 +103,7 @@ class TestEndings:
         self, tmp_path: Path, end: Callable[[], Any], name: str | None, code: int | None, words: str
     ) -> None:
         def work() -> None:
-            BlackBox(tmp_path / "blackbox").mark(None, "sample", 17)
+            FlightRecorder(tmp_path).mark(None, "sample", 17)
             os.write(1, b"last words\n")
             end()
 
@@ -165,7 +165,7 @@ class TestDeadlines:
     def test_a_hang_shows_the_line_of_the_process_and_of_its_worker(self, tmp_path: Path) -> None:
         def work_for_ever() -> None:
             stack_dumps.register(tmp_path)
-            BlackBox(tmp_path / "blackbox").mark(1, "sample", 5)
+            FlightRecorder(tmp_path).mark(1, "sample", 5)
             time.sleep(1000)
 
         def wait_for_it() -> None:
@@ -187,9 +187,9 @@ class TestDeadlines:
 
     def test_progress_keeps_it_alive(self, tmp_path: Path) -> None:
         def work() -> str:
-            box = BlackBox(tmp_path / "blackbox")
+            recorder = FlightRecorder(tmp_path)
             for index in range(6):
-                box.mark(None, "sample", index)
+                recorder.mark(None, "sample", index)
                 time.sleep(0.4)
             return "answer"
 
@@ -208,9 +208,9 @@ class TestDeadlines:
 
     def test_the_budget_cuts_it_short_once_there_is_something(self, tmp_path: Path) -> None:
         def work() -> None:
-            box = BlackBox(tmp_path / "blackbox")
+            recorder = FlightRecorder(tmp_path)
             for index in range(1000):
-                box.mark(None, "sample", index)
+                recorder.mark(None, "sample", index)
                 time.sleep(0.05)
 
         with pytest.raises(OutOfTime):
@@ -277,40 +277,40 @@ class TestLeavingNothing:
             foreign.unlink()
 
 
-class TestBlackBox:
+class TestFlightRecorder:
     def test_marks_of_every_process_are_there_after_it_is_gone(self, tmp_path: Path) -> None:
-        box = BlackBox(tmp_path / "box")
-        box.mark(None, "iterate")
+        recorder = FlightRecorder(tmp_path)
+        recorder.mark(None, "iterate")
         if (pid := os.fork()) == 0:
-            BlackBox(tmp_path / "box").mark(3, "collate", (1, 2))
+            FlightRecorder(tmp_path).mark(3, "collate", (1, 2))
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(pid, 0)
-        main, worker = box.last()
+        main, worker = recorder.last()
         assert (main.worker, main.pid, main.stage, main.index) == (None, os.getpid(), "iterate", None)
         assert (worker.worker, worker.pid, worker.stage, worker.index) == (3, pid, "collate", "(1, 2)")
 
     def test_progress_grows_with_every_mark(self, tmp_path: Path) -> None:
-        box = BlackBox(tmp_path / "box")
-        seen = [box.progress()]
+        recorder = FlightRecorder(tmp_path)
+        seen = [recorder.progress()]
         for worker in (None, 0, 0, 400):
-            box.mark(worker, "sample", worker)
-            seen.append(box.progress())
+            recorder.mark(worker, "sample", worker)
+            seen.append(recorder.progress())
         assert seen == sorted(set(seen))
 
-    def test_more_workers_than_seats_share_the_last(self, tmp_path: Path) -> None:
-        box = BlackBox(tmp_path / "box")
-        box.mark(SEATS + 10, "sample", 1)
-        assert [mark.worker for mark in box.last()] == [SEATS - 2]
+    def test_more_workers_than_slots_share_the_last(self, tmp_path: Path) -> None:
+        recorder = FlightRecorder(tmp_path)
+        recorder.mark(SLOTS + 10, "sample", 1)
+        assert [mark.worker for mark in recorder.last()] == [SLOTS - 2]
 
     def test_an_index_that_cannot_be_shown_is_named_by_its_type(self, tmp_path: Path) -> None:
         class Shy:
             def __repr__(self) -> str:
                 raise RuntimeError("no")
 
-        box = BlackBox(tmp_path / "box")
-        box.mark(None, "sample", Shy())
-        box.mark(0, "sample", "\udcff" * 100)
-        assert [mark.index for mark in box.last()] == ["Shy", repr("\udcff" * 100)[:128]]
+        recorder = FlightRecorder(tmp_path)
+        recorder.mark(None, "sample", Shy())
+        recorder.mark(0, "sample", "\udcff" * 100)
+        assert [mark.index for mark in recorder.last()] == ["Shy", repr("\udcff" * 100)[:128]]
 
 
 class TestLogOfCreations:
@@ -340,9 +340,9 @@ class TestLogOfCreations:
 
 def test_what_is_cut_short_and_leaves_nothing_is_open(tmp_path: Path) -> None:
     def read(folder: Path) -> None:
-        box = BlackBox(folder / "blackbox")
+        recorder = FlightRecorder(folder)
         for index in range(1000):
-            box.mark(None, "sample", index)
+            recorder.mark(None, "sample", index)
             time.sleep(0.05)
 
     cache = ObservationCache(Settings(budget=1), tmp_path)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dataguard.lab.core.records import Seeding, Seedings
-from dataguard.lab.randomness.constant_seeds import BURNS, EPOCHS, ITEMS, _constant, _indexed
+from dataguard.lab.randomness.constant_seeds import EPOCHS, ITEMS, SKIPS, _constant, _indexed
 
 SEED = Seeding("numpy.random.Generator", "7", "data.py", 12, "__getitem__")
 
@@ -17,7 +17,7 @@ def fetches(seeding_at: set[int]) -> list[Seedings]:
     return [
         Seedings(None, epoch, batch, (SEED,) if batch % ITEMS in seeding_at else ())
         for epoch in range(EPOCHS)
-        for batch in range(ITEMS * len(BURNS))
+        for batch in range(ITEMS * len(SKIPS))
     ]
 
 
@@ -38,8 +38,8 @@ def test_a_seed_that_several_samples_share_is_a_constant() -> None:
 
 def indexed(seeds: list[str]) -> tuple[Seeding, ...]:
     """What is found where a line gives these seeds, one in a fetch, again and again."""
-    every = [replace(SEED, seed=seed) for seed in seeds * (EPOCHS * len(BURNS) * ITEMS // len(seeds))]
-    rounds = ITEMS * len(BURNS)
+    every = [replace(SEED, seed=seed) for seed in seeds * (EPOCHS * len(SKIPS) * ITEMS // len(seeds))]
+    rounds = ITEMS * len(SKIPS)
     return _indexed([Seedings(None, at // rounds, at % rounds, (seed,)) for at, seed in enumerate(every)])
 
 
@@ -49,7 +49,7 @@ def test_seeds_of_their_own_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "seeds", [["7"], ["0", "1", "2"], [str(fetch) for fetch in range(ITEMS * len(BURNS) * EPOCHS)]]
+    "seeds", [["7"], ["0", "1", "2"], [str(fetch) for fetch in range(ITEMS * len(SKIPS) * EPOCHS)]]
 )
 def test_seeds_that_items_share_or_that_change_are_none_of_their_own(seeds: list[str]) -> None:
     assert indexed(seeds) == ()

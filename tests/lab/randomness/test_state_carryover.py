@@ -12,7 +12,7 @@ import torch
 
 from dataguard.engine import scan
 from dataguard.lab.core.index_schedules import Scripted
-from dataguard.lab.rng.frozen_rng import Stillness
+from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.model import Result, Status, Undecided
@@ -90,29 +90,29 @@ def draw(generator: Any) -> float:
     return float(generator.random())
 
 
-def draws(still: Stillness, epoch: int, fetch: int, roots: dict[str, Any]) -> list[float]:
+def draws(freezer: RngFreezer, epoch: int, fetch: int, roots: dict[str, Any]) -> list[float]:
     """A number from each held generator and from the global ones, in a fetch."""
-    with still.held(epoch, fetch, roots):
+    with freezer.frozen(epoch, fetch, roots):
         return [*map(draw, HELD.values()), random.random(), float(np.random.random()), float(torch.rand(()))]
 
 
 def test_generators_are_held_still_and_the_global_ones_go_on() -> None:
-    still = Stillness([(1, 2), (1,)])
+    freezer = RngFreezer([(1, 2), (1,)])
     roots = {"dataset": HELD}
     assert len(find_generators(roots)) == len(HELD)
     torch.manual_seed(0)
     before = torch.initial_seed(), torch.rand(())
     torch.manual_seed(0)
-    first = draws(still, 0, 0, roots)
-    assert draws(still, 0, 0, roots) == first
-    assert draws(still, 0, 1, roots) == draws(still, 0, 7, roots) != first, "the last seed holds on"
-    assert draws(still, 1, 3, roots) == draws(still, 9, 0, roots) == first, "and so does the last epoch"
+    first = draws(freezer, 0, 0, roots)
+    assert draws(freezer, 0, 0, roots) == first
+    assert draws(freezer, 0, 1, roots) == draws(freezer, 0, 7, roots) != first, "the last seed holds on"
+    assert draws(freezer, 1, 3, roots) == draws(freezer, 9, 0, roots) == first, "and so does the last epoch"
     assert (torch.initial_seed(), torch.rand(())) == before
 
 
 def test_a_generator_that_a_stream_made_for_itself_is_left_alone() -> None:
     rng = random.Random(5)
-    with Stillness([(1,)]).held(0, 0, {"dataset": None, "stream": [rng]}):
+    with RngFreezer([(1,)]).frozen(0, 0, {"dataset": None, "stream": [rng]}):
         assert rng.random() == random.Random(5).random()
 
 

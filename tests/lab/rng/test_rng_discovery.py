@@ -25,7 +25,7 @@ import rpds
 import torch
 
 from dataguard.lab.core.object_graph import FEW, MOST_ENTRIES, walk
-from dataguard.lab.rng.rng_discovery import find_generators, generator_states, kind_of, move_on
+from dataguard.lab.rng.rng_discovery import advance, find_generators, generator_states, kind_of
 from tests.loaders import culprits
 
 MODULE_RNG = np.random.default_rng(0)
@@ -331,18 +331,18 @@ def test_what_would_be_copied_by_reduction_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, np.random.PCG64, random.Random])
-def test_a_generator_is_moved_on_by_its_path(make: Callable[[int], Any]) -> None:
+def test_a_generator_is_advanced_by_its_path(make: Callable[[int], Any]) -> None:
     holder = {"rng": make(0)}
     (before,) = (source.state() for source in find_generators({"x": holder}))
-    move_on("x['rng']", {"x": holder})
+    advance("x['rng']", {"x": holder})
     (after,) = (source.state() for source in find_generators({"x": holder}))
     assert before != after
 
 
 @pytest.mark.parametrize("path", ["global random", "global numpy.random", "global torch"])
-def test_a_shared_generator_is_moved_on_by_its_name(path: str) -> None:
+def test_a_shared_generator_is_advanced_by_its_name(path: str) -> None:
     before = {state.path: state.state for _, state in generator_states({})}
-    move_on(path, {})
+    advance(path, {})
     after = {state.path: state.state for _, state in generator_states({})}
     assert {name for name in before if before[name] != after[name]} == {path}
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from dataguard.lab.core.records import Census, GeneratorState, WorkerEpoch
-from dataguard.lab.rng.frozen_rng import Free, Stillness
+from dataguard.lab.rng.frozen_rng import RngFreezer, UnfrozenRng
 from dataguard.lab.rng.rng_discovery import generator_states
 from dataguard.lab.rng.shared_states import overlapping_generators
 
@@ -60,13 +60,13 @@ SHARED: dict[str, Callable[[], float]] = {
 
 
 @pytest.mark.parametrize("path", SHARED)
-def test_a_global_generator_that_is_free_continues(path: str) -> None:
-    still = Stillness([(1,)], Free(path, (((0, 7),), ((0, 8),))))
+def test_an_unfrozen_global_generator_continues(path: str) -> None:
+    freezer = RngFreezer([(1,)], UnfrozenRng(path, (((0, 7),), ((0, 8),))))
 
     def drawn(epoch: int) -> dict[str, list[float]]:
         found: dict[str, list[float]] = {name: [] for name in SHARED}
         for fetch in range(3):
-            with still.held(epoch, fetch, {}):
+            with freezer.frozen(epoch, fetch, {}):
                 for name, draw in SHARED.items():
                     found[name].append(draw())
         return found
@@ -85,10 +85,10 @@ def test_a_held_generator_that_is_free_is_so_by_whatever_path_it_is_found(path: 
     rng = np.random.default_rng()
     shared = {"dataset": {"rng": rng}}
     roots: dict[str, Any] = {"stream": [rng], **shared} if path.startswith("stream") else shared
-    still = Stillness([(1,)], Free(path, (((0, 7),),)))
+    freezer = RngFreezer([(1,)], UnfrozenRng(path, (((0, 7),),)))
     drawn = []
     for fetch in range(3):
-        with still.held(0, fetch, roots):
+        with freezer.frozen(0, fetch, roots):
             drawn.append(rng.random())
     assert len(set(drawn)) == 3
     assert drawn[0] == np.random.default_rng(7).random()

@@ -14,14 +14,21 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
+from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
 from dataguard.engine import scan
+from dataguard.lab.core.instrument import Fetch, Process
 from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.records import BatchRecord, read_spools
 from dataguard.lab.splits.index_contents import CONTENT, held_by
 from dataguard.lab.splits.near_duplicates import Likeness, album_of, likeness
 from dataguard.lab.splits.split_overlap import _alike, _rest
-from dataguard.lab.spy.content_hashes import PrintFile, is_rich, print_of, read_prints
-from dataguard.lab.spy.skip_unreadable import UNREAD, Notes, Passing, PassingBatches, without_unread
+from dataguard.lab.spy.content_hashes import ContentHashes, hash_of, is_rich, read_hashes
+from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
+from dataguard.lab.spy.skip_unreadable import UNREAD, SkippingBatches, SkippingItems, SkipUnreadable, UnreadableLog
+from dataguard.lab.spy.watcher import Watcher
+from dataguard.lab.spy.worker_spy import watch_fetcher
 from dataguard.model import Status
 from dataguard.settings.settings import Settings
 from dataguard.stats.coincidence import is_shared
@@ -139,23 +146,23 @@ def test_what_raises_when_it_is_looked_at_holds_nothing() -> None:
 
 
 @given(arrays(np.uint8, st.integers(64, 300)), st.integers(0, 63), st.integers(1, 255))
-def test_a_print_tells_any_change(content: np.ndarray, place: int, change: int) -> None:
+def test_a_hash_changes_with_any_byte(content: np.ndarray, place: int, change: int) -> None:
     other = content.copy()
     other[place] ^= change
-    assert print_of((content, 1)) == print_of({"image": content.copy()})
-    assert print_of(content) != print_of(other)
+    assert hash_of((content, 1)) == hash_of({"image": content.copy()})
+    assert hash_of(content) != hash_of(other)
 
 
-def test_prints_are_kept_by_index(tmp_path: Path) -> None:
+def test_hashes_are_kept_by_index(tmp_path: Path) -> None:
     samples = [torch.rand(5, 5) for _ in range(4)]
-    PrintFile(tmp_path, 0).take([3, -1], samples[:2])
-    PrintFile(tmp_path, 1).take([None, 0], samples[2:])
-    assert read_prints([tmp_path]).by_index() == {
-        3: print_of(samples[0]),
-        -1: print_of(samples[1]),
-        0: print_of(samples[3]),
+    for worker, fetch in enumerate((Fetch(0, 0, {}, [3, -1]), Fetch(0, 0, {}, [None, 0]))):
+        ContentHashes().start(Process(tmp_path, worker)).at_samples(fetch, samples[2 * worker :][:2])
+    assert read_hashes([tmp_path]).by_index() == {
+        3: hash_of(samples[0]),
+        -1: hash_of(samples[1]),
+        0: hash_of(samples[3]),
     }
-    assert print_of((1, "text", torch.zeros(2))) is None
+    assert hash_of((1, "text", torch.zeros(2))) is None
 
 
 def test_an_empty_picture_a_row_and_a_short_text_are_no_content() -> None:
@@ -226,17 +233,17 @@ class Unsteady(Dataset[Any]):
 def test_what_cannot_be_read_is_noted_with_its_file(tmp_path: Path) -> None:
     path = tmp_path / "data.bin"
     path.touch()
-    passing = PassingBatches(Unsteady(path), tmp_path, 0, lambda: 7)
-    assert passing.__getitems__([1, 2, 3, 4]) == [1, UNREAD, UNREAD, 4]
-    assert Passing(Unsteady(path), tmp_path, None, lambda: 0)[2] is UNREAD
-    notes = Notes(tmp_path)
-    found = [(one.worker, one.batch, one.index, one.reason, one.file) for one in notes.fresh()]
+    skipping = SkippingBatches(Unsteady(path), tmp_path, 0, lambda: 7)
+    assert skipping.__getitems__([1, 2, 3, 4]) == [1, UNREAD, UNREAD, 4]
+    assert SkippingItems(Unsteady(path), tmp_path, None, lambda: 0)[2] is UNREAD
+    log = UnreadableLog(tmp_path)
+    found = [(one.worker, one.batch, one.index, one.reason, one.file) for one in log.fresh()]
     assert found == [
         (0, 7, 2, "ValueError: data.bin is damaged", str(path)),
         (0, 7, 3, "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/at/all'", "/nowhere/at/all"),
         (None, 0, 2, "ValueError: data.bin is damaged", str(path)),
     ]
-    assert list(notes.fresh()) == []
+    assert list(log.fresh()) == []
 
 
 def test_a_mixture_that_fails_is_no_sample_that_fails(tmp_path: Path) -> None:
@@ -247,12 +254,18 @@ def test_a_mixture_that_fails_is_no_sample_that_fails(tmp_path: Path) -> None:
             return indices
 
     with pytest.raises(RuntimeError, match="not together"):
-        PassingBatches(Mixed(tmp_path), tmp_path, 0, lambda: 0).__getitems__([1, 4])
+        SkippingBatches(Mixed(tmp_path), tmp_path, 0, lambda: 0).__getitems__([1, 4])
 
 
-def test_batches_lose_what_could_not_be_read() -> None:
-    assert without_unread([1, UNREAD, 3], [10, 11, 12], [0.5]) == ([1, 3], [10, 12], [0.5])
-    assert without_unread([UNREAD], [4], [0.1]) == ([], [], [])
+def test_batches_lose_what_could_not_be_read(tmp_path: Path) -> None:
+    collated: list[list[int]] = []
+    fetcher = _MapDatasetFetcher(Unsteady(tmp_path), True, collated.append, False)
+    watch_fetcher(Watcher(Plan(tmp_path, (SkipUnreadable(), Records())), None), fetcher, iterable=False)
+    for batch in ([1, 2, 4], [2, 3], [5, 6]):
+        fetcher.fetch(batch)
+    assert collated == [[1, 4], [5, 6]]
+    kept = [(one.batch, one.indices) for one in read_spools(tmp_path) if isinstance(one, BatchRecord)]
+    assert kept == [(0, (1, 4)), (2, (5, 6))]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.complex64])

@@ -1,0 +1,136 @@
+"""Records of samples and batches: of all of them, or of a few, so that a long epoch needs little memory and disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dataguard.lab.core.index import plain_index
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
+from dataguard.lab.core.leaves import leaves_of, shared_bytes
+from dataguard.lab.core.records import BatchRecord, Leaf, SampleRecord, sample_records
+from dataguard.lab.spy.library_threads import threads_of_libraries
+from dataguard.lab.spy.sample_ledger import Depth, Ledger
+from dataguard.target.loading import load
+
+MOST_STRUCTURES = 256
+"""How many different structures are kept: if every sample has its own shape, more of them add nothing new."""
+MOST_BAD = 10_000
+"""How many samples with non-finite values, and how many failed batches, are kept."""
+MOST_BLANK = 256
+"""How many blank samples are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records(Instrument):
+    """Records each sample and each batch.
+
+    `key` names a function of a sample (`package.module:function`) whose result alone identifies it. With `keep`, only
+    some records are written: see `RecordSampler`. With `ledger`, digests of all samples are written as well: see
+    `Ledger`.
+    """
+
+    key: str | None = None
+    keep: int | None = None
+    ledger: Depth | None = None
+
+    def start(self, process: Process) -> Hooks:
+        """Load the user's key function; each process has its own sampler and ledger."""
+        return _Records(self, process)
+
+
+class _Records(Hooks):
+    def __init__(self, asked: Records, process: Process) -> None:
+        self._process = process
+        self._key: Callable[[Any], Any] | None = load(asked.key).source if asked.key else None
+        self._sampler = RecordSampler(asked.keep) if asked.keep is not None else None
+        self._ledger = Ledger(process.folder, process.worker, asked.ledger) if asked.ledger is not None else None
+
+    def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
+        """Record samples. Those that are neither kept nor entered in a ledger are not digested, which takes longest."""
+        sampler, ledger, worker = self._sampler, self._ledger, self._process.worker
+        all_digests = sampler is None or ledger is not None or sampler.early
+        leaves = (self._leaves(sample, digests=all_digests) for sample in samples)
+        records = list(sample_records((worker, fetch.epoch, fetch.number), fetch.indices, fetch.seconds, leaves))
+        if ledger is not None and records:
+            ledger.enter(fetch.epoch, records)
+        if sampler is not None:
+            self._process.recorder.count(worker, len(records))
+            records = [record for record in records if sampler.keeps(record)]
+        if not all_digests:
+            records = [replace(one, leaves=self._leaves(samples[one.position])) for one in records]
+        if records:
+            self._process.spool.write(*records)
+
+    def at_batch(self, fetch: Fetch, batch: Any) -> None:
+        """Record a batch."""
+        record = BatchRecord(
+            self._process.worker,
+            fetch.epoch,
+            fetch.number,
+            fetch.size,
+            tuple(map(plain_index, fetch.indices[: fetch.size])),
+            fetch.fetch_seconds,
+            fetch.collate_seconds,
+            leaves_of(batch, digests=self._sampler is None),
+            shared_bytes(batch),
+            fetch.incident,
+            fetch.refuses_each,
+            threads_of_libraries(),
+        )
+        if self._sampler is None or self._sampler.keeps(record):
+            self._process.spool.write(record)
+
+    def _leaves(self, sample: Any, *, digests: bool = True) -> tuple[Leaf, ...]:
+        """The leaves of a sample, or of the result of the user's key function."""
+        return leaves_of({"key": self._key(sample)} if self._key else sample, digests=digests)
+
+
+class RecordSampler:
+    """Keeps the first `samples` samples and batches, the first of each structure, the largest, and all bad ones.
+
+    Several portions that each passed a sampler can be merged by one more: what it keeps is what it would have kept of
+    all records, because each portion keeps whatever is among the first of all.
+    """
+
+    def __init__(self, samples: int) -> None:
+        self._samples = samples
+        self._batches = samples
+        self._structures: set[object] = set()
+        self._bad = MOST_BAD
+        self._blank = MOST_BLANK
+        self._largest = -1
+
+    @property
+    def early(self) -> bool:
+        """Whether the next sample is one of the first, which are all kept."""
+        return self._samples > 0
+
+    def keeps(self, record: SampleRecord | BatchRecord) -> bool:
+        """Whether to keep a record."""
+        return self._keeps_sample(record) if isinstance(record, SampleRecord) else self._keeps_batch(record)
+
+    def _keeps_sample(self, record: SampleRecord) -> bool:
+        self._samples -= 1
+        new = record.structure not in self._structures and len(self._structures) < MOST_STRUCTURES
+        if new:
+            self._structures.add(record.structure)
+        self._blank -= record.blank is not None
+        blank = record.blank is not None and self._blank >= 0
+        return self._samples >= 0 or new or blank or (_has_non_finite(record.leaves) and self._another())
+
+    def _keeps_batch(self, record: BatchRecord) -> bool:
+        self._batches -= 1
+        larger = record.shared_bytes > self._largest
+        self._largest = max(self._largest, record.shared_bytes)
+        bad = record.incident is not None or _has_non_finite(record.leaves)
+        return self._batches >= 0 or larger or (bad and self._another())
+
+    def _another(self) -> bool:
+        self._bad -= 1
+        return self._bad >= 0
+
+
+def _has_non_finite(leaves: Iterable[Leaf]) -> bool:
+    return any(leaf.nan or leaf.inf for leaf in leaves)
