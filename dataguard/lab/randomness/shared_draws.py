@@ -140,7 +140,7 @@ def _states(draws: SameItems, where: WorkerEpoch) -> list[dict[str, GeneratorSta
 def _tested(draw: Callable[..., SameItems], repeat: Repeat, suspect: Suspect) -> Suspect | None:
     """A suspect with the leaves that change if it is advanced in the second worker and epoch only; None if none does.
 
-    It is returned as it was if that could not be tested, or if both end in one state in spite of it.
+    It is returned unchanged if that could not be tested, or if both end in one state in spite of it.
     """
     try:
         draws = draw(advance=(suspect.path, repeat.two))

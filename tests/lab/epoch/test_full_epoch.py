@@ -337,7 +337,7 @@ def test_ranks_that_are_interrupted_go_on_each_where_it_was(tmp_path: Path) -> N
         time.sleep(0.02)
     stopped.send_signal(signal.SIGINT)
     output, errors = stopped.communicate(timeout=60)
-    assert (output, errors.count("the same command with --resume goes on")) == ("", 2)
+    assert (output, errors.count("run the same command with --resume")) == ("", 2)
     ranks = {path.relative_to(tmp_path).parts[2] for path in tmp_path.rglob("position.json")}
     assert ranks == {"0 of 2", "1 of 2"}
     reads.unlink()
