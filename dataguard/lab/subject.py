@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.observation_cache import ObservationCache
+from dataguard.lab.core.observation_cache import ObservationCache, returned
 from dataguard.lab.core.repro import Repro
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gate, gated_build
@@ -44,6 +46,7 @@ class Subject(ABC):
         """The loaders of the target by name, this one among them."""
         self._facts = facts
         self._checkpoint = checkpoint
+        self._changed = ""
 
     @property
     def facts(self) -> LoaderFacts:
@@ -93,6 +96,8 @@ class Subject(ABC):
         `same_seed`, the global generators of all ranks begin with one seed.
         """
         wanted = {**requested(self.settings), **overrides}
+        plain = {name: value for name, value in overrides.items() if isinstance(value, int | str)}
+        self._changed = ", ".join(f"{name}={value!r}" for name, value in plain.items())
         if self._checkpoint is not None and place is None:
             with gate("factory"):
                 loader = self._checkpoint.variant(self.facts.name, wanted, reuse=reuse)
@@ -102,42 +107,43 @@ class Subject(ABC):
         return gated_build(self.target, self.facts.name, self.settings.seed, wanted, place, stride)
 
     @overload
-    def vary(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ...) -> T: ...
+    def vary(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., unseen: bool = ...) -> T: ...
 
     @overload
     def vary(
-        self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], T], *, unbounded: bool = ...
+        self,
+        key: object,
+        run: Callable[[Path], Any],
+        read: Callable[[Path, Any], T],
+        *,
+        unbounded: bool = ...,
+        unseen: bool = ...,
     ) -> T: ...
 
     def vary(
         self,
         key: object,
         run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any] | None = None,
+        read: Callable[[Path, Any], Any] = returned,
         *,
         unbounded: bool = False,
+        unseen: bool = False,
     ) -> Any:
-        """Observe the loader under settings that are not its own, once it ran an ordinary epoch.
+        """Observe the loader under settings that are not its own, after it ran an ordinary epoch.
 
-        What fails only here says nothing against the loader: it raises Undecided. Otherwise like
-        `ObservationCache.observe`.
+        A failure only here says nothing against the loader: it raises Undecided. Otherwise like
+        `ObservationCache.observe`. An `unseen` epoch, which no one could watch, is not asked for.
         """
-        self.epoch  # noqa: B018 - what fails as it is, fails once
-        return self.vary_unseen(key, run, read, unbounded=unbounded)
-
-    def vary_unseen(
-        self,
-        key: object,
-        run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any] | None = None,
-        *,
-        unbounded: bool = False,
-    ) -> Any:
-        """Like `vary`, for loaders whose ordinary epoch nobody can watch."""
+        if not unseen:
+            self.epoch  # noqa: B018 - what fails as it is, fails once
         try:
-            if read is None:
-                return self.cache.observe(key, run, unbounded=unbounded)
-            return self.cache.observe(key, run, read, unbounded=unbounded)
+            return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded)
         except LoaderFailed as failure:
-            reason = f"the loader fails under the settings of this check: {failure.incident.headline}"
-            raise Undecided(reason) from failure
+            raise Undecided(failure.incident.under_other_settings) from failure
+
+    def _noting(self, run: Callable[[Path], Any], folder: Path) -> Any:
+        """In the process of an observation: note in what fails which settings of the loader were changed."""
+        try:
+            return run(folder)
+        except LoaderFailed as failure:
+            raise type(failure)(replace(failure.incident, changed=self._changed)) from failure

@@ -20,6 +20,11 @@ SHORT = 1.0
 """Seconds of reads that are never too many, whatever is left of the budget."""
 
 
+def returned(_: Path, answer: Any) -> Any:
+    """Read an observation that is what its process returned."""
+    return answer
+
+
 class ObservationCache:
     """Observations of one loader by their keys; `left` is what is left of the budget, in seconds."""
 
@@ -55,7 +60,7 @@ class ObservationCache:
         self,
         key: object,
         run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any] | None = None,
+        read: Callable[[Path, Any], Any] = returned,
         *,
         unbounded: bool = False,
         folder: Path | None = None,
@@ -85,14 +90,14 @@ class ObservationCache:
     def _make(
         self,
         run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any] | None,
+        read: Callable[[Path, Any], Any],
         folder: Path,
         meanwhile: Callable[[], None],
     ) -> Any:
         started, cut = time.monotonic(), None
         try:
             answer, cut = self._run(run, folder, meanwhile)
-            made = read(folder, answer) if read else answer
+            made = read(folder, answer)
             if cut and made is None:
                 raise Undecided(f"the budget of {self.settings.budget:g} s ran out")
             return made

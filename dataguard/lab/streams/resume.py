@@ -98,7 +98,7 @@ def find_resumes(subject: Subject, workers: int) -> Resumes:
     def look(key: object, run: Callable[[Loader, Path], Run]) -> Run:
         observation = (("resumes", workers, key), lambda folder: run(build(), folder), _with_samples)
         # Where batches are made by the user's own `__iter__`, they can be compared though nobody saw their samples.
-        return subject.vary_unseen(*observation) if subject.facts.own_iter else subject.vary(*observation)
+        return subject.vary(*observation, unseen=subject.facts.own_iter)
 
     reference = look("reference", run_epochs)
     asked = look("asked", partial(run_epochs, points=reference.points))
