@@ -16,6 +16,7 @@ from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
 from dataguard.settings.settings import Settings, chosen, misspelled
+from dataguard.target.spelling import require_findable
 
 Listener = Callable[[str, str, Result | ReadingProgress | None], None]
 """Called with a check's id and a loader's name: when the check starts, on progress, and with its result."""
@@ -45,6 +46,7 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     settings = settings or Settings()
     if not spellings:
         raise UsageError("no target given")
+    require_findable(spellings)
     team = own_team(shared=settings.all)
     checks = chosen(CATALOGUE, settings) if team is None or team.leads else ()
     started = time.monotonic()

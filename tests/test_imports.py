@@ -56,6 +56,11 @@ def test_help_waits_for_nothing(arguments: list[str]) -> None:
     assert loaded(f"from dataguard.cli.main import main; main({arguments})", *HEAVY, "rich") == set()
 
 
+@pytest.mark.parametrize("target", ["shop.data", "shop.data:make"])
+def test_a_wrong_target_is_answered_without_torch(target: str) -> None:
+    assert loaded(f"from dataguard.cli.main import main; assert main(['scan', '{target}']) == 2", *HEAVY) == set()
+
+
 @pytest.mark.parametrize("arguments", [["list"], ["explain", "DG101"]])
 def test_reading_about_checks_loads_nothing_heavy(arguments: list[str]) -> None:
     assert loaded(f"from dataguard.cli.main import main; assert main({arguments}) == 0", *HEAVY) == set()
