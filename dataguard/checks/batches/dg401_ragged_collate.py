@@ -10,7 +10,7 @@ from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity,
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.mixed_batches import Clash, Mixtures
-    from dataguard.lab.core.records import BatchRecord, Leaf, SampleRecord
+    from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
     from dataguard.lab.lab import Lab
 
 
@@ -84,7 +84,7 @@ def _refused(lab: Lab, batch: BatchRecord, members: Sequence[SampleRecord]) -> F
     )
 
 
-def _difference(first: Sequence[Leaf], second: Sequence[Leaf]) -> str:
+def _difference(first: Sequence[LeafRecord], second: Sequence[LeafRecord]) -> str:
     """The first leaf in which two samples differ: `['image'] is float32 (3, 64, 64) in one and ... in the other`."""
     one, two = (
         {leaf.path: f"{leaf.dtype or leaf.kind} {leaf.shape or ''}".strip() for leaf in x} for x in (first, second)

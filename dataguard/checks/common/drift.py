@@ -16,7 +16,7 @@ from dataguard.stats.coincidence import CERTAIN, is_random, log_odds
 
 if TYPE_CHECKING:
     from dataguard.lab.core.index import Index
-    from dataguard.lab.core.records import Leaf, SampleRecord
+    from dataguard.lab.core.records import LeafRecord, SampleRecord
     from dataguard.lab.dataset.repeated_reads import Readings, Run
     from dataguard.lab.dataset.source_mutation import Change
     from dataguard.lab.lab import Lab
@@ -117,8 +117,8 @@ class Shift:
     """A label that differs in a second read of the same input: its leaf, before and after."""
 
     drift: Drift
-    before: Leaf | None
-    after: Leaf | None
+    before: LeafRecord | None
+    after: LeafRecord | None
     input: str
 
 
@@ -229,18 +229,18 @@ def _is_label(path: str, beside: str, answer: Answer) -> bool:
     return _size(larger) >= _size(label) and (_size(label) <= 1 or _size(larger) >= SMALLER * _size(label))
 
 
-def _size(leaf: Leaf) -> int:
+def _size(leaf: LeafRecord) -> int:
     """The number of values in a leaf. A string too long to be shown counts as many; a short one may be a label."""
     if leaf.shape is not None:
         return math.prod(leaf.shape)
     return 1 if leaf.kind != "str" or leaf.shown else 1000
 
 
-def _leaf(answer: Answer, path: str) -> Leaf | None:
+def _leaf(answer: Answer, path: str) -> LeafRecord | None:
     return next((leaf for leaf in answer.leaves if leaf.path == path), None)
 
 
-def shown(leaf: Leaf | None) -> str:
+def shown(leaf: LeafRecord | None) -> str:
     """A value as shown in a message."""
     if leaf is None:
         return "absent"

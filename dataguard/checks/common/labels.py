@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dataguard.lab.core.index import Index
-    from dataguard.lab.core.records import Leaf, SampleRecord
+    from dataguard.lab.core.records import LeafRecord, SampleRecord
     from dataguard.lab.core.value_summary import Numbers, ValueSummary
     from dataguard.lab.lab import Lab
     from dataguard.lab.labels.class_names import Naming
@@ -213,7 +213,7 @@ def _kind(numbers: Numbers, beside: Sequence[Numbers], record: SampleRecord) -> 
     return Kind.PIXEL if height_width and images else None
 
 
-def _is_input(leaf: Leaf) -> bool:
+def _is_input(leaf: LeafRecord) -> bool:
     """Whether a leaf is large enough to be the input of one label: many values, or a string."""
     return leaf.size >= SMALLER if leaf.shape is not None else leaf.kind in ("str", "bytes")
 
@@ -232,7 +232,7 @@ def _is_row(beside: Sequence[Numbers]) -> bool:
     return len(beside) == 1 and beside[0].is_float and 1 < beside[0].size == beside[0].shape[-1]
 
 
-def _is_image_of(leaf: Leaf, height_width: tuple[int, ...] | None) -> bool:
+def _is_image_of(leaf: LeafRecord, height_width: tuple[int, ...] | None) -> bool:
     shape = leaf.shape or ()
     if height_width is None:
         return False

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, unpack_sequence
 
-from dataguard.lab.core.leaves import describe, walk
+from dataguard.lab.core.leaves import describe, iter_leaves
 
 MOST_COLUMNS = 128
 _NUMBERED = re.compile(r"\[(\d+)\]")
@@ -65,12 +65,12 @@ def dense(tensor: Tensor) -> Tensor:
 
 def sample_contents(sample: Any) -> dict[str, Content]:
     """What a sample holds, by the paths of its leaves."""
-    return {path: content_of(leaf) for path, leaf in walk(sample)}
+    return {path: content_of(leaf) for path, leaf in iter_leaves(sample)}
 
 
 def columns(batch: Any, count: int) -> Iterator[Column]:
     """Every way to cut a batch into rows; along other axes than the first only where that gives `count` of them."""
-    leaves = list(walk(batch, whole=(PackedSequence,)))
+    leaves = list(iter_leaves(batch, whole=(PackedSequence,)))
     found: dict[str, dict[int, Any]] = defaultdict(dict)
     for path, leaf in leaves:
         for name, number in _listed(path):

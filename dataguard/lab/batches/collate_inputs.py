@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.records import BatchRecord, SampleRecord
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
@@ -166,12 +166,12 @@ class Handful:
 
 def bytes_of(sample: Any) -> int:
     """How many bytes the numbers of a sample take."""
-    leaves = [leaf for _, leaf in walk(sample)]
+    leaves = [leaf for _, leaf in iter_leaves(sample)]
     tensors = sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, torch.Tensor))
     return tensors + sum(leaf.nbytes for leaf in leaves if isinstance(leaf, np.ndarray))
 
 
 def duplicate(sample: Any) -> Any:
     """A deep copy of a sample; of a tensor that shows a part of a large one, only this part."""
-    tensors = [leaf for _, leaf in walk(sample) if isinstance(leaf, torch.Tensor)]
+    tensors = [leaf for _, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor)]
     return copy.deepcopy(sample, {id(tensor): tensor.clone() for tensor in tensors})

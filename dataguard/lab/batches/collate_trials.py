@@ -15,7 +15,7 @@ from dataguard.lab.batches.batch_rows import Column, Content, columns, holds, ke
 from dataguard.lab.batches.collate_inputs import LARGEST, MOST, SEEDS, Handful, Refused, bytes_of
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Leaf
+from dataguard.lab.core.records import LeafRecord
 from dataguard.model import Undecided
 
 REREAD = 4
@@ -288,7 +288,7 @@ def _written(handful: Handful) -> dict[str, Index]:
     return written
 
 
-def _read(handful: Handful, count: int) -> list[tuple[Any, tuple[Leaf, ...]]]:
+def _read(handful: Handful, count: int) -> list[tuple[Any, tuple[LeafRecord, ...]]]:
     """The first samples with their leaves as they are now; what they are later may be another thing."""
     samples = [handful.read(index) for index in handful.indices[:count]]
     return [(sample, leaves_of(sample)) for sample in samples]

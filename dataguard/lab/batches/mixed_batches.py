@@ -12,7 +12,7 @@ from dataguard.lab.batches.collate_inputs import LARGEST, Handful, Refused
 from dataguard.lab.batches.shrinking import Drawing
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Leaf, SampleRecord
+from dataguard.lab.core.records import LeafRecord, SampleRecord
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.target.variants import Loader
 
@@ -27,7 +27,7 @@ class Clash:
     """Samples that collate_fn refuses together, although it takes some of them by themselves."""
 
     indices: tuple[Index, ...]
-    samples: tuple[tuple[Leaf, ...], ...]
+    samples: tuple[tuple[LeafRecord, ...], ...]
     incident: Incident
 
 
@@ -36,7 +36,7 @@ class Pair:
     """Two samples that collate_fn took in this order, and the leaves of the batch that it made of them."""
 
     indices: tuple[Index, ...]
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[LeafRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class _Trials:
         self.handful = handful
         self.drawing = drawing
         self.outcomes: dict[tuple[int, ...], BaseException | None] = {}
-        self.pairs: dict[tuple[int, ...], tuple[Leaf, ...]] = {}
+        self.pairs: dict[tuple[int, ...], tuple[LeafRecord, ...]] = {}
         self.places = range(len(handful.samples))
         self.size = size
         self.filled = not any(self.takes((place, place)) for place in self.places) and 2 < size <= LARGEST

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def tensors_of(batch: Any) -> Iterator[tuple[str, Tensor]]:
 
     The batch sizes of a PackedSequence are left out: torch itself never moves them.
     """
-    for path, leaf in walk(batch, whole=(PackedSequence,)):
+    for path, leaf in iter_leaves(batch, whole=(PackedSequence,)):
         if isinstance(leaf, PackedSequence):
             yield f"{path}.data", leaf.data
         elif isinstance(leaf, Set):

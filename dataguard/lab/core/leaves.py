@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from xxhash import xxh3_64
 
-from dataguard.lab.core.records import FEWEST, Leaf
+from dataguard.lab.core.records import FEWEST, LeafRecord
 
 MAX_DEPTH = 12
 MAX_LEAVES = 4096
@@ -37,20 +37,20 @@ LONG = 16
 """A list of more plain scalars than this is one leaf (token ids, not a tuple of fields)."""
 
 
-def leaves_of(value: Any, *, digests: bool = True) -> tuple[Leaf, ...]:
+def leaves_of(value: Any, *, digests: bool = True) -> tuple[LeafRecord, ...]:
     """Every leaf of a sample or batch, in order of appearance; containers are entered, tensors and the like are not.
 
     Without `digests` those of large leaves are empty, which takes a fraction of the time.
     """
-    found: list[Leaf] = []
-    for path, leaf in walk(value):
+    found: list[LeafRecord] = []
+    for path, leaf in iter_leaves(value):
         found.append(describe(path, leaf, digests=digests))
         if len(found) == MAX_LEAVES:
             break
     return tuple(found)
 
 
-def walk(
+def iter_leaves(
     value: Any, path: str = "", depth: int = 0, above: tuple[int, ...] = (), whole: tuple[type, ...] = ()
 ) -> Iterator[tuple[str, Any]]:
     """Yield `(path, leaf)` pairs. Paths read like Python: `['image']`, `[1].boxes`, `` for a lone leaf.
@@ -63,7 +63,7 @@ def walk(
         yield path, value
         return
     for step, child in children:
-        yield from walk(child, path + step, depth + 1, (*above, id(value)), whole)
+        yield from iter_leaves(child, path + step, depth + 1, (*above, id(value)), whole)
 
 
 def _children(value: Any) -> list[tuple[str, Any]] | None:
@@ -126,15 +126,15 @@ def _state(value: Any) -> dict[str, Any]:
     return state
 
 
-def describe(path: str, value: Any, *, digests: bool = True) -> Leaf:
+def describe(path: str, value: Any, *, digests: bool = True) -> LeafRecord:
     """One leaf with its path, type, shape and digest."""
     try:
         return _describe(path, value, digests)
     except Exception:  # noqa: BLE001 - a tensor type that cannot be read is our lack, and no fault of the user's loader
-        return Leaf(path, type(value).__name__, None, None, b"")
+        return LeafRecord(path, type(value).__name__, None, None, b"")
 
 
-def _describe(path: str, value: Any, digests: bool) -> Leaf:
+def _describe(path: str, value: Any, digests: bool) -> LeafRecord:
     kind = type(value).__name__
     if isinstance(value, torch.Tensor):
         return _tensor_leaf(path, kind, value, digests)
@@ -142,38 +142,42 @@ def _describe(path: str, value: Any, digests: bool) -> Leaf:
         array = np.asarray(value)
         nan, inf, mask = _non_finite_array(array, path) if array.dtype.kind in "fc" else (0, 0, False)
         if not digests:
-            return Leaf(path, kind, str(array.dtype), array.shape, b"", nan, inf, mask)
+            return LeafRecord(path, kind, str(array.dtype), array.shape, b"", nan, inf, mask)
         content = np.ascontiguousarray(array).data if array.dtype.kind not in "MmOV" else array.tobytes()
         digest = _digest(str(array.dtype), array.shape, content)
-        return Leaf(path, kind, str(array.dtype), array.shape, digest, nan, inf, mask, constant=_is_constant(array))
+        return LeafRecord(
+            path, kind, str(array.dtype), array.shape, digest, nan, inf, mask, constant=_is_constant(array)
+        )
     if is_pillow(value):
         nan, inf, mask = _non_finite(torch.from_numpy(np.array(value)), path) if value.mode == "F" else (0, 0, False)
         content, pixels = value.tobytes(), math.prod(value.size)
         same = value.mode != "1" and content == content[: len(content) // max(pixels, 1)] * pixels
         constant = pixels >= FEWEST and same
         digest = _digest(value.mode, value.size, content) if digests else b""
-        return Leaf(path, "PIL.Image", value.mode, value.size, digest, nan, inf, mask, constant=constant)
+        return LeafRecord(path, "PIL.Image", value.mode, value.size, digest, nan, inf, mask, constant=constant)
     if isinstance(value, float | complex) and not isinstance(value, bool):
         nan, inf = (math.isnan(value), math.isinf(value)) if isinstance(value, float) else (False, False)
-        return Leaf(path, kind, None, None, _digest(kind, (), repr(value).encode()), int(nan), int(inf))
+        return LeafRecord(path, kind, None, None, _digest(kind, (), repr(value).encode()), int(nan), int(inf))
     if isinstance(value, list | tuple | deque):
         nan = sum(isinstance(item, float) and math.isnan(item) for item in value)
         inf = sum(isinstance(item, float) and math.isinf(item) for item in value)
-        return Leaf(path, kind, None, (len(value),), _digest(kind, (), repr(value).encode()), nan, inf)
+        return LeafRecord(path, kind, None, (len(value),), _digest(kind, (), repr(value).encode()), nan, inf)
     if isinstance(value, Set):
-        return Leaf(path, kind, None, (len(value),), _digest(kind, (), repr(sorted(map(repr, value))).encode()))
+        return LeafRecord(path, kind, None, (len(value),), _digest(kind, (), repr(sorted(map(repr, value))).encode()))
     plain = value is None or isinstance(value, (str, bytes, bytearray, numbers.Number, *_VALUES))
     # An opaque object's repr may hold its address, which would look random: only its type counts.
     short = len(value) <= SHORT if isinstance(value, str) else isinstance(value, int) and value.bit_length() <= 64
     shown = repr(value) if short else None
-    return Leaf(path, kind, None, None, _digest(kind, (), repr(value).encode() if plain else b""), shown=shown)
+    return LeafRecord(path, kind, None, None, _digest(kind, (), repr(value).encode() if plain else b""), shown=shown)
 
 
-def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor, digests: bool) -> Leaf:
+def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor, digests: bool) -> LeafRecord:
     dtype = str(tensor.dtype).removeprefix("torch.")
     device = None if tensor.device.type == "cpu" else str(tensor.device)
     if tensor.device.type == "meta":  # it has no content
-        return Leaf(path, kind, dtype, tuple(tensor.shape), _digest(dtype, tuple(tensor.shape), b""), device=device)
+        return LeafRecord(
+            path, kind, dtype, tuple(tensor.shape), _digest(dtype, tuple(tensor.shape), b""), device=device
+        )
     dense = tensor.detach()
     if dense.is_nested:
         shape: tuple[int, ...] = (dense.size(0),)
@@ -188,10 +192,10 @@ def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor, digests: bool) -> L
     dense = dense.resolve_conj().resolve_neg().contiguous()
     nan, inf, mask = _non_finite(dense, path) if dense.is_floating_point() or dense.is_complex() else (0, 0, False)
     if not digests:
-        return Leaf(path, kind, dtype, shape, b"", nan, inf, mask, device=device)
+        return LeafRecord(path, kind, dtype, shape, b"", nan, inf, mask, device=device)
     content = dense.reshape(-1).view(torch.uint8).numpy().data if dense.numel() else b""
     digest, constant = _digest(dtype, shape, content), _is_constant(dense)
-    return Leaf(path, kind, dtype, shape, digest, nan, inf, mask, device=device, constant=constant)
+    return LeafRecord(path, kind, dtype, shape, digest, nan, inf, mask, device=device, constant=constant)
 
 
 def _is_constant(array: Any) -> bool:
@@ -257,7 +261,7 @@ def shared_bytes(batch: Any) -> int:
     """
     header = 64 if torch.multiprocessing.get_sharing_strategy() == "file_system" else 0
     storages = {}
-    for _, leaf in walk(batch):
+    for _, leaf in iter_leaves(batch):
         for part in _strided_parts(leaf):
             storage = part.untyped_storage()
             storages[storage.data_ptr()] = storage.nbytes()

@@ -1,6 +1,6 @@
 """Everything that can be reached from some objects, without running any code of the user's.
 
-The walk enters attributes, containers, closures, defaults, partials, bound methods, generator frames, the globals that
+The search enters attributes, containers, closures, defaults, partials, bound methods, generator frames, the globals that
 functions and methods of the user's own use, what the garbage collector says that an object holds, and, for types that
 tell it nothing, what they are pickled as. Big containers are sampled, so that a dataset of a million strings costs
 about as much as one of a hundred.
@@ -85,7 +85,7 @@ class Node:
         return nodes
 
 
-def walk(roots: Mapping[str, Any], wanted: Callable[[Any], object], *, enter: bool = False) -> Iterator[Node]:
+def reachable(roots: Mapping[str, Any], wanted: Callable[[Any], object], *, enter: bool = False) -> Iterator[Node]:
     """Every object that is wanted and can be reached, nearest first, each once.
 
     What is wanted is not entered, unless asked for. No code of the user's runs, as long as `wanted` calls none.

@@ -21,7 +21,7 @@ _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class LeafRecord:
     """One value at the bottom of a sample or batch.
 
     `kind` is the type's name, `shape` is None for what has none, `digest` is a hash of 8 bytes over dtype, shape and
@@ -62,7 +62,7 @@ class Leaf:
         return "str" if name.lstrip("<>|=")[:1] in ("U", "S") else name
 
 
-def blank_of(leaves: Sequence[Leaf]) -> Leaf | None:
+def blank_of(leaves: Sequence[LeafRecord]) -> LeafRecord | None:
     """The first image of a sample, where each of them has one colour throughout; of other tables, where it has none."""
     tables = [leaf for leaf in leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
     inputs = [leaf for leaf in tables if leaf.is_coloured] or tables
@@ -80,7 +80,7 @@ class SampleRecord:
     index: Index
     shown: str | None
     seconds: float
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[LeafRecord, ...]
 
     @property
     def digest(self) -> tuple[tuple[str, bytes], ...]:
@@ -95,7 +95,7 @@ class SampleRecord:
         return f"{keys[0].path.lstrip('.') or 'sample'} = {keys[0].shown}" if keys else None
 
     @property
-    def blank(self) -> Leaf | None:
+    def blank(self) -> LeafRecord | None:
         """See `blank_of`."""
         return blank_of(self.leaves)
 
@@ -115,7 +115,7 @@ def sample_records(
     place: tuple[int | None, int, int],
     indices: Sequence[Any],
     seconds: Sequence[float],
-    leaves: Iterable[tuple[Leaf, ...]],
+    leaves: Iterable[tuple[LeafRecord, ...]],
 ) -> Iterator[SampleRecord]:
     """The samples of one fetch, by the leaves of each; `place` is its worker, epoch and number."""
     for position, found in enumerate(leaves):
@@ -146,7 +146,7 @@ class BatchRecord:
     indices: tuple[Index, ...]
     fetch_seconds: float
     collate_seconds: float
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[LeafRecord, ...]
     shared_bytes: int
     incident: Incident | None = None
     refuses_each: bool = False

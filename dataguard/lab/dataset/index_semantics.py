@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from dataguard.incident import Incident, LoaderRaised
-from dataguard.lab.core.leaves import describe, leaves_of
-from dataguard.lab.core.leaves import walk as walk_sample
+from dataguard.lab.core.leaves import describe, iter_leaves, leaves_of
 from dataguard.lab.dataset.index_ends import length_of_indexed, need_integers
 from dataguard.lab.dataset.periodicity import MOST_READS, Hints, Period, find_periods
 from dataguard.lab.reading.sample_reader import Answer, Reader
@@ -85,9 +84,9 @@ def probe_spans(loader: Loader, folder: Path, hints: Hints) -> Spans:
 
 def _typed(reader: Reader, index: int, spelled: str, value: Any, stable: Sequence[str]) -> Typed:
     """The answer to an index of another type. A number that is made from it may have its type, and be rounded."""
-    plain = dict(walk_sample(reader.read(index)))
+    plain = dict(iter_leaves(reader.read(index)))
     try:
-        answer = dict(walk_sample(reader.read(value)))
+        answer = dict(iter_leaves(reader.read(value)))
     except LoaderRaised as failure:
         return Typed(spelled, index, incident=failure.incident)
     return Typed(spelled, index, _unlike(plain, answer, stable))
@@ -101,12 +100,12 @@ def _unlike(plain: Mapping[str, Any], answer: Mapping[str, Any], stable: Sequenc
 
 def _negative(reader: Reader, length: int, stable: Sequence[str]) -> tuple[Answer, tuple[str, ...]]:
     """The answer to -1, and the leaves in which it differs from the last sample."""
-    plain = dict(walk_sample(reader.read(length - 1)))
+    plain = dict(iter_leaves(reader.read(length - 1)))
     try:
         sample = reader.read(-1)
     except LoaderRaised as failure:
         return Answer(-1, incident=failure.incident), ()
-    found = dict(walk_sample(sample))
+    found = dict(iter_leaves(sample))
     indices = [path for path in stable if path in found and _is_index(plain[path], length - 1, found[path])]
     unlike = _unlike(plain, found, [path for path in stable if path not in indices])
     inputs = _largest(plain, stable)

@@ -16,7 +16,7 @@ import torch
 
 from dataguard.incident import LoaderRaised
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import leaves_of, walk
+from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.model import NotApplicable
@@ -135,7 +135,7 @@ def heard() -> Iterator[list[str]]:
 
 def _is_constant(sample: Any) -> bool:
     """Whether the largest array of a sample has one value throughout."""
-    arrays = [leaf for _, leaf in walk(sample) if isinstance(leaf, torch.Tensor | np.ndarray)]
+    arrays = [leaf for _, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor | np.ndarray)]
     if not arrays:
         return False
     largest = np.asarray(max(arrays, key=lambda array: math.prod(array.shape)))

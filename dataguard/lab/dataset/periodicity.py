@@ -15,7 +15,7 @@ import torch
 
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.object_graph import walk
+from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.core.wrapped_datasets import by_torch, innermost
 from dataguard.lab.reading.sample_reader import Answer, Reader
@@ -179,7 +179,7 @@ def _candidates(sizes: Sequence[int], length: int, suspected: Sequence[int]) -> 
 
 def _held(dataset: Any) -> list[Any]:
     """What the dataset holds that may have a length, nearest first."""
-    nodes = islice(walk({"dataset": dataset}, lambda _: True, enter=True), _NEAREST)
+    nodes = islice(reachable({"dataset": dataset}, lambda _: True, enter=True), _NEAREST)
     held = [node.value for node in nodes if node.holder is not None]
     tensors = [value for node in [dataset, *held] for value in getattr(node, "__dict__", {}).values()]
     return [*held, *(value for value in tensors if isinstance(value, torch.Tensor))]

@@ -17,7 +17,7 @@ import torch
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.leaves import leaves_of, walk
+from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable
@@ -142,7 +142,7 @@ Places = tuple[tuple[int, int], ...]
 def _places(sample: Any, path: str) -> Places:
     """Where the value at a path lies, and the containers that lead to it."""
     containers = [] if sample is None else [(id(sample), id(sample) + 1)]
-    return tuple(place for step, leaf in walk(sample) if step == path for place in (*containers, *_memory(leaf)))
+    return tuple(place for step, leaf in iter_leaves(sample) if step == path for place in (*containers, *_memory(leaf)))
 
 
 def _memory(leaf: Any) -> Places:

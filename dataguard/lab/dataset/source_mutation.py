@@ -13,10 +13,9 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import is_pillow, leaves_of
-from dataguard.lab.core.leaves import walk as walk_leaves
+from dataguard.lab.core.leaves import is_pillow, iter_leaves, leaves_of
 from dataguard.lab.core.loader_facts import length_of
-from dataguard.lab.core.object_graph import Node, walk
+from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.target.variants import Loader
@@ -85,7 +84,7 @@ def _is_of(lengths: Counter[int], longer: Counter[int], before: Plain, after: Pl
 def _lengths(sample: Any) -> Counter[int]:
     """How long the leaves of a sample are, in any direction, and how many words a text has."""
     lengths: Counter[int] = Counter()
-    for _, leaf in walk_leaves(sample):
+    for _, leaf in iter_leaves(sample):
         lengths.update(getattr(leaf, "shape", ()) or ())
         lengths.update([len(leaf.split())] if isinstance(leaf, str) else [])
         lengths.update([len(leaf)] if isinstance(leaf, list) else [])
@@ -121,7 +120,7 @@ def _own(nodes: Iterable[Node], targets: Collection[Index]) -> dict[str, Any]:
 
 def _reached(roots: dict[str, Any]) -> list[Node]:
     """Every object that can be reached, tensors left out."""
-    return list(walk(roots, lambda value: not isinstance(value, _GENERATORS), enter=True))
+    return list(reachable(roots, lambda value: not isinstance(value, _GENERATORS), enter=True))
 
 
 def _looked_up(nodes: Iterable[Node], index: Index) -> Iterator[int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dataguard.lab.core.object_graph import walk
+from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.source_location import made_at
 
 MANY = 10_000
@@ -37,7 +37,7 @@ class Heavy:
 def find_heavies(dataset: Any) -> tuple[Heavy, ...]:
     """Those of the containers that the dataset holds, the largest first."""
     found = []
-    for node in walk({"dataset": dataset}, _is_large, enter=True):
+    for node in reachable({"dataset": dataset}, _is_large, enter=True):
         value = node.value
         count = value.size if isinstance(value, np.ndarray) else len(value)
         held = round(count * _mean_bytes(value, count))

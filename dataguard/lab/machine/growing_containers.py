@@ -21,7 +21,7 @@ from torch.utils.data import IterableDataset
 
 from dataguard.lab.core.index_schedules import existing, unique
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.object_graph import Node, walk
+from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
@@ -135,7 +135,7 @@ class _Reads:
 
 
 def _containers(roots: Mapping[str, Any]) -> Iterator[Node]:
-    return walk(roots, _is_container, enter=True)
+    return reachable(roots, _is_container, enter=True)
 
 
 def _is_container(value: Any) -> bool:

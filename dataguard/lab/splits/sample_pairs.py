@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import leaves_of, walk
+from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.core.wrapped_datasets import by_type, callables_of
 from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.reading.sample_reader import Reader
@@ -107,7 +107,7 @@ def _looks(loader: Loader, folder: Path, indices: Sequence[Index]) -> dict[Index
         with watched(functools.partial(_note, files[index])):
             samples = [_read(reader, index, draw) for draw in DRAWS]
         wholes[index] = frozenset(_digests(sample) for sample in samples if sample is not None)
-        arrays = [largest_of(leaf for _, leaf in walk(sample)) for sample in samples]
+        arrays = [largest_of(leaf for _, leaf in iter_leaves(sample)) for sample in samples]
         contents[index] = {digest_of(found) for found in arrays if found is not None and is_rich(found)}
     heard: set[bytes] = set()
     for state, name, value in callables_of(loader.dataset, by_type):
@@ -150,7 +150,7 @@ class _Hearing:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):  # whatever it is given, it is the transform's business
-            given = (bytes_of(leaf) for _, leaf in walk([args, kwargs]))
+            given = (bytes_of(leaf) for _, leaf in iter_leaves([args, kwargs]))
             self._heard.update(digest_of(one) for one in given if one is not None and is_rich(one))
         return self._inner(*args, **kwargs)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dataguard.checks.common.drift import Cause, drifts, ignores_index, is_input, mutations, repeatable, shifts, shown
-from dataguard.lab.core.records import Leaf
+from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.dataset.repeated_reads import DRAWS, ITEMS, TURNED, Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
 from dataguard.lab.reading.sample_reader import Answer
@@ -18,9 +18,9 @@ Give = Callable[[int, int, int, int], object]
 """A value by item, how often that was read before, how many reads there were in all, and the state of generators."""
 
 
-def leaf(path: str, value: object, shape: tuple[int, ...] | None = None) -> Leaf:
+def leaf(path: str, value: object, shape: tuple[int, ...] | None = None) -> LeafRecord:
     kind = type(value).__name__
-    return Leaf(path, kind, None, shape, repr(value).encode(), shown=repr(value))
+    return LeafRecord(path, kind, None, shape, repr(value).encode(), shown=repr(value))
 
 
 def answer(
@@ -136,5 +136,5 @@ def test_the_input_is_the_largest_leaf() -> None:
 
 def test_a_value_is_shown_as_it_is_where_it_can_be() -> None:
     assert shown(leaf("a", 3)) == "3"
-    assert shown(Leaf("a", "Tensor", "int64", (2,), b"\x01\x02\x03\x04")) == "int64 010203"
+    assert shown(LeafRecord("a", "Tensor", "int64", (2,), b"\x01\x02\x03\x04")) == "int64 010203"
     assert shown(None) == "absent"
