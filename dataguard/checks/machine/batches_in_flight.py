@@ -86,7 +86,7 @@ def _largest(facts: LoaderFacts, epoch: EpochTrace) -> tuple[Index, ...]:
 
 
 def _bytes_of(lab: Lab, indices: Sequence[Index]) -> int | None:
-    return observed_or_none(lambda: lab.resources.batch_of(indices)) if indices else None
+    return observed_or_none(lambda: lab.resources.batch_bytes(indices)) if indices else None
 
 
 def _bytes(sample: SampleRecord) -> int:

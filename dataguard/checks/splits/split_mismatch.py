@@ -120,7 +120,7 @@ def _class_indices(lab: Lab, other: Lab) -> Mismatch | None:
 
 
 def _declared(lab: Lab) -> Mapping[str, int]:
-    return next((naming.numbers for naming in lab.dataset.namings if naming.numbers), {})
+    return next((names.numbers for names in lab.dataset.class_names if names.numbers), {})
 
 
 def _by_folder(lab: Lab) -> Mapping[str, int]:
