@@ -1,4 +1,4 @@
-"""What every observer may use of one loader: build it, vary it, and what is known of it already."""
+"""What every observer may use of one loader: build it, vary it, and its known facts."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ class Subject(ABC):
 
     @property
     def epoch(self) -> EpochTrace:
-        """One ordinary epoch, as far as samples and budget allow: who fetched what, its structure, values and times.
+        """One ordinary epoch, as far as samples and budget allow: who fetched what, structure, values and times.
 
-        A dataset whose last indices do not exist is read up to there, so that the other checks can go on. Raises
-        LoaderUnspawnable when the loader fails under its own start method only, LoaderInterleaved when it fails only
+        A dataset whose last indices do not exist is read up to them, so that other checks can run. Raises
+        LoaderUnspawnable if the loader fails only under its own start method, LoaderInterleaved if it fails only
         because several workers read through one file offset.
         """
         return self._read_epoch()
 
     @abstractmethod
     def _read_epoch(self) -> EpochTrace:
-        """Read it, or recall it: an observation that needs others, and so is left to whoever has all of them."""
+        """Read it, or return the cached one: it needs other observations, and so a subclass that has them."""
 
     @property
     def repro(self) -> Repro:
-        """Writes lines that show a finding of this loader again, also where its factory fails."""
+        """Writes commands that reproduce a finding of this loader, even if its factory fails."""
         facts = None if isinstance(self._facts, LoaderFailed) else self._facts
         name, workers = (facts.name, facts.num_workers) if facts else (self.target.name, 0)
         return Repro(self.target.spelling, name, workers)

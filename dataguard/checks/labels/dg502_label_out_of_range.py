@@ -105,6 +105,6 @@ def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -
                 "label table": labels.table,
             }
         ),
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=None if sample.index is None else lab.repro.expression(f".dataset[{sample.index!r}]"),
     )

@@ -178,7 +178,7 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
             offsets.add(file.offset())
 
     for dealing in schedules:
-        dealing.look = look
+        dealing.before_batch = look
     watch = LockWatch()
     raised = _drive(
         loader, Plan(folder, (SeededSamples(PIN), Records()), keep_going=True), (None, None) if passed_on else (None,)

@@ -103,7 +103,7 @@ class WatchedFetcher:
         try:
             with draws_ignored():
                 batch = self.user_collate(data)
-        except Exception as error:  # noqa: BLE001 - recorded, and raised again by `collate` unless the plan goes on
+        except Exception as error:  # noqa: BLE001 - recorded, and raised again by `collate` unless the plan keeps going
             fetch.incident = incident_of(error, "collate", None, fetch.indices, worker)
         except BaseException as error:  # it ends this worker: only the record remains
             self.watcher.fail(incident_of(error, "collate", None, fetch.indices, worker))

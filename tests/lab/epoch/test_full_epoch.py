@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader
 
 from dataguard.engine import scan
 from dataguard.lab.core.loader_facts import facts_of
-from dataguard.lab.core.records import Leaf, SampleRecord
+from dataguard.lab.core.records import LeafRecord, SampleRecord
 from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition, Turns
 from dataguard.lab.epoch.interrupted_scan import Runs
 from dataguard.lab.spy import sample_ledger
@@ -47,7 +47,7 @@ LAUNCHED = {
 
 
 def record(number: int, *, shape: int = 1, nan: int = 0) -> SampleRecord:
-    leaf = Leaf("[0]", "Tensor", "float32", (shape,), number.to_bytes(8, "little"), nan)
+    leaf = LeafRecord("[0]", "Tensor", "float32", (shape,), number.to_bytes(8, "little"), nan)
     return SampleRecord(0, 0, number, 0, number, str(number), 0.0, (leaf,))
 
 
