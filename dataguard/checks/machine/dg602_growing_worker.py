@@ -39,8 +39,7 @@ def dg602_growing_worker(lab: Lab) -> Judgement:
     """
     growth = growth_of(lab, _allocated, LEAST)
     if growth is None:
-        usage = lab.resources.usage
-        return Looked(usage.exercised, _unseen(lab))
+        return Looked(lab.resources.usage.exercised, _unseen(lab))
     files = open_files(lab)
     if files is not None and growth.rate <= FILE * files.rate:
         return Looked(growth.usage.exercised, "the growth comes from files left open: see DG604")

@@ -77,7 +77,7 @@ class UsagePlan:
     reduced: bool
     """Whether the loader has more workers than that."""
     pages: bool = False
-    """Whether pages are counted, once after a third of the new samples and once after them."""
+    """Whether pages are counted, first after a third of the new samples and again after all of them."""
 
     def readings(self, fresh: int, *, stream: bool) -> UsageReadings:
         """When readings are made, if the first `fresh` samples are new.

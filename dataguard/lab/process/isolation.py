@@ -269,9 +269,9 @@ _MOST_OUTPUT = 64_000_000
 
 
 def _keep_short(output: Path) -> None:
-    """Cut the file that the user's code prints into down to its end before it fills the disk.
+    """Truncate the output file of the user's code to its end before it fills the disk.
 
-    The code goes on appending meanwhile; what it prints in this very moment may be lost.
+    The code keeps appending; what it prints at this very moment may be lost.
     """
     with contextlib.suppress(OSError):
         if output.stat().st_size > _MOST_OUTPUT:
@@ -288,7 +288,7 @@ def _end_of(output: Path) -> bytes:
 
 
 def death_of(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> Incident:
-    """What is known of a main process that ended without an answer."""
+    """A main process that ended without an answer, as an incident."""
     mark = recorder.last()[0]
     left = stack_dumps.left(pid, folder)
     return Incident(

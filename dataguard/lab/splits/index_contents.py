@@ -72,7 +72,7 @@ def find_columns(dataset: Any, indices: Sequence[int], most_files: int) -> tuple
     finder = _ColumnFinder(most_files)
     try:
         found = columns_of(dataset, finder.own, through=True)
-    except Exception:  # noqa: BLE001 - objects of the user's own, which may do anything when they are compared at
+    except Exception:  # noqa: BLE001 - user-defined objects may raise anything when inspected
         return {}, []
     asked = {name: array("Q", column[np.asarray(indices)].tobytes()) for name, (_, column) in found.items()}
     named = {number: None for name, column in asked.items() if name.startswith(NAMES) for number in column}

@@ -33,7 +33,7 @@ _ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class NearDuplicates:
-    """How many images of a split, `of` how many, are similar to one of an earlier split; and the first pair of files."""
+    """How many images of a split, `of` how many, are similar to one of an earlier split, and the first pair."""
 
     count: int
     of: int

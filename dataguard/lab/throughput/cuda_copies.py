@@ -144,7 +144,7 @@ def limit() -> float:
 
 
 def copy(tensors: list[Tensor]) -> CopyTimes:
-    """Copy tensors to the device, alone and concurrently with a kernel of the same duration; medians of several rounds."""
+    """Copy tensors to the device, alone and concurrently with a kernel of the same duration; medians over rounds."""
     there = [torch.empty_like(tensor, device="cuda") for tensor in tensors]  # allocating may wait for the device
 
     def send() -> None:

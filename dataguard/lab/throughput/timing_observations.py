@@ -110,7 +110,7 @@ class Throughput:
 
     def _sweep(self, folder: Path, seconds: float) -> Sweep:
         loader, recorder = self._subject.build(), FlightRecorder(folder)
-        # Stretches run in forks of this process.
+        # Timed runs are forks of this process.
         if torch.cuda.is_initialized():
             raise Undecided("building the loader initializes CUDA, so that no forked process can use it")
         return Sweep(loader, folder, recorder, self._subject.settings.timeout, time.monotonic() + seconds)

@@ -160,7 +160,7 @@ def picture(number: int) -> tuple[Tensor, int]:
 def observed(
     tmp_path: Path, dataset: Dataset[Any], collate: Callable[[list[Any]], Any] | None = None
 ) -> CollateObservations:
-    """A inputs of five samples, put getitems in this process."""
+    """Five samples, collated in this process."""
     loader = DataLoader(dataset, batch_size=5, collate_fn=collate)
     found = observe_collate(lambda: loader, tmp_path, (3, 1, 7, 5, 11), ascending=False)
     assert found is not None
