@@ -61,8 +61,8 @@ def _streamed(lab: Lab, shards: Shards) -> tuple[int, str | None]:
         raise Undecided(
             "ranks split the samples only if their global RNGs have the same seed: seed the shuffle explicitly"
         )
-    return doubled, first_duplicate(shared, one(pin=False)) or first_duplicate(
-        lab.ranks.stream(pin=True), one(pin=True)
+    return doubled, first_duplicate(shared, one(seeded=False)) or first_duplicate(
+        lab.ranks.stream(seeded=True), one(seeded=True)
     )
 
 

@@ -24,7 +24,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.rng.frozen_rng import RngFreezer
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
@@ -32,9 +32,9 @@ MOST = 8
 """How many samples of a batch are taken, where collate_fn does not insist on more."""
 LARGEST = 64
 """The largest batch that is read whole for a collate_fn which insists on it."""
-SEEDS = ((PIN,), (PIN + 1,))
+SEEDS = ((SEED,), (SEED + 1,))
 """What every generator is seeded with before each batch: the first for all, the second to compare."""
-READING = tuple(range(PIN + 2, PIN + 2 + LARGEST))
+READING = tuple(range(SEED + 2, SEED + 2 + LARGEST))
 """The same before each read: every sample has a seed of its own, for a dataset may draw all of it."""
 
 

@@ -19,7 +19,7 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.decoding.image_headers import Header
 from dataguard.lab.files.file_substitution import OPENERS, Handed, Handing, Seen
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
@@ -91,7 +91,7 @@ def look(build: Callable[[], Loader], folder: Path, places: Sequence[Index], sec
     loader = build()
     reader = Reader(loader, folder)
     sights: list[Sight] = []
-    with pinned(PIN):
+    with seeded(SEED):
         started = time.monotonic()
         for place in _readings(loader, reader, places, handing):
             sights.append(Sight(place, tuple(handing.handed)))

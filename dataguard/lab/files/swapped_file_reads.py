@@ -23,7 +23,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
@@ -155,7 +155,7 @@ class Exchange:
     def _read(self, place: Place) -> Any:
         """The sample itself. All forks begin in one state, so that held generators draw the same numbers in each."""
         self._recorder.mark(None, "sample", place)
-        with gate("sample"), pinned(PIN):
+        with gate("sample"), seeded(SEED):
             if self.is_stream:
                 return next(islice(iter(self.loader.dataset), place, None))
             return self.loader.dataset[place]
@@ -164,7 +164,7 @@ class Exchange:
         """A batch of a sample alone, where the user's own collate_fn makes one: it may decode or turn images itself."""
         made = False
         if self.loader.batch_sampler is not None and self.loader.collate_fn is not default_collate:
-            sample, made = collated_alone(self.loader, sample, PIN)
+            sample, made = collated_alone(self.loader, sample, SEED)
         return "batch" if made else "sample", sample
 
     @staticmethod

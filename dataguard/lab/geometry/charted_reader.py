@@ -28,7 +28,7 @@ from dataguard.lab.images.painter import Painter
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.target.variants import Loader
 
 _QUICK = 0.1
@@ -138,10 +138,10 @@ class Sitting:
         if self._indices:
             sample = self._sample(number, draw)
         else:
-            with gate("sample"), pinned(PIN + draw):
+            with gate("sample"), seeded(SEED + draw):
                 sample = next(islice(iter(self._loader.dataset), number % 4, None))
         if self.collated:
-            sample, made = collated_alone(self._loader, sample, PIN + draw)
+            sample, made = collated_alone(self._loader, sample, SEED + draw)
             self.collated = made or self.bypass
         return sample
 

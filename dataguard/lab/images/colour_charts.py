@@ -24,7 +24,7 @@ from dataguard.lab.images.weight_statistics import statistics_of
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import Rooted, collated_alone
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.spy.usage_readings import memory_taken
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided, known
@@ -272,11 +272,11 @@ class Studio:
     def _read(self, draw: int) -> Any:
         """The next sample, or a batch of it alone where the user's own collate_fn makes one."""
         if self._stream:
-            with gate("sample"), pinned(PIN + draw):
+            with gate("sample"), seeded(SEED + draw):
                 sample = next(iter(self._loader.dataset))
         else:
             self.index = next(self._indices)
             sample = self._reader.read(self.index, draw)
         if self.collated:
-            sample, self.collated = collated_alone(self._loader, sample, PIN + draw)
+            sample, self.collated = collated_alone(self._loader, sample, SEED + draw)
         return sample

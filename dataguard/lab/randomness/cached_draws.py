@@ -13,7 +13,7 @@ from functools import partial
 
 from dataguard.lab.dataset.changed_attributes import find_changed
 from dataguard.lab.reading.scripted_reads import FORKED, read_trials, run_trials
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.subject import Subject
 from dataguard.model import Location
 
@@ -21,7 +21,7 @@ ITEMS = range(1, 9)
 """Places of the items; the one at 0 is read first, under one seed in all processes, because some state is made late."""
 ROUNDS = 3
 READS = 3 * (1 + ROUNDS * len(ITEMS))
-WAKING, FIRST, OTHER, LATER = PIN, PIN + 100, PIN + 200, PIN + 300
+WAKING, FIRST, OTHER, LATER = SEED, SEED + 100, SEED + 200, SEED + 300
 """Seeds. Items are first read in pairs under one, so that images of nothing but random numbers are equal."""
 
 Kept = Mapping[int, bytes]

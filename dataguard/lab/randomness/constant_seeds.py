@@ -18,7 +18,7 @@ from dataguard.lab.core.index_schedules import SameItems
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Seeding, Seedings, read_spools
 from dataguard.lab.randomness.same_items import batch_size
 from dataguard.lab.reading.scripted_reads import FORKED
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.interventions import SeededFetches
 from dataguard.lab.rng.seed_log import SeedLog
 from dataguard.lab.spy.drive import Ride, drive
@@ -94,7 +94,7 @@ def run_seedings(build: Callable[..., Loader], folder: Path, size: int, *, alway
     skips = tuple(skipped and skipped + item for skipped in SKIPS for item in range(ITEMS))
     plan = Plan(
         folder,
-        (SeededFetches(tuple(PIN + number for number in range(DRAWS))), SeedLog(skips, always), Records()),
+        (SeededFetches(tuple(SEED + number for number in range(DRAWS))), SeedLog(skips, always), Records()),
         length=DRAWS,
         keep_going=True,
     )
@@ -145,20 +145,20 @@ class _Streamed:
 def _observe_stream(subject: Subject, build: Callable[..., Loader]) -> SeedTrace:
     """Whether a leaf is the same whatever the global generators, and another one when the constant seeds lead on."""
 
-    def look(pin: int, skipped: int) -> _Streamed:
+    def look(first: int, skipped: int) -> _Streamed:
         def run(folder: Path) -> list[Ride]:
             skips = [skipped and skipped + fetch for fetch in range(STREAMED)]
-            instruments = (SeededFetches(range(pin, pin + STREAMED)), SeedLog(skips), Records())
+            instruments = (SeededFetches(range(first, first + STREAMED)), SeedLog(skips), Records())
             return drive(build(), Plan(folder, instruments, keep_going=True), batches=(STREAMED,) * EPOCHS)
 
-        return subject.vary(("seedings", pin, skipped), run, _read_stream)
+        return subject.vary(("seedings", first, skipped), run, _read_stream)
 
-    one = look(PIN, 0)
+    one = look(SEED, 0)
     samples = max(map(len, one.leaves.values()), default=0)
     constant = _constant(one.seedings)
     if not constant:
         return SeedTrace((), (), (), samples, 1)
-    other, skipped = look(PIN + STREAMED, 0), look(PIN, SKIPS[-1])
+    other, skipped = look(SEED + STREAMED, 0), look(SEED, SKIPS[-1])
     frozen = [path for path, series in one.leaves.items() if other.leaves.get(path) == series]
     steered = tuple(path for path in frozen if skipped.leaves.get(path) != one.leaves[path])
     return SeedTrace(constant, steered, tuple(path for path in frozen if path in one.plain), samples, 3)

@@ -36,7 +36,7 @@ def find_masked(subject: Subject, draws: SameItems, pairs: Sequence[Pair]) -> Re
     for pair in pairs:
         for generator, at_start in islice(overlapping_generators(draws.censuses, pair), MOST_SUSPECTS):
             found = _dependence(subject, generator, at_start=at_start)
-            if found is None or not _is_shared_unpinned(subject, draws, generator, pair):
+            if found is None or not _is_shared_as_is(subject, draws, generator, pair):
                 continue
             if found.leaves:
                 leaves = tuple(leaf for leaf in found.leaves if leaf.startswith("sample")) or found.leaves
@@ -87,7 +87,7 @@ def _dependence(subject: Subject, generator: GeneratorState, *, at_start: bool) 
     return found if found.leaves or (found.uncontrolled and found.is_used) else None
 
 
-def _is_shared_unpinned(subject: Subject, draws: SameItems, generator: GeneratorState, pair: Pair) -> bool:
+def _is_shared_as_is(subject: Subject, draws: SameItems, generator: GeneratorState, pair: Pair) -> bool:
     """Whether a generator is shared as well if nothing is pinned before it is made.
 
     One that is made late may be made from a pinned generator, and look cloned.
@@ -95,8 +95,8 @@ def _is_shared_unpinned(subject: Subject, draws: SameItems, generator: Generator
     starts = [census.states for census in draws.censuses if not census.fetches and census.where in pair]
     if all(generator.path in states for states in starts):
         return True
-    unpinned = find_same_items(subject, unpinned_first=True)
-    return any(other.path == generator.path for other, _ in overlapping_generators(unpinned.censuses, pair))
+    as_is = find_same_items(subject, as_is_first=True)
+    return any(other.path == generator.path for other, _ in overlapping_generators(as_is.censuses, pair))
 
 
 def _changed_content(dependence: RngDependence, generator: GeneratorState, found: StreamDependence) -> float:

@@ -115,13 +115,13 @@ def blame_library(draw: Draw, pairs: Pairs, comparison: Comparison) -> Repeat | 
     """
     if not comparison.repeats:
         return None
-    draws = draw(comparison.effort, unpinned_first=True)
+    draws = draw(comparison.effort, as_is_first=True)
     repeats, _ = _compare(draws, pairs(draws))
     if not repeats:
         return None
     repeat = repeats[0]
     if repeat.libraries:
-        reseeded = draw(comparison.effort, unpinned_first=True, reseed=repeat.libraries)
+        reseeded = draw(comparison.effort, as_is_first=True, reseed=repeat.libraries)
         if not _compare(reseeded, pairs(reseeded))[0]:
             return replace(repeat, suspects=library_suspects(repeat.libraries, repeat.leaves[:1]))
     raise Undecided(
@@ -164,7 +164,7 @@ def _compare(draws: SameItems, pairs: Sequence[Pair]) -> tuple[list[Repeat], lis
 
 def _verdicts(draws: SameItems, pair: Pair) -> Iterator[tuple[str, Groups, Agreement]]:
     """For each leaf, pinned and as it is, the draws of the first and how those of the second compare."""
-    for series in (draws.pinned, draws.as_is):
+    for series in (draws.seeded, draws.as_is):
         for path, by in series.items():
             one, two = (by.get(where, ()) for where in pair)
             yield path, one, agreement(one, two)

@@ -19,7 +19,7 @@ from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, read_s
 from dataguard.lab.randomness.same_items import batch_size
 from dataguard.lab.reading.scripted_reads import FORKED, Readings, Series, read_trials, run_trials
 from dataguard.lab.rng.frozen_rng import FrozenRngs, UnfrozenRng
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.rng_census import RngCensus
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
@@ -33,8 +33,8 @@ ITEMS, ROUNDS = 8, 8
 FIRST = 1 + ITEMS
 """The fetch before which the generator is seeded: caches are filled by then, and what is made late exists."""
 SCRIPT = (0, *(tuple(range(1, FIRST)) * (1 + ROUNDS)))
-SEEDS = tuple(PIN + fetch for fetch in range(len(SCRIPT)))
-ONE, OTHER = PIN - 1, PIN - 2
+SEEDS = tuple(SEED + fetch for fetch in range(len(SCRIPT)))
+ONE, OTHER = SEED - 1, SEED - 2
 """Seeds of the generator, which no other RNG gets."""
 
 MAPPED = (
@@ -127,7 +127,7 @@ class RngDependence:
         Without `varied`, all fetches are frozen under one seed, whatever their position.
         """
         subject = self._subject
-        seeds = tuple(PIN + fetch for fetch in range(STREAMED)) if varied else (PIN,)
+        seeds = tuple(SEED + fetch for fetch in range(STREAMED)) if varied else (SEED,)
         batches, seconds = (subject.settings.samples,), 0.05 * subject.settings.budget
 
         def look(seed: int, number: int) -> Run:

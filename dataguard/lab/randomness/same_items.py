@@ -16,7 +16,7 @@ from typing import Any
 from dataguard.lab.core.index_schedules import SameItems as Schedule
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, WorkerEpoch, read_spools
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.interventions import AdvancedRng, SeededFetches, SeededLibraries
 from dataguard.lab.rng.rng_census import RngCensus
 from dataguard.lab.spy.drive import Ride, drive
@@ -30,7 +30,7 @@ from dataguard.target.variants import Loader
 EPOCHS = 2
 REPEATS = 3
 """Draws of each item under one pinned state."""
-PINNED_STATES = 2
+SEEDED_STATES = 2
 DRAWS_AS_IS = 4
 MOST_WORKERS = {"fork": 4, "spawn": 2, "forkserver": 2}
 """Workers that are compared; a worker that imports torch takes seconds to start."""
@@ -44,7 +44,7 @@ MIXED = 4
 class Request:
     """What an observer asks for. Each step of `effort` draws four times more.
 
-    `unpinned_first` puts the rounds as they are before the pinned ones, so that generators that are made late are made
+    `as_is_first` puts the rounds as they are before the pinned ones, so that generators that are made late are made
     unpinned. `reseed` names libraries whose generator gets a different seed in each worker and epoch. `persistent` and
     the start `method` are the user's own where they are None; `announce` tells sampler and dataset which epoch begins.
     `advance` is the path of a generator, and the only worker and epoch in which it is advanced after the first fetch.
@@ -53,7 +53,7 @@ class Request:
 
     effort: int = 0
     num_workers: int | None = None
-    unpinned_first: bool = False
+    as_is_first: bool = False
     reseed: tuple[str, ...] = ()
     persistent: bool | None = None
     method: str | None = None
@@ -83,9 +83,9 @@ class Shape:
         return (0, 1, *first_item, WAKENED, self.draws)
 
     @property
-    def pinned_fetches(self) -> int:
+    def seeded_fetches(self) -> int:
         """How many fetches are pinned."""
-        return PINNED_STATES * self.scale * REPEATS * self.items
+        return SEEDED_STATES * self.scale * REPEATS * self.items
 
     @property
     def free_fetches(self) -> int:
@@ -95,7 +95,7 @@ class Shape:
     @property
     def draws(self) -> int:
         """Fetches of one worker in one epoch; the first creates the generators that are made late."""
-        return 1 + self.pinned_fetches + self.free_fetches
+        return 1 + self.seeded_fetches + self.free_fetches
 
     @property
     def rounds(self) -> tuple[int, ...]:
@@ -103,28 +103,28 @@ class Shape:
         return (1, *([self.items] * ((self.draws - 1) // self.items)))
 
     @property
-    def pins(self) -> tuple[int | None, ...]:
+    def seeds(self) -> tuple[int | None, ...]:
         """The seed for each fetch of an epoch; those of the items differ, as what they decide may be kept."""
         states = [
-            PIN + state * self.items + item
-            for state in range(PINNED_STATES * self.scale)
+            SEED + state * self.items + item
+            for state in range(SEEDED_STATES * self.scale)
             for _ in range(REPEATS)
             for item in range(self.items)
         ]
-        return (None, *([None] * self.free_fetches if self.asked.unpinned_first else []), *states)
+        return (None, *([None] * self.free_fetches if self.asked.as_is_first else []), *states)
 
-    def pinned_groups(self, digests: Mapping[int, bytes]) -> Groups:
+    def seeded_groups(self, digests: Mapping[int, bytes]) -> Groups:
         """Group the pinned fetches by pinned state and item."""
-        start = 1 + (self.free_fetches if self.asked.unpinned_first else 0)
+        start = 1 + (self.free_fetches if self.asked.as_is_first else 0)
         return tuple(
             tuple(digests.get(start + (state * REPEATS + draw) * self.items + item, b"") for draw in range(REPEATS))
-            for state in range(PINNED_STATES * self.scale)
+            for state in range(SEEDED_STATES * self.scale)
             for item in range(self.items)
         )
 
     def free_groups(self, digests: Mapping[int, bytes]) -> Groups:
         """Group the fetches as they are by item."""
-        start = 1 + (0 if self.asked.unpinned_first else self.pinned_fetches)
+        start = 1 + (0 if self.asked.as_is_first else self.seeded_fetches)
         return tuple(
             tuple(digests.get(start + draw * self.items + item, b"") for draw in range(DRAWS_AS_IS * self.scale))
             for item in range(self.items)
@@ -139,7 +139,7 @@ class SameItems:
     generators that were found in a worker before its first fetch of an epoch, after it, and after the last.
     """
 
-    pinned: Mapping[str, Mapping[tuple[int, int], Groups]]
+    seeded: Mapping[str, Mapping[tuple[int, int], Groups]]
     as_is: Mapping[str, Mapping[tuple[int, int], Groups]]
     workers: int
     items: int
@@ -211,7 +211,7 @@ def run_same_items(
         SeededLibraries(asked.reseed),
         RngCensus(shape.census),
         *([AdvancedRng(*asked.advance)] if asked.advance else []),
-        SeededFetches(shape.pins),
+        SeededFetches(shape.seeds),
         Records(),
     )
     plan = Plan(folder, instruments, length=shape.draws, keep_going=True, announce=asked.announce)
@@ -241,7 +241,7 @@ def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> Sam
     if any(len(complete[where]) < shape.draws for where in expected):
         raise Undecided("the loader did not give every worker the same items: it uses its own order")
     return SameItems(
-        pinned={path: {who: shape.pinned_groups(one) for who, one in by.items()} for path, by in digests.items()},
+        seeded={path: {who: shape.seeded_groups(one) for who, one in by.items()} for path, by in digests.items()},
         as_is={path: {who: shape.free_groups(one) for who, one in by.items()} for path, by in digests.items()},
         workers=shape.workers,
         items=shape.items,

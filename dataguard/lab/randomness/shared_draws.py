@@ -70,7 +70,7 @@ def _search_items(subject: Subject, between: Between) -> SharedDraws:
 
 
 def _search_stream(subject: Subject, between: Between) -> SharedDraws:
-    trace = Streams(subject).stream(subject.facts.num_workers, pin=False)
+    trace = Streams(subject).stream(subject.facts.num_workers, seeded=False)
     repeat = find_in_stream(subject, trace, _FIRST[between])
     return SharedDraws({"samples": trace.total, between: 2}, repeat)
 

@@ -24,7 +24,7 @@ from dataguard.lab.core.records import SampleRecord, read_spools
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.randomness.lock_watch import LockWatch
 from dataguard.lab.randomness.open_files import OpenFile, open_files, with_holders
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.interventions import SeededSamples
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
@@ -181,7 +181,7 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
         dealing.look = look
     watch = LockWatch()
     raised = _drive(
-        loader, Plan(folder, (SeededSamples(PIN), Records()), keep_going=True), (None, None) if passed_on else (None,)
+        loader, Plan(folder, (SeededSamples(SEED), Records()), keep_going=True), (None, None) if passed_on else (None,)
     )
     look()
     moved: list[Moved] = []
@@ -296,7 +296,7 @@ class _Reader:
         self.recorder.mark(None, "sample", index)
         batched = getattr(self.dataset, "__getitems__", None)
         try:
-            with pinned(PIN):
+            with seeded(SEED):
                 sample = batched([index])[0] if batched else self.dataset[index]
         except Exception:  # noqa: BLE001 - the user's own code: the ordinary epoch reports it
             return None

@@ -15,7 +15,7 @@ from itertools import groupby
 from dataguard.lab.dataset.changed_attributes import find_changed
 from dataguard.lab.randomness.same_items import MOST_WORKERS, batch_size
 from dataguard.lab.reading.scripted_reads import FORKED, Series, read_trials, run_trials
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.streams.observations import Streams
 from dataguard.lab.subject import Subject
 from dataguard.model import Location
@@ -27,7 +27,7 @@ SHARED = 6
 ALONE = (0, *[OTHERS + 1] * (OTHERS + SHARED))
 AFTER = (*range(OTHERS + 1), *[OTHERS + 1] * SHARED)
 TRIALS = ((ALONE,), (ALONE,), (AFTER,), (ALONE,))
-SEEDS = ((PIN,), (PIN,), (PIN,), (PIN + 1,))
+SEEDS = ((SEED,), (SEED,), (SEED,), (SEED + 1,))
 READS = len(TRIALS) * len(ALONE)
 STAGES = 4
 """How many values a state takes at least, one after the other, that moves on and does not settle."""
@@ -94,10 +94,10 @@ def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
 def _lost_stream(subject: Subject) -> tuple[Mapping[str, Effect], int]:
     """Whether a stream goes on to other samples in a second epoch of one process, and starts over in the user's own."""
     stream = Streams(subject).stream
-    kept = stream(1, pin=True, frozen=True, persistent=True, method="fork", announce=False)
+    kept = stream(1, seeded=True, frozen=True, persistent=True, method="fork", announce=False)
     if not kept.ended or kept.renewed < RENEWED:
         return {}, kept.total
-    own = stream(subject.facts.num_workers, pin=True, frozen=True)
+    own = stream(subject.facts.num_workers, seeded=True, frozen=True)
     over = own.ended and min(map(len, own.again), default=0) > 1 and not own.begins_otherwise
     return {"the stream": Effect.EPOCH} if over else {}, own.total
 

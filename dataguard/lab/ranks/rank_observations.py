@@ -86,7 +86,7 @@ class Ranks:
 
     def stream(self, *, alike: bool = False, **asked: Any) -> StreamTrace:
         """What each rank of a stream yields, as if ranks were workers; the other arguments are those of `Request`."""
-        return shares.side_by_side(self._streams(self.world, alike, **{"count": not asked["pin"], **asked}))
+        return shares.side_by_side(self._streams(self.world, alike, **{"count": not asked["seeded"], **asked}))
 
     def _dealt(self, world: int, alike: bool) -> Shards:
         subject = self._subject
@@ -100,8 +100,8 @@ class Ranks:
         return shares.shards_of(alone, ranks)
 
     def _streamed(self, world: int) -> Shards:
-        ranks = self._streams(world, pin=False, count=True)
-        alone = Streams(self._subject).shares(self.workers_per_rank, pin=False)
+        ranks = self._streams(world, seeded=False, count=True)
+        alone = Streams(self._subject).shares(self.workers_per_rank, seeded=False)
         return Shards(
             tuple(share_of(trace, self.workers_per_rank) for trace in ranks), share_of(alone, self.workers_per_rank)
         )

@@ -56,7 +56,7 @@ def read_rank_items(folder: Path, rides: list[list[Ride]] | None, shape: Shape) 
         raise Undecided("the budget ran out while ranks drew the same items: raise --budget")
     parts = [read_same_items(rank_folder(folder, rank), ride, shape) for rank, ride in enumerate(rides)]
     return SameItems(
-        pinned=_side_by_side([part.pinned for part in parts], shape.workers),
+        seeded=_side_by_side([part.seeded for part in parts], shape.workers),
         as_is=_side_by_side([part.as_is for part in parts], shape.workers),
         workers=len(parts) * shape.workers,
         items=shape.items,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataguard.lab.rng.global_rng import pinned
+from dataguard.lab.rng.global_rng import seeded
 from dataguard.target.variants import Loader
 
 
@@ -20,9 +20,9 @@ class Rooted:
         return "batch" if self.collated else "sample"
 
 
-def collated_alone(loader: Loader, sample: Any, pin: int) -> tuple[Any, bool]:
+def collated_alone(loader: Loader, sample: Any, seed: int) -> tuple[Any, bool]:
     """A batch of a sample alone, drawn in a state of the generators; or the sample itself, and False."""
-    with pinned(pin):
+    with seeded(seed):
         try:
             return loader.collate_fn([sample]), True
         except Exception:  # noqa: BLE001 - it may want whole batches; the sample itself tells enough then

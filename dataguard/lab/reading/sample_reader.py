@@ -19,7 +19,7 @@ from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.rng.frozen_rng import RngFreezer
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.target.variants import Loader
 
@@ -57,7 +57,7 @@ class Reader:
         self.reads = 0
         self._recorder = FlightRecorder(folder)
         self._roots = {"dataset": loader.dataset}
-        self._freezer = RngFreezer([[PIN + draw] for draw in range(draws)])
+        self._freezer = RngFreezer([[SEED + draw] for draw in range(draws)])
         announce_epoch(loader, 0)
         if loader.num_workers:
             with contextlib.suppress(LoaderFailed):  # an epoch tells whether it fails; it may need what this is not

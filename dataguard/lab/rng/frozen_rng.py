@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
-from dataguard.lab.rng.global_rng import pinned
+from dataguard.lab.rng.global_rng import seeded
 from dataguard.lab.rng.rng_discovery import find_generators, found_at, reseed, unreadable, with_shared
 
 ALWAYS = 2
@@ -62,15 +62,15 @@ class FrozenRngs(Instrument):
 
 class _FrozenRngs(Hooks):
     def __init__(self, freezer: RngFreezer) -> None:
-        self._unfrozenzer = freezer
+        self._freezer = freezer
 
     def around_start(self, epoch: int, dataset: Any) -> contextlib.AbstractContextManager[None]:
         """Freeze those of the dataset, with the seed of the first fetch."""
-        return self._unfrozenzer.frozen(epoch, 0, {"dataset": dataset})
+        return self._freezer.frozen(epoch, 0, {"dataset": dataset})
 
     def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
         """Freeze those that can be found, with the seed of this fetch."""
-        return self._unfrozenzer.frozen(fetch.epoch, fetch.number, fetch.roots)
+        return self._freezer.frozen(fetch.epoch, fetch.number, fetch.roots)
 
 
 class RngFreezer:
@@ -97,7 +97,7 @@ class RngFreezer:
         path = self._unfrozen.path if self._unfrozen else ""
         read, put = _SHARED.get(path, (lambda: None, lambda _: None))
         state = read()
-        with pinned(seed):
+        with seeded(seed):
             for generator in self._found.values():
                 _try_to_seed(generator, seed)
             for library in unreadable():

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-PIN = 20_231_117
+SEED = 20_231_117
 """The seed for global generators where any seed would do."""
 
 
 @contextlib.contextmanager
-def pinned(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     """Seed the global generators of Python, numpy and torch, and restore their states afterwards.
 
     `torch.initial_seed` returns the worker's own seed meanwhile, because generators that are rightly made in the worker

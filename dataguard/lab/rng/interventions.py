@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
-from dataguard.lab.rng.global_rng import pinned
+from dataguard.lab.rng.global_rng import seeded
 from dataguard.lab.rng.rng_discovery import advance, reseed
 
 
@@ -23,7 +23,7 @@ class SeededFetches(Instrument):
     def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
         """Seed for this fetch."""
         seed = self.seeds[fetch.number] if fetch.number < len(self.seeds) else None
-        return contextlib.nullcontext() if seed is None else pinned(seed)
+        return contextlib.nullcontext() if seed is None else seeded(seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class SeededSamples(Instrument):
 
     def around_sample(self) -> contextlib.AbstractContextManager[None]:
         """Seed for this sample."""
-        return pinned(self.seed)
+        return seeded(self.seed)
 
 
 @dataclass(frozen=True, slots=True)

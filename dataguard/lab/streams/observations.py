@@ -20,9 +20,9 @@ class Streams:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
-    def stream(self, num_workers: int, *, pin: bool, **asked: Any) -> StreamTrace:
+    def stream(self, num_workers: int, *, seeded: bool, **asked: Any) -> StreamTrace:
         """What a stream yields under so many workers; the other arguments are those of `Request`."""
-        return self._stream(Request(num_workers, pin, **asked))
+        return self._stream(Request(num_workers, seeded, **asked))
 
     def shares(self, num_workers: int, **asked: Any) -> StreamTrace:
         """Like `stream`, to compare who reads what: the whole of it where all samples are asked for.

@@ -13,7 +13,7 @@ from typing import Any
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord, read_spools
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.interventions import SeededSamples
 from dataguard.lab.spy.drive import announce_epoch, shut, watch
 from dataguard.lab.spy.plan import Plan
@@ -139,7 +139,7 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = ()) -> Run
         if len(states) == TRIED_BY_JSON and (plain := through_json(state)) is not None:
             by_json[point] = pickle.dumps(plain)
 
-    watch(loader, Plan(folder, (SeededSamples(PIN), Records()), carry=True))
+    watch(loader, Plan(folder, (SeededSamples(SEED), Records()), carry=True))
     epochs = []
     for number in range(2):
         announce_epoch(loader, number)
@@ -154,7 +154,7 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = ()) -> Run
 
 def run_restored(loader: Any, folder: Path, point: Point, state: bytes) -> Run:
     """Restore a pickled state in a new loader, and read what comes next."""
-    watch(loader, Plan(folder, (SeededSamples(PIN), Records()), carry=True))
+    watch(loader, Plan(folder, (SeededSamples(SEED), Records()), carry=True))
     announce_epoch(loader, point.epoch + point.end)
     try:
         loader.load_state_dict(pickle.loads(state))

@@ -12,7 +12,7 @@ from dataguard.lab.core.index_schedules import Recorded, evenly, recorder
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import Seeding
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.target.variants import Loader
@@ -94,7 +94,7 @@ def run_contents(loader: Loader, order: Sequence[Index]) -> Contents:
 
 def content(dataset: Any, index: Any) -> tuple[bytes, ...]:
     """The digests of one sample's leaves under pinned global generators."""
-    with gate("sample"), pinned(PIN):
+    with gate("sample"), seeded(SEED):
         return tuple(leaf.digest for leaf in leaves_of(dataset[index]))
 
 

@@ -14,7 +14,7 @@ from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.records import Census, SampleRecord, read_spools
 from dataguard.lab.rng.frozen_rng import FrozenRngs
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.interventions import AdvancedRng, SeededSamples
 from dataguard.lab.rng.rng_census import RngCensus
 from dataguard.lab.spy.drive import Ride, drive
@@ -43,7 +43,7 @@ RECOGNISED = 0.5
 class Request:
     """What a check asks for: what a stream yields under so many workers.
 
-    With `pin`, the global generators get the same seed before each sample, so that random augmentation does not hide
+    With `seeded`, the global generators get the same seed before each sample, so that random augmentation does not hide
     its identity; with `frozen`, every generator that can be found gets it before each fetch. `advance` is the path of a
     generator that is advanced after the first batch. `persistent` and the start `method` are the user's own if None.
     `announce` calls `set_epoch`; `twice` reads the second epoch as far as the first. `key` names the user's function
@@ -52,7 +52,7 @@ class Request:
     """
 
     num_workers: int
-    pin: bool
+    seeded: bool
     frozen: bool = False
     advance: str | None = None
     persistent: bool | None = None
@@ -71,9 +71,9 @@ class Request:
         if self.advance:
             instruments.append(AdvancedRng(self.advance))
         if self.frozen:
-            instruments.append(FrozenRngs(((PIN,),)))
-        elif self.pin:
-            instruments.append(SeededSamples(PIN))
+            instruments.append(FrozenRngs(((SEED,),)))
+        elif self.seeded:
+            instruments.append(SeededSamples(SEED))
         instruments.append(Records(key=self.key, keep=NAMED, ledger=self.depth))
         limit = most if self.count and not self.whole else None
         return Plan(folder, tuple(instruments), most=limit, keep_going=True, announce=self.announce)

@@ -26,7 +26,7 @@ from dataguard.lab.core.leaves import walk
 from dataguard.lab.images.image_containers import container_of, exchange, forms, is_picture, like, planes_of, size_of
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.subject import Subject
 from dataguard.lab.transforms.discarded_results import READS as TWICE
 from dataguard.lab.transforms.discarded_results import Thrown, find_thrown
@@ -131,7 +131,7 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
         samples.append(sample)
         if len(samples) >= FEWEST and all(log.acts for log in watch.logs):
             break
-    with contextlib.suppress(Exception), pinned(PIN):  # it may want other batches; an epoch tells what it raises
+    with contextlib.suppress(Exception), seeded(SEED):  # it may want other batches; an epoch tells what it raises
         loader.collate_fn(samples[:4])
     inner = [log for log in watch.logs if not log.is_outer]
     if not inner:
@@ -148,7 +148,7 @@ def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Iterator
         if stream is None:
             yield reader.read(indices[draw % len(indices)], draw)
             continue
-        with gate("sample"), pinned(PIN + draw):
+        with gate("sample"), seeded(SEED + draw):
             found = list(islice(stream, 1))
         yield from found
 

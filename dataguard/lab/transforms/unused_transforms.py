@@ -25,7 +25,7 @@ from dataguard.lab.core.leaves import walk
 from dataguard.lab.core.wrapped_datasets import by_name, wrapped_by
 from dataguard.lab.images.image_containers import is_picture
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.target.variants import Loader
 
 READS, FEWEST = 64, 16
@@ -115,7 +115,7 @@ def _read(loader: Loader, folder: Path, indices: Sequence[Index], is_read: Calla
     until = time.monotonic() + _SECONDS
     while len(samples) < len(indices) and not is_read() and (len(samples) < FEWEST or time.monotonic() < until):
         samples.append(reader.read(indices[len(samples)], len(samples)))
-    with contextlib.suppress(Exception), pinned(PIN):  # it may want other batches; an epoch tells what it raises
+    with contextlib.suppress(Exception), seeded(SEED):  # it may want other batches; an epoch tells what it raises
         loader.collate_fn(samples[:4])
     return any(is_picture(leaf) for _, leaf in walk(samples[:1])), len(samples)
 

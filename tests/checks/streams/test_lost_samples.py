@@ -30,9 +30,9 @@ def trace(shares: Shares, *, again: Shares | None = None, ended: bool = True, sa
     return StreamTrace(first, ended, {"x": first}, again=second)
 
 
-def runs(plain: StreamTrace, pinned: StreamTrace | None = None) -> Callable[..., StreamTrace]:
+def runs(plain: StreamTrace, frozen: StreamTrace | None = None) -> Callable[..., StreamTrace]:
     """What `Lab.stream` gives as it is, and under pinned generators."""
-    return lambda *, pin, twice=False: pinned if pin and pinned else plain
+    return lambda *, seeded, twice=False: frozen if seeded and frozen else plain
 
 
 @given(st.integers(1, 60), st.integers(1, 4), st.data())
