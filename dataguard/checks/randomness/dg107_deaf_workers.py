@@ -97,7 +97,7 @@ def _unchanged_stream(lab: Lab) -> tuple[list[str], dict[str, int]]:
     )
     if min(map(len, own.again), default=0) < 2:
         raise Undecided("the second epoch yields too few samples")
-    unchanged = restarted.begins_otherwise and not own.begins_otherwise
+    unchanged = restarted.begins_differently and not own.begins_differently
     if unchanged:
-        unchanged = not lab.streams.stream(workers, seeded=True, persistent=False, announce=False).begins_otherwise
+        unchanged = not lab.streams.stream(workers, seeded=True, persistent=False, announce=False).begins_differently
     return ["the stream"] if unchanged else [], {"samples": own.total, "workers": workers, "epochs": 2}

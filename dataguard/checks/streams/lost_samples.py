@@ -56,8 +56,8 @@ def excused(loss: Loss, facts: LoaderFacts, ranks: int) -> bool:
 
 def dealt_loss(shards: Shards) -> Loss:
     """What the samplers of all ranks leave out of what one process reads."""
-    alone, together = shards.alone.counts, shards.together
-    if shards.alike and max(alone.values(), default=0) == 1:
+    alone, together = shards.alone.counts, shards.combined
+    if shards.same_dataset and max(alone.values(), default=0) == 1:
         missing = sorted(alone - together, key=str)
         return Loss(len(missing), shards.alone.total, first=f"index {missing[0]}" if missing else None)
     return Loss(max(0, alone.total() - together.total()), alone.total())

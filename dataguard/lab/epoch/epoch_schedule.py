@@ -51,7 +51,7 @@ class Turns:
         return (fetch * self.world + self.rank) * self.workers + worker
 
 
-class Everything(Schedule):
+class FullSchedule(Schedule):
     """The user's own batches, all of them, of which this rank gets those that are its turn.
 
     `sizes` holds the number of samples of every batch of the epoch so far, those of other ranks as well, None without
@@ -76,20 +76,20 @@ class Everything(Schedule):
 
     def __iter__(self) -> Iterator[Any]:
         entries = self._entries()
-        for number, batch in chain(self._held(entries), entries):
+        for number, batch in chain(self._pending(entries), entries):
             kept = existing(batch, self.limit, batched=self.batched)
             if self.turns.takes(number) and self.turns.fetch(number) >= self.done and kept != []:
                 yield kept
         self.whole = True
 
-    def _held(self, entries: Iterator[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    def _pending(self, entries: Iterator[tuple[int, Any]]) -> list[tuple[int, Any]]:
         """The batches that were drawn before an interruption and are still to be read."""
         if self.start is None:
             return []
-        held = list(islice(entries, self.start.drawn))
+        pending = list(islice(entries, self.start.drawn))
         if self.digest.hexdigest() != self.start.digest:  # another order: everything is read again
             self.done = 0
-        return [entry for entry in held if self.turns.fetch(entry[0]) >= self.done]
+        return [entry for entry in pending if self.turns.fetch(entry[0]) >= self.done]
 
     def _entries(self) -> Iterator[tuple[int, Any]]:
         for number, batch in enumerate(self.inner):

@@ -16,9 +16,9 @@ _NOTICE = 2.0
 """Seconds until all ranks leave: enough for each of them to hear of it and to clean up."""
 
 
-def part(team: Team, code: int) -> tuple[int, float]:
+def agree(team: Team, code: int) -> tuple[int, float]:
     """The exit code of the first rank, and the moment (seconds since 1970) at which all ranks leave with it."""
-    store = store_of(team, "parting")
+    store = store_of(team, "exit")
     if team.leads:
         store.set("code", str(code))
     for _ in waiting_for(store, ["code"]):
@@ -36,4 +36,4 @@ def part(team: Team, code: int) -> tuple[int, float]:
 if __name__ == "__main__":
     own = team_of(os.environ)
     assert own is not None
-    sys.stdout.write(" ".join(map(str, part(own, int(sys.argv[1])))))
+    sys.stdout.write(" ".join(map(str, agree(own, int(sys.argv[1])))))

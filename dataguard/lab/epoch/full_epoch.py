@@ -13,8 +13,8 @@ from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
 from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.core.value_summary import ValueSummary
-from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition, Turns
-from dataguard.lab.epoch.interrupted_scan import Log, Run, stretches
+from dataguard.lab.epoch.epoch_schedule import FullSchedule, ScanPosition, Turns
+from dataguard.lab.epoch.interrupted_scan import PositionLog, Run, with_ends
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
 from dataguard.lab.spy.content_hashes import ContentHashes, SampleHashes, read_hashes
@@ -91,10 +91,10 @@ def run_portion(
     rank, world = (team.rank, team.world) if team else (0, 1)
     shared = world > 1 and stream
     turns = Turns(rank, world, max(subject.facts.num_workers, 1))
-    planned: list[Everything] = []
+    planned: list[FullSchedule] = []
 
-    def schedule(inner: Any, batched: bool) -> Everything:
-        planned.append(Everything(inner, limit, turns, batched=batched, start=start))
+    def schedule(inner: Any, batched: bool) -> FullSchedule:
+        planned.append(FullSchedule(inner, limit, turns, batched=batched, start=start))
         return planned[-1]
 
     asked: dict[str, Any] = {"num_workers": turns.workers} if shared else {}
@@ -109,7 +109,7 @@ def run_portion(
         # Hashes are compared between the loaders of a target.
         instruments += [ContentHashes()] if subject.facts.role and len(subject.siblings) > 1 else []
     plan = Plan(folder, tuple(instruments), keep_going=True)
-    log = Log(folder, own, turns.workers) if own and skips and getattr(loader, "in_order", True) else None
+    log = PositionLog(folder, own, turns.workers) if own and skips and getattr(loader, "in_order", True) else None
     arrived = log.arrived if log else lambda _: None
     ride = drive(loader, plan, seconds=subject.settings.budget if stream else math.inf, arrived=arrived)[0]
     if own is None:
@@ -136,8 +136,8 @@ def read_portion(
     records = list(read_spools(folder))
     begun = driven.done
     kept: list[Any] = [replace(one, batch=one.batch + begun) for one in records if isinstance(one, _KEPT)]
-    amiss = [replace(one, batch=one.batch + begun) for one in UnreadableLog(folder).fresh()]
-    past = list(stretches(earlier, begun)) if begun else []
+    skipped = [replace(one, batch=one.batch + begun) for one in UnreadableLog(folder).new()]
+    past = list(with_ends(earlier, begun)) if begun else []
     found = [one for run, until in past for one in run.unreadable(until)]
     kept += [record for run, until in past for record in run.records(until)]
     before = driven.before
@@ -145,8 +145,8 @@ def read_portion(
         afresh = "its sampler draws a different order"
     read = before - len(found) + FlightRecorder(folder).counted()
     stops = tuple(record.incident for record in records if isinstance(record, Stop))
-    if not read and amiss and amiss[0].incident:
-        raise LoaderRaised(amiss[0].incident)
+    if not read and skipped and skipped[0].incident:
+        raise LoaderRaised(skipped[0].incident)
     if not read and not driven.ride.batches:
         raise EmptyEpoch(stops)
     if not read:
@@ -155,13 +155,13 @@ def read_portion(
     batches = tuple(record for record in kept if isinstance(record, BatchRecord))
     summaries = tuple(record for record in kept if isinstance(record, ValueSummary))
     hashes = read_hashes([*(run.folder for run, _ in past), folder])
-    return Portion(driven, samples, batches, stops, read, summaries, (*found, *amiss), before, hashes, afresh)
+    return Portion(driven, samples, batches, stops, read, summaries, (*found, *skipped), before, hashes, afresh)
 
 
 _KEPT = (SampleRecord, BatchRecord, ValueSummary)
 
 
-def put_together(portions: Sequence[Portion | Exception], limit: int | None, keep: int) -> EpochTrace:
+def merge(portions: Sequence[Portion | Exception], limit: int | None, keep: int) -> EpochTrace:
     """One epoch of what all ranks read, in the order in which one process would have read it.
 
     Raises what kept a rank from reading its part. A rank may be left without a batch where there are few.
@@ -200,7 +200,7 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
         tuple(one for portion in read for one in _placed(portion)),
         tuple(_in_order(read, lambda one: one.unreadable)),
         sum(portion.before for portion in read),
-        SampleHashes.together([portion.hashes for portion in read]),
+        SampleHashes.merged([portion.hashes for portion in read]),
         next((portion.afresh for portion in read if portion.afresh), None),
     )
 
@@ -222,7 +222,7 @@ def _placed(portion: Portion) -> Iterator[ValueSummary]:
     yield from (replace(one, batch=turns.place(one.batch, one.worker or 0)) for one in portion.value_summaries)
 
 
-def marker(folder: Path) -> Callable[[], None]:
+def waiting_mark(folder: Path) -> Callable[[], None]:
     """What a process calls to show that it is waiting, and does not hang."""
     recorder = FlightRecorder(folder)
-    return lambda: recorder.mark(None, "meeting")
+    return lambda: recorder.mark(None, "exchange")

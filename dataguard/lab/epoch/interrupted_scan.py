@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
 from dataguard.lab.core.value_summary import ValueSummary
-from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition
+from dataguard.lab.epoch.epoch_schedule import FullSchedule, ScanPosition
 from dataguard.lab.process import isolation
 from dataguard.lab.spy.skip_unreadable import UnreadableLog
 from dataguard.model import DataguardError
@@ -42,10 +42,10 @@ _EVERY = 1.0
 """Seconds between two writes."""
 
 
-class Log:
+class PositionLog:
     """Writes the position of a run into its folder; `own` is the schedule that hands out its batches."""
 
-    def __init__(self, folder: Path, own: Everything, workers: int) -> None:
+    def __init__(self, folder: Path, own: FullSchedule, workers: int) -> None:
         self._folder = folder
         self._own = own
         self._workers = workers
@@ -82,7 +82,7 @@ class Run:
 
     def unreadable(self, until: int) -> Iterator[Unreadable]:
         """What could not be read of those batches."""
-        for one in UnreadableLog(self.folder).fresh():
+        for one in UnreadableLog(self.folder).new():
             fetch = one.batch + self.position.begun
             if fetch < until:
                 yield replace(one, batch=fetch)
@@ -124,7 +124,7 @@ class Runs:
                 if then[name] != dealt[name]:
                     return f"its {words} changed from {then[name]} to {dealt[name]}"
             runs = self._runs()
-            self.earlier = _going_on(runs)
+            self.earlier = _resumable(runs)
             self.finished = _finished(runs[-1]) if runs else None
         except Exception:  # noqa: BLE001 - whatever is wrong with these files, what they tell can be read again
             self.earlier, self.finished = (), None
@@ -132,7 +132,7 @@ class Runs:
         return None
 
 
-def _going_on(folders: list[Path]) -> tuple[Run, ...]:
+def _resumable(folders: list[Path]) -> tuple[Run, ...]:
     """The runs to go on from; one that had to start over leaves those before it out."""
     found: list[Run] = []
     for folder in folders:
@@ -150,7 +150,7 @@ def _finished(folder: Path) -> tuple[Path, Any] | None:
     return None
 
 
-def stretches(runs: tuple[Run, ...], end: int) -> Iterator[tuple[Run, int]]:
+def with_ends(runs: tuple[Run, ...], end: int) -> Iterator[tuple[Run, int]]:
     """Each run with the fetch before which the next one, or the present one at `end`, begins."""
     ends = [*(run.position.begun for run in runs[1:]), end]
     yield from zip(runs, ends, strict=True) if runs else ()

@@ -21,10 +21,10 @@ ITEMS = range(1, 9)
 """Places of the items; the one at 0 is read first, under one seed in all processes, because some state is made late."""
 ROUNDS = 3
 READS = 3 * (1 + ROUNDS * len(ITEMS))
-WAKING, FIRST, OTHER, LATER = SEED, SEED + 100, SEED + 200, SEED + 300
+WARM_UP, FIRST, OTHER, LATER = SEED, SEED + 100, SEED + 200, SEED + 300
 """Seeds. Items are first read in pairs under one, so that images of nothing but random numbers are equal."""
 
-Kept = Mapping[int, bytes]
+Values = Mapping[int, bytes]
 """What a leaf is at every read of an item."""
 
 
@@ -40,26 +40,26 @@ def find_cached_draws(subject: Subject) -> CachedDraws:
     """Read in one process at a time; in the third one only where the first two differ."""
     build_one = partial(subject.build, **FORKED) if subject.facts.num_workers else subject.build
 
-    def kept(seed: int, items: Sequence[int]) -> dict[str, Kept]:
+    def values(seed: int, items: Sequence[int]) -> dict[str, Values]:
         script = (0, *items, *ITEMS, *ITEMS)
-        seeds = (WAKING, *(seed + (item - 1) // 2 for item in items), *range(LATER, LATER + 2 * len(ITEMS)))
+        seeds = (WARM_UP, *(seed + (item - 1) // 2 for item in items), *range(LATER, LATER + 2 * len(ITEMS)))
         readings = subject.vary(
             ("cache", seed, items),
             lambda folder: run_trials(build_one, folder, [[script]], [seeds]),
             partial(read_trials, [[script]]),
         )
         series = {path: by.get((0, 0), ()) for path, by in readings.items() if path.startswith("sample")}
-        return {path: found for path, one in series.items() if (found := _kept(script, one))}
+        return {path: found for path, one in series.items() if (found := _values(script, one))}
 
-    one, two = kept(FIRST, ITEMS), kept(OTHER, ITEMS)
-    drawn = [path for path in one if path in two and one[path] != two[path] and not _is_made_up(one[path])]
+    one, two = values(FIRST, ITEMS), values(OTHER, ITEMS)
+    drawn = [path for path in one if path in two and one[path] != two[path] and not _is_synthetic(one[path])]
     if drawn:
-        reverse = kept(FIRST, ITEMS[::-1])
+        reverse = values(FIRST, ITEMS[::-1])
         drawn = [path for path in drawn if reverse.get(path) == one[path]]
     return CachedDraws(tuple(drawn), find_changed(subject) if drawn else ())
 
 
-def _kept(script: Sequence[int], series: Sequence[bytes]) -> Kept | None:
+def _values(script: Sequence[int], series: Sequence[bytes]) -> Values | None:
     """The value of each item, None where one varies."""
     values: dict[int, set[bytes]] = {item: set() for item in ITEMS}
     for item, digest in zip(script, series, strict=False):
@@ -70,6 +70,6 @@ def _kept(script: Sequence[int], series: Sequence[bytes]) -> Kept | None:
     return {item: next(iter(found)) for item, found in values.items()}
 
 
-def _is_made_up(values: Kept) -> bool:
+def _is_synthetic(values: Values) -> bool:
     """Whether items that were drawn under one seed are equal, so that the seed is all that decides them."""
     return all(values[item] == values[item + 1] for item in ITEMS[::2])

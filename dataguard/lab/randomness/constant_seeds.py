@@ -48,16 +48,16 @@ Draws = dict[int, list[bytes]]
 class SeedTrace:
     """What gets the same seed for every sample, and what depends on it.
 
-    `constant` are the seedings that happen for most samples with one and the same seed; `steered` are the leaves that
+    `constant` are the seedings that happen for most samples with one and the same seed; `dependent` are the leaves that
     never vary for an index, and that change when the numbers after such a seed do. `plain` are leaves that are
     single values which differ from item to item, as labels are. `draws` were compared for each of `items`. `indexed`
     are the seedings that give each item a seed of its own, in all draws of two epochs; `derived` tells that such seeds
     follow from a constant one. `libraries` drew by themselves, where that was looked for. `changed` holds what the
-    steered leaves became.
+    dependent leaves became.
     """
 
     constant: tuple[Seeding, ...]
-    steered: tuple[str, ...]
+    dependent: tuple[str, ...]
     plain: tuple[str, ...]
     items: int = ITEMS
     draws: int = EPOCHS * len(SKIPS)
@@ -70,7 +70,7 @@ class SeedTrace:
 def find_constant_seeds(subject: Subject, *, always: bool = False) -> SeedTrace:
     """Read in one process: a worker, where the user has any. Raises Undecided when the budget cuts it short.
 
-    With `always`, leaves of a map-style dataset are steered by any seed, not only by a constant one.
+    With `always`, leaves of a map-style dataset are dependent by any seed, not only by a constant one.
     """
     # Workers that are forked anew hear of every epoch and start at once, whatever the user's start.
     facts = subject.facts
@@ -121,14 +121,14 @@ def read_seedings(folder: Path, rides: list[Ride] | None, size: int) -> SeedTrac
         raise Undecided("the budget ran out while samples were drawn repeatedly: raise --budget")
     frozen = tuple(path for path, items in as_is.items() if all(len(set(draws)) == 1 for draws in items.values()))
     seedings = [record for record in records if isinstance(record, Seedings)]
-    steered = tuple(path for path in frozen if _differ(as_is[path], skipped[path]))
+    dependent = tuple(path for path in frozen if _differ(as_is[path], skipped[path]))
     return SeedTrace(
         constant=_constant(seedings, size),
-        steered=steered,
+        dependent=dependent,
         indexed=_indexed(seedings),
         derived=_derived(seedings),
         libraries=frozenset(name for fetch in seedings for name in fetch.libraries),
-        changed={path: _changed(as_is[path], skipped[path]) for path in steered},
+        changed={path: _changed(as_is[path], skipped[path]) for path in dependent},
         plain=tuple(path for path in frozen if plain[path] and len({draws[0] for draws in as_is[path].values()}) > 1),
     )
 
@@ -160,8 +160,8 @@ def _observe_stream(subject: Subject, build: Callable[..., Loader]) -> SeedTrace
         return SeedTrace((), (), (), samples, 1)
     other, skipped = look(SEED + STREAMED, 0), look(SEED, SKIPS[-1])
     frozen = [path for path, series in one.leaves.items() if other.leaves.get(path) == series]
-    steered = tuple(path for path in frozen if skipped.leaves.get(path) != one.leaves[path])
-    return SeedTrace(constant, steered, tuple(path for path in frozen if path in one.plain), samples, 3)
+    dependent = tuple(path for path in frozen if skipped.leaves.get(path) != one.leaves[path])
+    return SeedTrace(constant, dependent, tuple(path for path in frozen if path in one.plain), samples, 3)
 
 
 def _read_stream(folder: Path, rides: list[Ride] | None) -> _Streamed:
@@ -231,12 +231,12 @@ def _repeated(fetches: Sequence[Seedings], size: int) -> Iterable[Seeding]:
     for made in by_place.values():
         seeds, epochs = {seeding.seed for _, seeding in made}, {fetch.epoch for fetch, _ in made}
         times = len({(fetch.epoch, fetch.batch) for fetch, _ in made})  # a fetch may make one for each of its samples
-        own = _comes_of_one({fetch.batch % ITEMS for fetch, _ in made}, size)
+        own = _is_of_one_item({fetch.batch % ITEMS for fetch, _ in made}, size)
         if len(seeds) == 1 and len(epochs) == EPOCHS and times > len(fetches) / 2 and not own:
             yield made[0][1]
 
 
-def _comes_of_one(places: Set[int], size: int) -> bool:
+def _is_of_one_item(places: Set[int], size: int) -> bool:
     """Whether one item is in all fetches at these places of a round: if it alone seeds, its index may be the seed."""
     return any(places <= {(item - before) % ITEMS for before in range(size)} for item in range(ITEMS))
 

@@ -29,35 +29,35 @@ class LockWatch:
         for thing in gc.get_objects():
             # Never isinstance: it asks for __class__, which may be user code.
             if issubclass(type(thing), SemLock) and "_semlock" in vars(thing):
-                thing._semlock = _Noted(thing._semlock, self._note)
+                thing._semlock = _WatchedLock(thing._semlock, self._record)
                 thing.acquire = thing._semlock.acquire
         call = BaseProxy._callmethod
 
-        def noting(proxy: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        def recording(proxy: Any, method: str, *args: Any, **kwargs: Any) -> Any:
             if method == "acquire":
-                self._note()
+                self._record()
             return call(proxy, method, *args, **kwargs)
 
-        setattr(BaseProxy, "_callmethod", noting)  # noqa: B010 - mypy forbids the plain form
-        sys.addaudithook(self._hear)
+        setattr(BaseProxy, "_callmethod", recording)  # noqa: B010 - mypy forbids the plain form
+        sys.addaudithook(self._audit)
 
     @property
     def taken(self) -> bool:
         """Whether a worker has taken one so far."""
         return bool(self._seen[0])
 
-    def _note(self) -> None:
+    def _record(self) -> None:
         if os.getpid() != self._parent:
             self._seen[0] = 1
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in ("fcntl.lockf", "fcntl.flock"):
             return
         descriptor, operation = arguments[:2]
         # flock belongs to the open file: one that was opened before the fork is locked for all who share it at once.
         shared = event == "fcntl.flock" and self._open.get(descriptor, 0) == _identity(descriptor)
         if operation & fcntl.LOCK_EX and not shared:
-            self._note()
+            self._record()
 
 
 def _open_descriptors() -> Iterator[tuple[int, object]]:
@@ -72,22 +72,22 @@ def _identity(descriptor: int) -> object:
     return status.st_dev, status.st_ino
 
 
-class _Noted:
+class _WatchedLock:
     """A semaphore of multiprocessing that tells when it is acquired."""
 
-    def __init__(self, inner: Any, note: Callable[[], None]) -> None:
+    def __init__(self, inner: Any, record: Callable[[], None]) -> None:
         self._inner = inner
-        self._note = note
+        self._record = record
 
     def __enter__(self) -> Any:
-        self._note()
+        self._record()
         return self._inner.__enter__()
 
     def __exit__(self, *reason: object) -> Any:
         return self._inner.__exit__(*reason)
 
     def acquire(self, *args: Any, **kwargs: Any) -> Any:
-        self._note()
+        self._record()
         return self._inner.acquire(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:

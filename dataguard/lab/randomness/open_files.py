@@ -61,7 +61,7 @@ class OpenFile:
         """The offset of its description, -1 once it is closed."""
         return -1 if self._status() is None else os.lseek(self.descriptor, 0, os.SEEK_CUR)
 
-    def put(self, offset: int) -> None:
+    def seek(self, offset: int) -> None:
         """Set the offset, for every process that shares the description."""
         if self._status() is not None:
             os.lseek(self.descriptor, offset, os.SEEK_SET)
@@ -74,9 +74,9 @@ class OpenFile:
             return None
         return status if (status.st_dev, status.st_ino) == self.identity else None
 
-    def put_far(self) -> int:
+    def seek_far(self) -> int:
         """Set the offset to where no reader leaves it, and return that."""
-        self.put(_FAR + self.descriptor)
+        self.seek(_FAR + self.descriptor)
         return self.offset()
 
 

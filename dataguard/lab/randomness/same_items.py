@@ -34,7 +34,7 @@ SEEDED_STATES = 2
 DRAWS_AS_IS = 4
 MOST_WORKERS = {"fork": 4, "spawn": 2, "forkserver": 2}
 """Workers that are compared; a worker that imports torch takes seconds to start."""
-WAKENED = 4
+LATE = 4
 """The fetch after which generators are looked for once more, because some are made late."""
 MIXED = 4
 """How many samples a batch holds where collate_fn may draw random numbers that only a mixture shows."""
@@ -80,7 +80,7 @@ class Shape:
     def census(self) -> tuple[int, ...]:
         """After how many fetches generators are looked for."""
         first_item = (2, 2 + self.items, 2 + 2 * self.items) if self.asked.watch_item else ()
-        return (0, 1, *first_item, WAKENED, self.draws)
+        return (0, 1, *first_item, LATE, self.draws)
 
     @property
     def seeded_fetches(self) -> int:

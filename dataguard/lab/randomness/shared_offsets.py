@@ -61,7 +61,7 @@ class Alone:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class WrongSample:
     """A sample that differs between a worker and a single process."""
 
     index: Index
@@ -83,7 +83,7 @@ class SharedOffsets:
     later: tuple[Moved, ...] = ()
     workers: int = 0
     samples: int = 0
-    wrong: tuple[Wrong, ...] = ()
+    wrong: tuple[WrongSample, ...] = ()
     raised: Incident | None = None
     locked: bool = False
 
@@ -121,7 +121,7 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
     start = [file.offset() for file in files]
     movers: dict[OpenFile, set[int]] = defaultdict(set)
     leaves: dict[Index, Leaves] = {}
-    for worker, index in _in_turn(dealt):
+    for worker, index in _round_robin(dealt):
         offsets = [[file.offset() for file in files]]
         drawn = []
         for _ in range(2):
@@ -135,19 +135,19 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
             leaves[index] = {path: digest for path, digest in drawn[0].items() if again.get(path) == digest}
         if time.monotonic() > reader.deadline and worker == workers - 1:
             break
-    for worker, index in _in_turn(dealt):
+    for worker, index in _round_robin(dealt):
         # A file that is always read to its end returns to its offset: from far off, the move shows.
-        still = [(file, file.offset(), file.put_far()) for file in files if worker not in movers[file]]
+        still = [(file, file.offset(), file.seek_far()) for file in files if worker not in movers[file]]
         if index in leaves and still:
             reader.read(index)
         for file, before, far in still:
             if file.offset() != far:
                 movers[file].add(worker)
             else:
-                file.put(before)
+                file.seek(before)
     shared = [replace(file, readers=len(movers[file])) for file in files if movers[file] and not file.is_written()]
     for file, offset in zip(files, start, strict=True):
-        file.put(offset)  # the user's module may have opened it: then later observations share it
+        file.seek(offset)  # the user's module may have opened it: then later observations share it
     kept = tuple(tuple(index for index in items if index in leaves) for items in dealt)
     return Alone(tuple(shared), kept, leaves, reordered=_deal(loader, workers) != dealt)
 
@@ -159,14 +159,14 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
     it happens in training unless the same ones live on with the same order.
     """
     workers = len(alone.dealt)
-    schedules: list[_HandedOn] = []
+    schedules: list[_Rotated] = []
 
-    def schedule(inner: Any, batched: bool) -> _HandedOn:
-        schedules.append(_HandedOn(inner, alone.dealt, MOST_OF_A_BATCH, batched=batched))
+    def schedule(inner: Any, batched: bool) -> _Rotated:
+        schedules.append(_Rotated(inner, alone.dealt, MOST_OF_A_BATCH, batched=batched))
         return schedules[-1]
 
     apart = any(file.readers == 1 for file in alone.shared)
-    passed_on = apart and (alone.reordered or not build(num_workers=workers).persistent_workers)
+    rotated = apart and (alone.reordered or not build(num_workers=workers).persistent_workers)
     loader = build(num_workers=workers, in_order=True, persistent_workers=False, schedule=schedule)
     opened = with_holders(open_files(folder.parent), _roots(loader))
     files = [replace(file, readers=one.readers) for one in alone.shared for file in opened if file.is_same(one)]
@@ -181,7 +181,7 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
         dealing.look = look
     watch = LockWatch()
     raised = _drive(
-        loader, Plan(folder, (SeededSamples(SEED), Records()), keep_going=True), (None, None) if passed_on else (None,)
+        loader, Plan(folder, (SeededSamples(SEED), Records()), keep_going=True), (None, None) if rotated else (None,)
     )
     look()
     moved: list[Moved] = []
@@ -191,7 +191,7 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
             others = _far_moves(loader, folder, file)
         if others and not file.is_written():
             moved.append((file, offset, max(others)))
-        file.put(offset)
+        file.seek(offset)
     at_once = tuple(one for one in moved if one[0].readers > 1)
     later = tuple(one for one in moved if one[0].readers == 1)
     return SharedOffsets(alone.shared, at_once, later, workers, raised=raised, locked=watch.taken)
@@ -223,14 +223,14 @@ def _far_moves(loader: Loader, folder: Path, file: OpenFile) -> set[int]:
     """Where the workers leave an offset that is set far off before."""
     apart = folder / f"far{file.descriptor}"
     apart.mkdir()
-    far = file.put_far()
+    far = file.seek_far()
     _drive(
         loader, Plan(apart, (Records(),), keep_going=True), (2 * loader.num_workers,)
     )  # what it raises is known already
     return {file.offset()} - {far}
 
 
-def _wrong(records: Sequence[SampleRecord], expected: Mapping[Index, Leaves]) -> Iterator[Wrong]:
+def _wrong(records: Sequence[SampleRecord], expected: Mapping[Index, Leaves]) -> Iterator[WrongSample]:
     """The samples with a leaf that differs from that of one process, though the same worker reads it right elsewhere.
 
     A leaf that a worker never gets right depends on the worker by design.
@@ -243,7 +243,7 @@ def _wrong(records: Sequence[SampleRecord], expected: Mapping[Index, Leaves]) ->
     for record, leaves in pairs:
         for path, digest in expected.get(record.index, {}).items():
             if leaves.get(path) != digest and (record.worker, path) in right:
-                yield Wrong(record.index, record.worker, f"sample{path}")
+                yield WrongSample(record.index, record.worker, f"sample{path}")
                 break
 
 
@@ -259,7 +259,7 @@ def _deal(loader: Loader, workers: int) -> list[list[Any]]:
     return [list(dict.fromkeys(items)) for items in dealt]
 
 
-def _in_turn(dealt: Sequence[Sequence[Any]]) -> Iterator[tuple[int, Any]]:
+def _round_robin(dealt: Sequence[Sequence[Any]]) -> Iterator[tuple[int, Any]]:
     """Every worker's first item, then every worker's second one, and so on."""
     for position in range(max(map(len, dealt), default=0)):
         for worker, items in enumerate(dealt):
@@ -271,7 +271,7 @@ def _roots(loader: Loader) -> dict[str, Any]:
     return {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "worker_init_fn": loader.worker_init_fn}
 
 
-class _HandedOn(Dealt):
+class _Rotated(Dealt):
     """Deals each worker, in every further epoch, the items of another one."""
 
     _begun = False

@@ -93,9 +93,9 @@ def find_culprit(roots: Mapping[str, Any], *, forked: bool = False, seconds: flo
 class _Search:
     """A search for the smallest part that fails; what the deadline cuts short is answered by the part around it."""
 
-    def __init__(self, deadline: float, spared: tuple[type, ...]) -> None:
+    def __init__(self, deadline: float, exempt: tuple[type, ...]) -> None:
         self.deadline = deadline
-        self.spared = spared
+        self.exempt = exempt
         self.entered: dict[int, Any] = {}
         """By `id`, what was found to fail; held, so that no other object gets the same `id` meanwhile."""
 
@@ -144,7 +144,7 @@ class _Search:
         kept: list[Any] = []
         sink = _Sink(self.deadline)
         try:
-            _Pickler(sink, kept, self.spared).dump(value)
+            _Pickler(sink, kept, self.exempt).dump(value)
             sink.seek(0)
             _Unpickler(sink, kept).load()
         except Exception as error:  # noqa: BLE001 - whatever the user's own reduction raises is the answer
@@ -170,15 +170,15 @@ class _Sink(io.BytesIO):
 
 
 class _Pickler(ForkingPickler):
-    """Pickles as for a new process, but hands tensors, arrays and what is spared through as they are."""
+    """Pickles as for a new process, but hands tensors, arrays and what is exempt through as they are."""
 
-    def __init__(self, sink: io.BytesIO, kept: list[Any], spared: tuple[type, ...]) -> None:
+    def __init__(self, sink: io.BytesIO, kept: list[Any], exempt: tuple[type, ...]) -> None:
         super().__init__(sink)
         self.kept = kept
-        self.spared = spared
+        self.exempt = exempt
 
     def persistent_id(self, value: Any) -> int | None:
-        if not (_is_content(value) or isinstance(value, self.spared)):
+        if not (_is_content(value) or isinstance(value, self.exempt)):
             return None
         self.kept.append(value)
         return len(self.kept) - 1

@@ -31,7 +31,7 @@ SEEDS = ((SEED,), (SEED,), (SEED,), (SEED + 1,))
 READS = len(TRIALS) * len(ALONE)
 STAGES = 4
 """How many values a state takes at least, one after the other, that moves on and does not settle."""
-RENEWED = 0.5
+NEW_SHARE = 0.5
 """The share of a second epoch's first samples that differ, if a stream has gone on to other ones by then."""
 
 
@@ -88,17 +88,17 @@ def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
         lambda folder: run_trials(build_own, folder, scripts, SEEDS[:1], size),
         partial(read_trials, scripts),
     )
-    return {path: effect for path, effect in effects.items() if _forgets(own.get(path, {}), readings[path], wanted)}
+    return {path: effect for path, effect in effects.items() if _loses(own.get(path, {}), readings[path], wanted)}
 
 
 def _lost_stream(subject: Subject) -> tuple[Mapping[str, Effect], int]:
     """Whether a stream goes on to other samples in a second epoch of one process, and starts over in the user's own."""
     stream = Streams(subject).stream
     kept = stream(1, seeded=True, frozen=True, persistent=True, method="fork", announce=False)
-    if not kept.ended or kept.renewed < RENEWED:
+    if not kept.ended or kept.new_share < NEW_SHARE:
         return {}, kept.total
     own = stream(subject.facts.num_workers, seeded=True, frozen=True)
-    over = own.ended and min(map(len, own.again), default=0) > 1 and not own.begins_otherwise
+    over = own.ended and min(map(len, own.again), default=0) > 1 and not own.begins_differently
     return {"the stream": Effect.EPOCH} if over else {}, own.total
 
 
@@ -115,23 +115,23 @@ def _effect(trials: Mapping[tuple[int, int], Series]) -> Effect | None:
     alone, behind = one[1:], after[OTHERS + 1 :]
     if one[1:] != again[1:]:
         return None
-    if _moves_on(alone):
+    if _keeps_changing(alone):
         if behind == alone[OTHERS:]:
             return Effect.COUNT
         if behind == alone[:SHARED]:
             return Effect.ITSELF
-    steady = _moves_on(alone) or len(set(alone[OTHERS:])) == 1
+    steady = _keeps_changing(alone) or len(set(alone[OTHERS:])) == 1
     lasts = steady and all(one != two for one, two in zip(behind, alone, strict=False))
     return Effect.CONTENT if lasts and alone == reseeded[1:] else None
 
 
-def _moves_on(series: Series) -> bool:
+def _keeps_changing(series: Series) -> bool:
     """Whether a leaf takes ever new values, and goes on to do so; counting in a circle is no progress."""
     runs = [value for value, _ in groupby(series)]
     return len(set(runs)) == len(runs) >= STAGES and len(set(series[len(series) // 2 :])) > 1
 
 
-def _forgets(
+def _loses(
     own: Mapping[tuple[int, int], Series],
     trials: Mapping[tuple[int, int], Series],
     scripts: Mapping[tuple[int, int], tuple[int, ...]],

@@ -59,7 +59,7 @@ class Ranks:
         pairs = partial(same_items_ranks.rank_pairs, world)
         comparison = compare_draws(self._same_items, pairs)
         repeat, draws = comparison.suspicious or blame_library(self._same_items, pairs, comparison), comparison.draws
-        if repeat is None and draws.varied and self.declared and not self.shards().alike:
+        if repeat is None and draws.varied and self.declared and not self.shards().same_dataset:
             raise Undecided("each rank has its own dataset: no item can be drawn on several ranks and compared")
         exercised = {"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": world}
         return SharedDraws(exercised, repeat, draws.shown)
@@ -77,23 +77,23 @@ class Ranks:
                 f"made for one process: with several ranks it raises {why.__cause__.incident.headline}"
             ) from why
 
-    def shards(self, *, alike: bool = False) -> Shards:
+    def shards(self, *, same_seed: bool = False) -> Shards:
         """What each rank reads in one epoch. With `alike`, the global generators of all ranks begin with one seed."""
         world = self.world
         if not self.declared:
             raise NotApplicable("the factory takes no rank, but a trainer may shard it (--ranks 2 tests it)")
-        return self._dealt(world, alike) if self._subject.facts.kind == "map" else self._streamed(world)
+        return self._dealt(world, same_seed) if self._subject.facts.kind == "map" else self._streamed(world)
 
-    def stream(self, *, alike: bool = False, **asked: Any) -> StreamTrace:
+    def stream(self, *, same_seed: bool = False, **asked: Any) -> StreamTrace:
         """What each rank of a stream yields, as if ranks were workers; the other arguments are those of `Request`."""
-        return shares.side_by_side(self._streams(self.world, alike, **{"count": not asked["seeded"], **asked}))
+        return shares.side_by_side(self._streams(self.world, same_seed, **{"count": not asked["seeded"], **asked}))
 
-    def _dealt(self, world: int, alike: bool) -> Shards:
+    def _dealt(self, world: int, same_seed: bool) -> Shards:
         subject = self._subject
-        build = partial(subject.build, same_seed=alike)
+        build = partial(subject.build, same_seed=same_seed)
         alone = subject.vary("dealt", lambda _: shares.run_dealing(subject.build, subject.facts))
         ranks = self._look(
-            ("dealt on ranks", world, alike),
+            ("dealt on ranks", world, same_seed),
             lambda folder: shares.run_dealing_on_ranks(build, folder, world, subject.facts),
             lambda _, dealt: dealt,
         )
@@ -106,14 +106,14 @@ class Ranks:
             tuple(share_of(trace, self.workers_per_rank) for trace in ranks), share_of(alone, self.workers_per_rank)
         )
 
-    def _streams(self, world: int, alike: bool = False, **asked: Any) -> tuple[StreamTrace, ...]:
+    def _streams(self, world: int, same_seed: bool = False, **asked: Any) -> tuple[StreamTrace, ...]:
         subject = self._subject
         streams = Streams(subject)
         request = streams.whole_if_asked(Request(self.workers_per_rank, key=subject.settings.key, **asked))
         samples, seconds = subject.facts.stretch(subject.settings.samples), streams.seconds_of(request)
-        build = partial(subject.build, same_seed=alike)
+        build = partial(subject.build, same_seed=same_seed)
         found: tuple[StreamTrace, ...] = self._look(
-            ("streamed on ranks", request, world, alike),
+            ("streamed on ranks", request, world, same_seed),
             lambda folder: shares.run_streams_on_ranks(build, folder, request, world, samples, seconds),
             lambda folder, drives: shares.read_streams_on_ranks(folder, drives, request.depth),
             unbounded=request.whole,

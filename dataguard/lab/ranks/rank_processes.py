@@ -26,17 +26,17 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.isolation import answer_in, death_of, has_answered, live
 from dataguard.model import Undecided
 
-MEETINGS = 3
+ATTEMPTS = 3
 """How often ranks try to form their group: gloo loses a connection now and then, before the user's code is reached."""
 PATIENCE = timedelta(seconds=120)
 """How long a collective of the user's own code may take; the observation's own deadline comes first."""
 GROUP = "group"
 """The file through which they meet."""
-_GLANCE = 0.01
+_POLL = 0.01
 _LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
 
-class Unmet(Undecided):
+class NoGroup(Undecided):
     """The ranks could not form their group."""
 
 
@@ -49,7 +49,7 @@ class Rank:
     folder: Path
 
     @property
-    def given(self) -> dict[str, int]:
+    def arguments(self) -> dict[str, int]:
         """What a factory is given by name."""
         return {"rank": self.number, "world_size": self.world}
 
@@ -65,16 +65,16 @@ def run_ranks(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any
     A `DataguardError` that it raises in one of them is raised here, the first to come; a process that ends without an
     answer raises `LoaderDied`.
     """
-    for _ in range(MEETINGS - 1):
-        with contextlib.suppress(Unmet):
-            return _meet(world, folder, work)
+    for _ in range(ATTEMPTS - 1):
+        with contextlib.suppress(NoGroup):
+            return _run_group(world, folder, work)
         for number in range(world):
             shutil.rmtree(rank_folder(folder, number))
         (folder / GROUP).unlink(missing_ok=True)
-    return _meet(world, folder, work)
+    return _run_group(world, folder, work)
 
 
-def _meet(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
+def _run_group(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
     ranks = [Rank(number, world, rank_folder(folder, number)) for number in range(world)]
     port, own = _free_port(), os.getpid()
     pids: dict[int, int] = {}
@@ -86,7 +86,7 @@ def _meet(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
         pids[pid] = rank.number
     try:
         return _await(pids, ranks, FlightRecorder(folder))
-    except Unmet:
+    except NoGroup:
         for pid in pids:  # the others wait for this one
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
@@ -114,7 +114,7 @@ def _await(pids: dict[int, int], ranks: list[Rank], recorder: FlightRecorder) ->
                 if not has_answered(folder):
                     raise LoaderDied(death_of(pid, os.waitstatus_to_exitcode(status), recorders[number], folder))
                 answers[number] = answer_in(folder)
-        time.sleep(_GLANCE)
+        time.sleep(_POLL)
     return [answers[rank.number] for rank in ranks]
 
 
@@ -143,16 +143,16 @@ def _join_and_work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], A
         MASTER_PORT=str(port),
     )
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _LOOPBACK)
-    meeting = (folder / GROUP).as_uri()
+    file = (folder / GROUP).as_uri()
     try:
-        dist.init_process_group("gloo", meeting, PATIENCE, world_size=rank.world, rank=rank.number)
+        dist.init_process_group("gloo", file, PATIENCE, world_size=rank.world, rank=rank.number)
     except RuntimeError as error:
-        raise Unmet(f"the ranks could not form a process group: {str(error).splitlines()[0]}") from error
-    _let_pass(dist.init_process_group)
+        raise NoGroup(f"the ranks could not form a process group: {str(error).splitlines()[0]}") from error
+    _ignore_second_init(dist.init_process_group)
     return work(rank)
 
 
-def _let_pass(original: Callable[..., None]) -> None:
+def _ignore_second_init(original: Callable[..., None]) -> None:
     """Let code that starts the group itself find it started, whatever backend it asks for."""
 
     def init_process_group(*args: Any, **kwargs: Any) -> None:

@@ -40,7 +40,7 @@ def run_rank_items(
     """Run the schedule on every rank at once; `workers` is 0 where a rank reads in its main process."""
 
     def ride(rank: Rank) -> list[Ride]:
-        build_here = partial(build, rank.given)
+        build_here = partial(build, rank.arguments)
         own = build_here if workers else lambda **overrides: build_here(**{**overrides, "num_workers": 0})
         return run_same_items(own, rank.folder, shape, _Common)
 

@@ -68,10 +68,10 @@ class Shards:
 
     ranks: tuple[Share, ...]
     alone: Share
-    alike: bool | None = None
+    same_dataset: bool | None = None
 
     @property
-    def together(self) -> Counter[Hashable]:
+    def combined(self) -> Counter[Hashable]:
         """How often each sample came out of all ranks together."""
         return sum((share.counts for share in self.ranks), Counter())
 
@@ -89,7 +89,7 @@ class Shards:
 
 
 @dataclass(frozen=True, slots=True)
-class Dealt:
+class DealtIndices:
     """What the sampler of one process deals out in an epoch: batches of plain indices, and some samples' digests.
 
     `whole` tells that it came to its end; `planned` is how many batches it says that there are.
@@ -111,7 +111,7 @@ class Dealt:
         return Share(by_worker, len(self.batches), self.whole, self.planned)
 
 
-def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> Dealt:
+def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndices:
     """Draw one epoch of indices without reading the samples, but for a few under pinned generators.
 
     The loader itself is iterated, as its own `__iter__` may have a say: some agree on a seed there.
@@ -128,25 +128,27 @@ def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> Dealt:
     chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
     whole = all(order.whole for order in recorded)
     probes = tuple((index, content(loader.dataset, index)) for index in chosen)
-    return Dealt(batches, facts.num_workers, whole, length, planned or None, probes)
+    return DealtIndices(batches, facts.num_workers, whole, length, planned or None, probes)
 
 
 def _numbers(batches: Sequence[Sequence[Hashable]]) -> bool:
     return all(isinstance(index, int) for batch in batches[:1] for index in batch)
 
 
-def run_dealing_on_ranks(build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts) -> list[Dealt]:
+def run_dealing_on_ranks(
+    build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts
+) -> list[DealtIndices]:
     """Let the sampler of every rank deal out one epoch."""
-    return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.given), facts))
+    return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.arguments), facts))
 
 
-def shards_of(alone: Dealt, ranks: Sequence[Dealt]) -> Shards:
+def shards_of(alone: DealtIndices, ranks: Sequence[DealtIndices]) -> Shards:
     """The shares of a map-style loader side by side."""
     probes = [dict(dealt.probes) for dealt in ranks]
     common = set.intersection(*map(set, probes))
     same_length = len({dealt.length for dealt in ranks}) == 1
-    alike = same_length and all(len({own[index] for own in probes}) == 1 for index in common)
-    return Shards(tuple(dealt.share for dealt in ranks), alone.share, alike)
+    same_dataset = same_length and all(len({own[index] for own in probes}) == 1 for index in common)
+    return Shards(tuple(dealt.share for dealt in ranks), alone.share, same_dataset)
 
 
 def run_streams_on_ranks(
@@ -155,7 +157,7 @@ def run_streams_on_ranks(
     """Let every rank stream an epoch, all of them at once."""
 
     def ride(rank: Rank) -> Drive:
-        build_here = partial(build, rank.given)
+        build_here = partial(build, rank.arguments)
         return run_stream(build_here, rank.folder, request, samples, seconds, again=request.twice)
 
     return run_ranks(world, folder, ride)

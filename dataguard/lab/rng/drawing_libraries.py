@@ -17,7 +17,7 @@ _DRAWS = frozenset(
 )
 """The functions that finally draw, all of them written in C."""
 _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\](\w+)")
-_SERVING = ("torch", "numpy", "dataguard")
+_ON_BEHALF = ("torch", "numpy", "dataguard")
 """They draw, or seed, on behalf of their caller."""
 
 
@@ -62,7 +62,7 @@ Libraries do not use generators that the user's code makes for itself.
 """
 
 
-def steerable(drawn: Collection[tuple[str, str]], kinds: Collection[str]) -> tuple[str, ...]:
+def depending(drawn: Collection[tuple[str, str]], kinds: Collection[str]) -> tuple[str, ...]:
     """The packages among those that drew whose draws depend on seeds of these kinds."""
     owners = {owner for kind in kinds for owner in SHARED.get(kind, ())}
     return tuple(sorted({package for package, owner in drawn if owner in owners}))
@@ -89,7 +89,7 @@ def package_at(frame: FrameType | None) -> str | None:
         installed = _PACKAGE.search(file)
         if installed is None and not is_library(file):
             return None
-        if installed and installed[1] not in _SERVING:
+        if installed and installed[1] not in _ON_BEHALF:
             return installed[1]
         frame = frame.f_back
     return None

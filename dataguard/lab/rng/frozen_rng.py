@@ -16,9 +16,9 @@ from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.rng.global_rng import seeded
 from dataguard.lab.rng.rng_discovery import find_generators, found_at, reseed, unreadable, with_shared
 
-ALWAYS = 2
+FEWEST_SEARCHES = 2
 """Generators are searched for at least so many times, so that those made during the first fetch are found."""
-SECONDS, SECONDS_BESIDE = 0.3, 0.1
+SECONDS, SECONDS_UNFROZEN = 0.3, 0.1
 """How long the search is repeated, as some are made late; and how long beside an unfrozen one, in many processes."""
 
 
@@ -84,8 +84,8 @@ class RngFreezer:
         self._seeds = seeds
         self._unfrozen = unfrozen
         self._found: dict[int, Any] = {}
-        self._left_alone = {*_SHARED, unfrozen.path if unfrozen else ""}
-        self._looks = 0
+        self._excluded = {*_SHARED, unfrozen.path if unfrozen else ""}
+        self._searches = 0
         self._spent = 0.0
 
     @contextlib.contextmanager
@@ -93,37 +93,37 @@ class RngFreezer:
         """Seed every generator that can be reached from the roots; the global ones get their own states back."""
         row = self._seeds[min(epoch, len(self._seeds) - 1)]
         seed = row[min(fetch, len(row) - 1)]
-        self._look(roots)
+        self._search(roots)
         path = self._unfrozen.path if self._unfrozen else ""
-        read, put = _SHARED.get(path, (lambda: None, lambda _: None))
+        read, write = _SHARED.get(path, (lambda: None, lambda _: None))
         state = read()
         with seeded(seed):
             for generator in self._found.values():
-                _try_to_seed(generator, seed)
+                _seed_if_possible(generator, seed)
             for library in unreadable():
                 if path != f"global {library}":
                     reseed(library, seed)
-            put(state)
+            write(state)
             if self._unfrozen:
                 _seed_at(path, self._unfrozen.seed(epoch, fetch), roots)
             try:
                 yield
             finally:
                 state = read()
-        put(state)
+        write(state)
 
-    def _look(self, roots: Mapping[str, Any]) -> None:
-        if self._looks >= ALWAYS and self._spent > (SECONDS_BESIDE if self._unfrozen else SECONDS):
+    def _search(self, roots: Mapping[str, Any]) -> None:
+        if self._searches >= FEWEST_SEARCHES and self._spent > (SECONDS_UNFROZEN if self._unfrozen else SECONDS):
             return
         started = time.monotonic()
         # A running stream's own generators come and go with it: their seed is part of what it does.
         lasting = {name: root for name, root in roots.items() if name != "stream"}
-        others = [source for source in find_generators(with_shared(lasting)) if source.path not in self._left_alone]
+        others = [source for source in find_generators(with_shared(lasting)) if source.path not in self._excluded]
         self._found.update({id(source.generator): source.generator for source in others})
         if self._unfrozen and self._unfrozen.path.startswith("stream"):  # it may also be reachable by another path
             for generator in found_at(self._unfrozen.path, roots):
                 self._found.pop(id(generator), None)
-        self._looks += 1
+        self._searches += 1
         self._spent += time.monotonic() - started
 
 
@@ -134,10 +134,10 @@ def _seed_at(path: str, seed: int | None, roots: Mapping[str, Any]) -> None:
         if path == f"global {library}":
             reseed(library, seed)
     for generator in found_at(path, roots):
-        _try_to_seed(generator, seed)
+        _seed_if_possible(generator, seed)
 
 
-def _try_to_seed(generator: Any, seed: int) -> None:
+def _seed_if_possible(generator: Any, seed: int) -> None:
     # One whose class cannot seed it keeps its state, and so varies: then nothing is concluded from it.
     with contextlib.suppress(Exception):
         seed_generator(generator, seed)

@@ -11,7 +11,7 @@ from torch.utils.data import get_worker_info
 
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.records import Seedings
-from dataguard.lab.rng.drawing_libraries import drawing, steerable
+from dataguard.lab.rng.drawing_libraries import depending, drawing
 from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.lab.rng.seed_watch import Given, SeedWatch
 
@@ -54,7 +54,7 @@ class _SeedLog(Hooks):
         with self._drawing() as drawn, self._watch.watching(self._skips[fetch.number]) as given:
             yield
         seeds = tuple(seeding for _, seeding in given)
-        libraries = steerable(drawn, {seeding.kind for seeding in seeds})
+        libraries = depending(drawn, {seeding.kind for seeding in seeds})
         self._process.spool.write(Seedings(self._process.worker, fetch.epoch, fetch.number, seeds, libraries))
 
 

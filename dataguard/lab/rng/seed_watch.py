@@ -25,7 +25,7 @@ from dataguard.lab.rng.drawing_libraries import package_at
 from dataguard.lab.rng.rng_discovery import find_generators, skip
 
 _NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-_PLAIN = (int, float, str, bytes, np.integer)
+_CONSTANTS = (int, float, str, bytes, np.integer)
 Given = tuple[object, Seeding]
 """A generator and the seed that it was given; for a global generator, the kind of seeding stands for it."""
 _SHOWN = 40
@@ -41,8 +41,8 @@ class SeedWatch:
         self._skipped = 0
         self._known: dict[tuple[object, ...], set[str]] = {}
         self._subclasses: dict[type, Any] = {}
-        self._instead: dict[int, tuple[Any, Any]] = {}  # with the original, so that no other object gets its id
-        self._noted: dict[int, Given] = {}  # with the generator, so that no other one gets its id
+        self._replacements: dict[int, tuple[Any, Any]] = {}  # with the original, so that no other object gets its id
+        self._latest: dict[int, Given] = {}  # with the generator, so that no other one gets its id
         shared = random.random.__self__  # type: ignore[attr-defined]
         self._watch_function("random.seed", random.seed, lambda count: skip(shared, count))
         self._watch_function("random.setstate", random.setstate, lambda count: skip(shared, count))
@@ -72,8 +72,8 @@ class SeedWatch:
             yield seen
         finally:
             self._on = False
-            seen.extend(self._noted.values())
-            self._noted = {}
+            seen.extend(self._latest.values())
+            self._latest = {}
 
     def adopt(self, roots: Mapping[str, Any]) -> None:
         """Replace generators that objects below the roots hold by ones that record when they are seeded again."""
@@ -86,9 +86,9 @@ class SeedWatch:
                     with contextlib.suppress(Exception):  # a holder that guards its attributes
                         setattr(source.holder, name, watched)
 
-    def _note(self, kind: str, seed: Any, generator: object) -> int:
+    def _record(self, kind: str, seed: Any, generator: object) -> int:
         """Record a seed; returns how many numbers the generator has to skip."""
-        text = _plain(seed) if self._on else None
+        text = _constant(seed) if self._on else None
         if text is None:
             return 0
         if len(text) > _SHOWN:  # a whole state
@@ -100,7 +100,7 @@ class SeedWatch:
         """Remember the latest seed of a generator; returns whether this line has always given the same seed."""
         known = self._known.setdefault(seeding.place, set())
         known.add(seeding.seed)
-        self._noted[id(generator)] = generator, seeding
+        self._latest[id(generator)] = generator, seeding
         return len(known) == 1
 
     def _watch_function(self, kind: str, original: Callable[..., Any], skip_shared: Callable[[int], Any]) -> None:
@@ -108,32 +108,32 @@ class SeedWatch:
 
         def seeding(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            skip_shared(self._note(kind, [*args, *kwargs.values()], kind))
+            skip_shared(self._record(kind, [*args, *kwargs.values()], kind))
             return result
 
-        self._instead[id(original)] = original, seeding
+        self._replacements[id(original)] = original, seeding
 
     def _watch_default_rng(self) -> None:
         original, behind = np.random.default_rng, np.random.PCG64
 
         def default_rng(seed: Any = None) -> np.random.Generator:
-            if _plain(seed) is None:
+            if _constant(seed) is None:
                 return original(seed)
             on, self._on = self._on, False
             bits = self._subclasses[behind](seed)  # one that records when it is advanced or jumps
             self._on = on
             generator = np.random.Generator(bits)
-            skip(generator, self._note("numpy.random.default_rng", seed, bits))
+            skip(generator, self._record("numpy.random.default_rng", seed, bits))
             return generator
 
-        self._instead[id(original)] = original, default_rng
+        self._replacements[id(original)] = original, default_rng
 
     def _watch_random(self) -> None:
         original: Callable[..., None] = random.Random.seed
 
         def seed(generator: random.Random, *args: Any, **kwargs: Any) -> None:
             original(generator, *args, **kwargs)
-            skip(generator, self._note("random.Random", [*args, *kwargs.values()], generator))
+            skip(generator, self._record("random.Random", [*args, *kwargs.values()], generator))
 
         setattr(random.Random, "seed", seed)  # noqa: B010 - mypy forbids the plain form
 
@@ -142,11 +142,11 @@ class SeedWatch:
 
         def init(generator: Any, *args: Any, **kwargs: Any) -> None:
             original.__init__(generator, *args, **kwargs)
-            skip(generator, self._note(kind, [*args, *kwargs.values()], generator))
+            skip(generator, self._record(kind, [*args, *kwargs.values()], generator))
 
         def seed(generator: Any, *args: Any, **kwargs: Any) -> None:
             original.seed(generator, *args, **kwargs)
-            skip(generator, self._note(f"{kind}.seed", [*args, *kwargs.values()], generator))
+            skip(generator, self._record(f"{kind}.seed", [*args, *kwargs.values()], generator))
 
         def advance(generator: Any, delta: int) -> Any:
             original.advance(generator, delta)
@@ -159,8 +159,8 @@ class SeedWatch:
             return other
 
         def follow(generator: Any, other: Any, how: str) -> None:
-            if id(generator) in self._noted:
-                _, seeding = self._noted.pop(id(generator))
+            if id(generator) in self._latest:
+                _, seeding = self._latest.pop(id(generator))
                 self._keep(other, replace(seeding, seed=f"{seeding.seed}, {how}"))
 
         methods = {"__init__": init, "seed": seed, "advance": advance, "jumped": jumped}
@@ -171,20 +171,20 @@ class SeedWatch:
         original = torch.Generator
 
         def init(generator: torch.Generator, *_: Any, **__: Any) -> None:
-            skip(generator, self._note("torch.Generator", "", generator))  # a constant too: its default seed is one
+            skip(generator, self._record("torch.Generator", "", generator))  # a constant too: its default seed is one
 
         def manual_seed(generator: torch.Generator, seed: int) -> torch.Generator:
             original.manual_seed(generator, seed)
-            skip(generator, self._note("torch.Generator.manual_seed", seed, generator))
+            skip(generator, self._record("torch.Generator.manual_seed", seed, generator))
             return generator
 
         def seed(generator: torch.Generator) -> int:
-            self._noted.pop(id(generator), None)
+            self._latest.pop(id(generator), None)
             return original.seed(generator)
 
         def set_state(generator: torch.Generator, state: torch.Tensor) -> None:
             original.set_state(generator, state)
-            skip(generator, self._note("torch.Generator.set_state", state, generator))
+            skip(generator, self._record("torch.Generator.set_state", state, generator))
 
         methods = {"__init__": init, "manual_seed": manual_seed, "seed": seed, "set_state": set_state}
         self._replace_class(original, methods)
@@ -197,15 +197,15 @@ class SeedWatch:
         }
         meta = type("_Meta", (type(original),), checks)
         self._subclasses[original] = meta(original.__name__, (original,), methods)
-        self._instead[id(original)] = original, self._subclasses[original]
+        self._replacements[id(original)] = original, self._subclasses[original]
 
     def _replace(self) -> None:
         """Put the replacements wherever a module holds the originals."""
         for module in list(sys.modules.values()):
             for name, value in list(getattr(module, "__dict__", {}).items()):
-                if id(value) in self._instead:
+                if id(value) in self._replacements:
                     with contextlib.suppress(Exception):  # a module that guards its names
-                        setattr(module, name, self._instead[id(value)][1])
+                        setattr(module, name, self._replacements[id(value)][1])
 
 
 def _copy_state(generator: Any, other: Any) -> None:
@@ -219,16 +219,16 @@ def _skip_cv2(count: int) -> None:
     importlib.import_module("cv2").randu(np.zeros(count or 1, dtype=np.float32), 0, 1)
 
 
-def _plain(seed: Any) -> str | None:
+def _constant(seed: Any) -> str | None:
     """A seed as text; None if it is not a constant: absent, drawn from the system, or another generator."""
     if isinstance(seed, np.random.SeedSequence):
-        return _plain([seed.entropy, *seed.spawn_key])
+        return _constant([seed.entropy, *seed.spawn_key])
     if isinstance(seed, torch.Tensor | np.ndarray):
         return str(seed.tolist())
     if isinstance(seed, list | tuple):
-        parts = [_plain(item) for item in seed]
+        parts = [_constant(item) for item in seed]
         return None if not parts or None in parts else ", ".join(map(str, parts))
-    return str(seed) if isinstance(seed, _PLAIN) else None
+    return str(seed) if isinstance(seed, _CONSTANTS) else None
 
 
 def _caller() -> tuple[str, int, str, bool, bool]:

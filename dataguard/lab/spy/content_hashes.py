@@ -84,7 +84,7 @@ class SampleHashes:
     hashes: array[int] = field(default_factory=lambda: array("Q"))
 
     @classmethod
-    def together(cls, several: Iterable[SampleHashes]) -> SampleHashes | None:
+    def merged(cls, several: Iterable[SampleHashes]) -> SampleHashes | None:
         """All of several merged; None if there is none."""
         found = cls()
         for one in several:

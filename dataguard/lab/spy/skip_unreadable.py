@@ -69,7 +69,7 @@ class SkippingItems:
         self._path = folder / f"{'main' if worker is None else worker}.unreadable"
         self._worker = worker
         self._fetch = fetch
-        self._noted = 0
+        self._recorded = 0
 
     def __getitem__(self, index: Any) -> Any:
         return self._try(index, lambda: self._dataset[index])
@@ -83,13 +83,13 @@ class SkippingItems:
         except StopIteration:
             raise
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises for one sample is recorded
-            self._note(error, index, get)
+            self._record(error, index, get)
             return UNREAD
 
-    def _note(self, error: Exception, index: Any, get: Callable[[], Any]) -> None:
+    def _record(self, error: Exception, index: Any, get: Callable[[], Any]) -> None:
         incident = incident_of(error, "sample", index, worker=self._worker)
         frame = incident.own_frame or (incident.frames[-1] if incident.frames else None)
-        noted = Unreadable(
+        unreadable = Unreadable(
             self._worker,
             self._fetch(),
             plain_index(index),
@@ -98,11 +98,11 @@ class SkippingItems:
             incident.error_type or "",
             self._file(error, get),
             (frame.file, frame.line, frame.function) if frame else None,
-            incident if self._noted < FULL else None,
+            incident if self._recorded < FULL else None,
         )
-        self._noted += 1
+        self._recorded += 1
         with self._path.open("ab", buffering=0) as file:  # opened anew: user code may close what is not its own
-            file.write(pickle.dumps(noted))
+            file.write(pickle.dumps(unreadable))
 
     @staticmethod
     def _file(error: Exception, get: Callable[[], Any]) -> str | None:
@@ -138,7 +138,7 @@ class UnreadableLog:
         self._folder = folder
         self._places: dict[Path, int] = {}
 
-    def fresh(self) -> Iterator[Unreadable]:
+    def new(self) -> Iterator[Unreadable]:
         """What was recorded since the last call."""
         for path in sorted(self._folder.glob("*.unreadable")):
             with path.open("rb") as file:
@@ -171,12 +171,12 @@ def file_opened(get: Callable[[], Any]) -> str | None:
     """The file that was opened last when a sample was read again."""
     opened: list[str] = []
 
-    def note(path: str) -> bool:
+    def record(path: str) -> bool:
         opened.append(path)
         return False
 
     try:
-        with watched(note):
+        with watched(record):
             get()
     except Exception:  # noqa: BLE001 - it fails as before
         return opened[-1] if opened else None

@@ -53,17 +53,17 @@ class _UsageReadings(Hooks):
             self._take(fetch.epoch)
         yield
         self._samples += len(fetch.indices)
-        needed, wished = self._comes(self._needed), self._comes(self._wished)
+        needed, wished = self._reached(self._needed), self._reached(self._wished)
         if needed or (wished and time.perf_counter() >= self._earliest):
             self._take(fetch.epoch)
 
-    def _comes(self, moments: deque[int]) -> bool:
+    def _reached(self, moments: deque[int]) -> bool:
         """Whether any of these numbers of samples has been reached."""
-        came = False
+        reached = False
         while moments and moments[0] <= self._samples:
             moments.popleft()
-            came = True
-        return came
+            reached = True
+        return reached
 
     def _take(self, epoch: int) -> None:
         # The CPU time of this thread is the cost of a reading, whatever else the machine does meanwhile.

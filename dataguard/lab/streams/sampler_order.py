@@ -36,7 +36,7 @@ class Orders:
 
     epochs: tuple[tuple[Index, ...], ...]
     seeds: tuple[Seeding, ...]
-    moved: tuple[Index, ...]
+    advanced: tuple[Index, ...]
     batches: tuple[int, ...]
     whole: bool
 
@@ -57,8 +57,8 @@ class Orders:
 class Contents:
     """What a few indices mean: whether it is all the same which one is asked for, and whether it changes by epoch."""
 
-    alike: bool
-    moving: bool
+    same: bool
+    varies: bool
 
 
 def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
@@ -76,9 +76,9 @@ def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
         seeds.append(given)
         batches.append(sum(len(schedule.batches) for schedule in recorded))
         whole = whole and all(schedule.whole for schedule in recorded)
-    moved, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
+    advanced, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
     constant = (seed for seed in seeds[0] if all(seed in given for given in seeds))
-    return Orders(tuple(epochs), tuple(constant), moved, tuple(batches), whole)
+    return Orders(tuple(epochs), tuple(constant), advanced, tuple(batches), whole)
 
 
 def run_contents(loader: Loader, order: Sequence[Index]) -> Contents:
@@ -89,7 +89,7 @@ def run_contents(loader: Loader, order: Sequence[Index]) -> Contents:
         announce_epoch(loader, epoch)
         readings += [[content(loader.dataset, index) for index in chosen] for _ in range(2)]
     first, again, second, _ = readings
-    return Contents(alike=len(set(first)) == 1, moving=first == again and first != second)
+    return Contents(same=len(set(first)) == 1, varies=first == again and first != second)
 
 
 def content(dataset: Any, index: Any) -> tuple[bytes, ...]:

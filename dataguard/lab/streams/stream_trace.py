@@ -191,13 +191,13 @@ class StreamTrace:
         return list(self.leaves)
 
     @property
-    def begins_otherwise(self) -> bool:
+    def begins_differently(self) -> bool:
         """Whether any process begins the second epoch with other samples than the first."""
         pairs = zip(self.by_worker, self.again, strict=False)
         return any(first[: len(second)] != second[: len(first)] for first, second in pairs)
 
     @property
-    def renewed(self) -> float:
+    def new_share(self) -> float:
         """The share of samples with which the second epoch begins that are others than those of the first."""
         pairs = [pair for ids in zip(self.by_worker, self.again, strict=False) for pair in zip(*ids, strict=False)]
         return sum(first != second for first, second in pairs) / max(len(pairs), 1)
@@ -219,10 +219,10 @@ class StreamTrace:
         pairs = {path: (self.by_leaf(path), other.by_leaf(path)) for path in dict.fromkeys((*self.paths, *other.paths))}
         if self.ended and other.ended:
             return [path for path, (one, two) in pairs.items() if not one.same_samples(two)]
-        alike = [path for path, (one, two) in pairs.items() if one._begins_like(two)]
-        if len(alike) < len(pairs) and not any(pairs[path][0].distinct > RECOGNISED for path in alike):
+        same = [path for path, (one, two) in pairs.items() if one._begins_like(two)]
+        if len(same) < len(pairs) and not any(pairs[path][0].distinct > RECOGNISED for path in same):
             raise Undecided("the stream is longer than what was read, and its order may differ: raise --samples")
-        return [path for path in pairs if path not in alike]
+        return [path for path in pairs if path not in same]
 
     def _begins_like(self, other: StreamTrace) -> bool:
         """Whether each process yielded the same samples in the same order, as far as both were read."""

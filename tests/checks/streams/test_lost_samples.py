@@ -133,10 +133,10 @@ def test_whole_batches_and_even_ranks_are_worth_a_few_samples(
     assert excused(loss, facts, ranks) is expected
 
 
-def shards(ranks: Shares, alone: Sequence[int], *, alike: bool = True) -> Shards:
+def shards(ranks: Shares, alone: Sequence[int], *, same_dataset: bool = True) -> Shards:
     """Indices as samplers deal them out."""
     shares = [Share((tuple(share),), 1, ended=True) for share in ranks]
-    return Shards(tuple(shares), Share((tuple(alone),), 1, ended=True), alike)
+    return Shards(tuple(shares), Share((tuple(alone),), 1, ended=True), same_dataset)
 
 
 def test_indices_that_no_rank_is_dealt_are_lost() -> None:
@@ -148,7 +148,7 @@ def test_padding_is_no_loss() -> None:
 
 
 def test_indices_of_datasets_that_differ_are_counted() -> None:
-    assert dealt_loss(shards([[0, 1], [0, 1]], range(6), alike=False)) == Loss(2, 6)
+    assert dealt_loss(shards([[0, 1], [0, 1]], range(6), same_dataset=False)) == Loss(2, 6)
 
 
 def test_draws_with_replacement_are_counted() -> None:
