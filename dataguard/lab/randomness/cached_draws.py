@@ -1,8 +1,8 @@
-"""Random numbers that are drawn once for each index and kept with its sample: a cache of augmented samples.
+"""Random numbers that are drawn once for each index and cached with its sample.
 
-Independent processes read the same items three times, with all RNGs frozen. In two of them the first reads have
-different seeds, in a third one the other order. A leaf that follows the seed of its own first read, and none of the
-later ones, holds what was drawn then.
+Separate processes read the same items three times, with all RNGs frozen. Two of them use different seeds for the first
+reads; a third one reads in reversed order. A leaf that depends on the seed of its first read alone, and on no later
+seed, is cached.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from dataguard.lab.subject import Subject
 from dataguard.model import Location
 
 ITEMS = range(1, 9)
-"""Places of the items; the one at 0 is read first, under one seed in all processes, because some state is made late."""
+"""Positions of the items; item 0 is read first, with one seed in all processes, because some state is created late."""
 ROUNDS = 3
 READS = 3 * (1 + ROUNDS * len(ITEMS))
 WARM_UP, FIRST, OTHER, LATER = SEED, SEED + 100, SEED + 200, SEED + 300
-"""Seeds. Items are first read in pairs under one, so that images of nothing but random numbers are equal."""
+"""Seeds. The first reads share one seed between two items, so that purely random images are equal in pairs."""
 
 Values = Mapping[int, bytes]
-"""What a leaf is at every read of an item."""
+"""The digest of a leaf that is the same at every read of an item."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedDraws:
-    """`leaves` hold what was drawn at the first read of their index; `changed` are attributes that reading changes."""
+    """`leaves` hold numbers drawn at the first read of their index; `changed` are attributes that reading changes."""
 
     leaves: tuple[str, ...] = ()
     changed: tuple[Location, ...] = ()
 
 
 def find_cached_draws(subject: Subject) -> CachedDraws:
-    """Read in one process at a time; in the third one only where the first two differ."""
+    """Read in two processes; in the third one only if those differ."""
     build_one = partial(subject.build, **FORKED) if subject.facts.num_workers else subject.build
 
     def values(seed: int, items: Sequence[int]) -> dict[str, Values]:
@@ -60,7 +60,7 @@ def find_cached_draws(subject: Subject) -> CachedDraws:
 
 
 def _values(script: Sequence[int], series: Sequence[bytes]) -> Values | None:
-    """The value of each item, None where one varies."""
+    """The value of each item; None if any item varies."""
     values: dict[int, set[bytes]] = {item: set() for item in ITEMS}
     for item, digest in zip(script, series, strict=False):
         if item:
@@ -71,5 +71,5 @@ def _values(script: Sequence[int], series: Sequence[bytes]) -> Values | None:
 
 
 def _is_synthetic(values: Values) -> bool:
-    """Whether items that were drawn under one seed are equal, so that the seed is all that decides them."""
+    """Whether items read with one seed are equal, so that they depend on the seed alone."""
     return all(values[item] == values[item + 1] for item in ITEMS[::2])

@@ -1,9 +1,9 @@
-"""Which random numbers come out the same for every sample, because their generator is seeded with a constant there.
+"""Random numbers that are the same for every sample, because their generator is seeded with a constant each time.
 
-Each item is drawn under different states of the global generators, over two epochs. Then generators that are always
-given the same seed are made to skip some numbers, to see which values depend on them. The samples of a stream cannot
-be drawn again: there, whole runs are compared, position by position. If seeds differ between items, and by nothing
-else, the same is done with all generators that are seeded.
+Each item is drawn under different states of the global generators, over two epochs. Then generators that always get the
+same seed skip some numbers, to see which values depend on them. The samples of a stream cannot be drawn again: there,
+whole runs are compared, position by position. If seeds depend on the item alone, the same is done with all generators
+that are seeded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ITEMS = 6
 SKIPS = (0, 0, 3, 9)
 """For each round over the items, how many numbers a generator skips after it was seeded with a constant.
 
-One more for each item: a coin may well fall on one side a few times.
+Each item skips one more than the last: a coin flip may give the same result a few times.
 """
 EPOCHS = 2
 DRAWS = ITEMS * len(SKIPS)
@@ -46,14 +46,13 @@ Draws = dict[int, list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class SeedTrace:
-    """What gets the same seed for every sample, and what depends on it.
+    """Which generators get the same seed for every sample, and which leaves depend on it.
 
-    `constant` are the seedings that happen for most samples with one and the same seed; `dependent` are the leaves that
-    never vary for an index, and that change when the numbers after such a seed do. `plain` are leaves that are
-    single values which differ from item to item, as labels are. `draws` were compared for each of `items`. `indexed`
-    are the seedings that give each item a seed of its own, in all draws of two epochs; `derived` tells that such seeds
-    follow from a constant one. `libraries` drew by themselves, where that was looked for. `changed` holds what the
-    dependent leaves became.
+    `constant` are the seedings that happen for most samples with the same seed; `dependent` are the leaves that never
+    vary for an index, and that change when the numbers after such a seed do. `plain` are leaves with single values that
+    differ between items, as labels do. `draws` were compared for each of `items`. `indexed` are the seedings that give
+    each item its own seed, in all draws of two epochs; `derived`: such seeds follow from a constant one. `libraries` drew
+    in their own code, if that was observed. `changed` holds the new values of the dependent leaves.
     """
 
     constant: tuple[Seeding, ...]
@@ -72,7 +71,7 @@ def find_constant_seeds(subject: Subject, *, always: bool = False) -> SeedTrace:
 
     With `always`, leaves of a map-style dataset are dependent by any seed, not only by a constant one.
     """
-    # Workers that are forked anew hear of every epoch and start at once, whatever the user's start.
+    # New forked workers receive every epoch and start quickly, whatever the user's start method.
     facts = subject.facts
     build_one = partial(subject.build, **FORKED) if facts.num_workers else subject.build
     if facts.kind == "stream":
@@ -102,7 +101,7 @@ def run_seedings(build: Callable[..., Loader], folder: Path, size: int, *, alway
 
 
 def read_seedings(folder: Path, rides: list[Ride] | None, size: int) -> SeedTrace:
-    """Compare the draws, of fetches of so many items, leaf by leaf. Raises Undecided when the budget cut them short."""
+    """Compare the draws leaf by leaf; a fetch holds `size` items. Raises Undecided when the budget cut them short."""
     records = list(read_spools(folder))
     as_is: dict[str, Draws] = defaultdict(lambda: defaultdict(list))
     skipped: dict[str, Draws] = defaultdict(lambda: defaultdict(list))
@@ -135,7 +134,7 @@ def read_seedings(folder: Path, rides: list[Ride] | None, size: int) -> SeedTrac
 
 @dataclass(frozen=True, slots=True)
 class _Streamed:
-    """The seeds that were given in two epochs of a stream, and every leaf, sample by sample; `plain` as above."""
+    """The seeds used in two epochs of a stream, and every leaf, sample by sample; `plain` as in `SeedTrace`."""
 
     seedings: tuple[Seedings, ...]
     leaves: Mapping[str, Sequence[bytes]]
@@ -143,7 +142,7 @@ class _Streamed:
 
 
 def _observe_stream(subject: Subject, build: Callable[..., Loader]) -> SeedTrace:
-    """Whether a leaf is the same whatever the global generators, and another one when the constant seeds lead on."""
+    """Which leaves ignore the global generators, but change when numbers are skipped after the constant seeds."""
 
     def look(first: int, skipped: int) -> _Streamed:
         def run(folder: Path) -> list[Ride]:
@@ -165,14 +164,14 @@ def _observe_stream(subject: Subject, build: Callable[..., Loader]) -> SeedTrace
 
 
 def _read_stream(folder: Path, rides: list[Ride] | None) -> _Streamed:
-    """Put the samples of both epochs in a row. Raises Undecided when the budget cut them short."""
+    """Concatenate the samples of both epochs. Raises Undecided when the budget cut them short."""
     if rides is None:
         raise Undecided("the budget ran out while the stream was read: raise --budget")
     leaves: dict[str, list[bytes]] = defaultdict(list)
     single = set()
     records = list(read_spools(folder))
     for record in records:
-        # A worker reads ahead, and not always equally far.
+        # A worker prefetches, and not always the same number of batches.
         if isinstance(record, SampleRecord | BatchRecord) and record.batch < STREAMED:
             root = "sample" if isinstance(record, SampleRecord) else "batch"
             for leaf in record.leaves:
@@ -183,7 +182,7 @@ def _read_stream(folder: Path, rides: list[Ride] | None) -> _Streamed:
 
 
 def _derived(fetches: Sequence[Seedings]) -> bool:
-    """Whether a line gives every item a seed of its own, and other ones when numbers are skipped after a constant."""
+    """Whether a line gives each item its own seed, and a different one when numbers are skipped after a constant seed."""
     as_is: dict[tuple[object, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     skipped: dict[tuple[object, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for fetch in fetches:
@@ -199,7 +198,7 @@ def _derived(fetches: Sequence[Seedings]) -> bool:
 
 
 def _indexed(fetches: Sequence[Seedings]) -> tuple[Seeding, ...]:
-    """The seedings that give every item a seed of its own, whatever the epoch and the state of global generators."""
+    """The seedings that give each item its own seed, whatever the epoch and the state of the global generators."""
     by_place: dict[tuple[object, ...], dict[int, list[Seeding]]] = defaultdict(lambda: defaultdict(list))
     for fetch in fetches:
         for place, seeding in {seeding.place: seeding for seeding in fetch.seeds}.items():  # of a batch, the last one
@@ -216,8 +215,8 @@ def _indexed(fetches: Sequence[Seedings]) -> tuple[Seeding, ...]:
 def _constant(fetches: Sequence[Seedings], size: int = 0) -> tuple[Seeding, ...]:
     """The seedings that most fetches of both epochs make, always with the same seed.
 
-    Of those on one line the outermost: `default_rng(0)`, and not the `PCG64(0)` that it makes. Fetches hold `size` of
-    the items in turns, or what a stream gives.
+    Of several on one line, only the outermost: `default_rng(0)`, not the `PCG64(0)` inside. Fetches hold `size` items in
+    turn, or whatever a stream yields.
     """
     found = _repeated(fetches, size)
     return tuple({(seeding.file, seeding.line, seeding.seed): seeding for seeding in found}.values())
@@ -230,7 +229,7 @@ def _repeated(fetches: Sequence[Seedings], size: int) -> Iterable[Seeding]:
             by_place[seeding.place].append((fetch, seeding))
     for made in by_place.values():
         seeds, epochs = {seeding.seed for _, seeding in made}, {fetch.epoch for fetch, _ in made}
-        times = len({(fetch.epoch, fetch.batch) for fetch, _ in made})  # a fetch may make one for each of its samples
+        times = len({(fetch.epoch, fetch.batch) for fetch, _ in made})  # a fetch may seed for each of its samples
         own = _is_of_one_item({fetch.batch % ITEMS for fetch, _ in made}, size)
         if len(seeds) == 1 and len(epochs) == EPOCHS and times > len(fetches) / 2 and not own:
             yield made[0][1]

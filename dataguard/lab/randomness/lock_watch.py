@@ -1,4 +1,4 @@
-"""Locks between processes: whether a worker takes one. What is read under a lock may share a file offset."""
+"""Whether a worker takes an interprocess lock: reads under a lock may safely share a file offset."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any
 
 
 class LockWatch:
-    """Notes that a process forked from this one takes a lock that other processes honour.
+    """Records that a process forked from this one takes a lock that other processes honour.
 
-    Those are the locks of multiprocessing, of its managers, and locks on files. Only for a process that is thrown away:
-    an audit hook cannot be taken back.
+    Those are the locks of multiprocessing and its managers, and file locks. Only for a disposable process: an audit hook
+    cannot be removed.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class LockWatch:
         self._parent = os.getpid()
         self._open = dict(_open_descriptors())
         for thing in gc.get_objects():
-            # Never isinstance: it asks for __class__, which may be user code.
+            # isinstance reads __class__, which may run the user's code.
             if issubclass(type(thing), SemLock) and "_semlock" in vars(thing):
                 thing._semlock = _WatchedLock(thing._semlock, self._record)
                 thing.acquire = thing._semlock.acquire
@@ -43,7 +43,7 @@ class LockWatch:
 
     @property
     def taken(self) -> bool:
-        """Whether a worker has taken one so far."""
+        """Whether a worker has taken a lock so far."""
         return bool(self._seen[0])
 
     def _record(self) -> None:
@@ -54,14 +54,14 @@ class LockWatch:
         if event not in ("fcntl.lockf", "fcntl.flock"):
             return
         descriptor, operation = arguments[:2]
-        # flock belongs to the open file: one that was opened before the fork is locked for all who share it at once.
+        # flock belongs to the file description: if it was opened before the fork, all workers hold the lock at once.
         shared = event == "fcntl.flock" and self._open.get(descriptor, 0) == _identity(descriptor)
         if operation & fcntl.LOCK_EX and not shared:
             self._record()
 
 
 def _open_descriptors() -> Iterator[tuple[int, object]]:
-    """The descriptors of this process, each with what tells its file from others."""
+    """The descriptors of this process, each with the identity of its file."""
     for entry in list(Path("/proc/self/fd").iterdir()):
         with contextlib.suppress(OSError):  # the descriptor of the listing itself
             yield int(entry.name), _identity(int(entry.name))
@@ -73,7 +73,7 @@ def _identity(descriptor: int) -> object:
 
 
 class _WatchedLock:
-    """A semaphore of multiprocessing that tells when it is acquired."""
+    """A semaphore of multiprocessing that reports when it is acquired."""
 
     def __init__(self, inner: Any, record: Callable[[], None]) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""How the user's code seeds random generators while it reads a sample: with which seed, which generator, and where.
+"""How the user's code seeds random generators while it reads a sample: which generator, with which seed, and where.
 
 Functions and classes that seed are replaced by ones that record the seed, in the modules that define them and wherever
 they were imported by name. This happens only in the processes of one observation.
@@ -27,13 +27,13 @@ from dataguard.lab.rng.rng_discovery import find_generators, skip
 _NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _CONSTANTS = (int, float, str, bytes, np.integer)
 Given = tuple[object, Seeding]
-"""A generator and the seed that it was given; for a global generator, the kind of seeding stands for it."""
+"""A generator and its seed; for a global generator, the kind of seeding replaces the generator."""
 _SHOWN = 40
-"""Characters of a seed that are shown."""
+"""Most characters of a seed that are shown."""
 
 
 class SeedWatch:
-    """Records seeds while it is on; made once in a process."""
+    """Records seeds while it is on; one instance for each process."""
 
     def __init__(self, *, always: bool = False) -> None:
         self._on = False
@@ -41,8 +41,8 @@ class SeedWatch:
         self._skipped = 0
         self._known: dict[tuple[object, ...], set[str]] = {}
         self._subclasses: dict[type, Any] = {}
-        self._replacements: dict[int, tuple[Any, Any]] = {}  # with the original, so that no other object gets its id
-        self._latest: dict[int, Given] = {}  # with the generator, so that no other one gets its id
+        self._replacements: dict[int, tuple[Any, Any]] = {}  # holds the original, so that its id stays unique
+        self._latest: dict[int, Given] = {}  # holds the generator, so that its id stays unique
         shared = random.random.__self__  # type: ignore[attr-defined]
         self._watch_function("random.seed", random.seed, lambda count: skip(shared, count))
         self._watch_function("random.setstate", random.setstate, lambda count: skip(shared, count))
@@ -61,10 +61,10 @@ class SeedWatch:
 
     @contextlib.contextmanager
     def watching(self, skipped: int) -> Iterator[list[Given]]:
-        """Collect the seeds given inside, the last one of each generator.
+        """Collect the latest seed that each generator gets inside this block.
 
-        `skipped` is how many numbers a generator skips right after it was seeded, where the same line has always given
-        that seed, or `always`.
+        `skipped` is how many numbers a generator skips right after it was seeded, if the same line has always used that
+        seed, or with `always`.
         """
         seen: list[Given] = []
         self._on, self._skipped = True, skipped
@@ -76,18 +76,18 @@ class SeedWatch:
             self._latest = {}
 
     def adopt(self, roots: Mapping[str, Any]) -> None:
-        """Replace generators that objects below the roots hold by ones that record when they are seeded again."""
+        """Replace generators below the roots by ones that record later seeds."""
         for source in find_generators(roots):
             subclass = self._subclasses.get(type(source.generator))
             for name, value in list(getattr(source.holder, "__dict__", {}).items()):
                 if subclass is not None and value is source.generator:
                     watched = subclass()
                     _copy_state(value, watched)
-                    with contextlib.suppress(Exception):  # a holder that guards its attributes
+                    with contextlib.suppress(Exception):  # the holder may refuse assignment
                         setattr(source.holder, name, watched)
 
     def _record(self, kind: str, seed: Any, generator: object) -> int:
-        """Record a seed; returns how many numbers the generator has to skip."""
+        """Record a seed; return how many numbers the generator has to skip."""
         text = _constant(seed) if self._on else None
         if text is None:
             return 0
@@ -97,7 +97,7 @@ class SeedWatch:
         return self._skipped if constant or self._always else 0
 
     def _keep(self, generator: object, seeding: Seeding) -> bool:
-        """Remember the latest seed of a generator; returns whether this line has always given the same seed."""
+        """Store the latest seed of a generator; return whether this line has always used the same seed."""
         known = self._known.setdefault(seeding.place, set())
         known.add(seeding.seed)
         self._latest[id(generator)] = generator, seeding
@@ -120,7 +120,7 @@ class SeedWatch:
             if _constant(seed) is None:
                 return original(seed)
             on, self._on = self._on, False
-            bits = self._subclasses[behind](seed)  # one that records when it is advanced or jumps
+            bits = self._subclasses[behind](seed)  # its class records `advance` and `jumped`
             self._on = on
             generator = np.random.Generator(bits)
             skip(generator, self._record("numpy.random.default_rng", seed, bits))
@@ -171,7 +171,7 @@ class SeedWatch:
         original = torch.Generator
 
         def init(generator: torch.Generator, *_: Any, **__: Any) -> None:
-            skip(generator, self._record("torch.Generator", "", generator))  # a constant too: its default seed is one
+            skip(generator, self._record("torch.Generator", "", generator))  # its default seed is a constant
 
         def manual_seed(generator: torch.Generator, seed: int) -> torch.Generator:
             original.manual_seed(generator, seed)
@@ -190,7 +190,7 @@ class SeedWatch:
         self._replace_class(original, methods)
 
     def _replace_class(self, original: type, methods: dict[str, Any]) -> None:
-        """Replace a class by a subclass for which `isinstance` and `issubclass` answer as for the class itself."""
+        """Replace a class by a subclass with the same answers to `isinstance` and `issubclass`."""
         checks = {
             "__instancecheck__": lambda _, thing: isinstance(thing, original),
             "__subclasscheck__": lambda _, cls: issubclass(cls, original),
@@ -200,11 +200,11 @@ class SeedWatch:
         self._replacements[id(original)] = original, self._subclasses[original]
 
     def _replace(self) -> None:
-        """Put the replacements wherever a module holds the originals."""
+        """Replace the originals in every module that holds them."""
         for module in list(sys.modules.values()):
             for name, value in list(getattr(module, "__dict__", {}).items()):
                 if id(value) in self._replacements:
-                    with contextlib.suppress(Exception):  # a module that guards its names
+                    with contextlib.suppress(Exception):  # the module may refuse assignment
                         setattr(module, name, self._replacements[id(value)][1])
 
 
@@ -220,7 +220,7 @@ def _skip_cv2(count: int) -> None:
 
 
 def _constant(seed: Any) -> str | None:
-    """A seed as text; None if it is not a constant: absent, drawn from the system, or another generator."""
+    """A seed as text; None if it is absent, comes from the system, or is another generator."""
     if isinstance(seed, np.random.SeedSequence):
         return _constant([seed.entropy, *seed.spawn_key])
     if isinstance(seed, torch.Tensor | np.ndarray):
@@ -232,9 +232,9 @@ def _constant(seed: Any) -> str | None:
 
 
 def _caller() -> tuple[str, int, str, bool, bool]:
-    """The innermost line of the user's own code that seeds, else the innermost line of a library.
+    """The innermost line of the user's code that seeds, or else of a library.
 
-    Then whether that line gave the seed itself, and whether the user's code on the way to it names an epoch.
+    Also whether that line seeds directly, and whether the user's code on the stack names an epoch.
     """
     frames = [(frame.f_code, line) for frame, line in traceback.walk_stack(sys._getframe())]
     frames = [(code, line) for code, line in frames if code.co_filename != __file__]
