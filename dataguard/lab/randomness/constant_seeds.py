@@ -51,8 +51,8 @@ class SeedTrace:
     `constant` are the seedings that happen for most samples with the same seed; `dependent` are the leaves that never
     vary for an index, and that change when the numbers after such a seed do. `plain` are leaves with single values that
     differ between items, as labels do. `draws` were compared for each of `items`. `indexed` are the seedings that give
-    each item its own seed, in all draws of two epochs; `derived`: such seeds follow from a constant one. `libraries` drew
-    in their own code, if that was observed. `changed` holds the new values of the dependent leaves.
+    each item its own seed in all draws of two epochs; `derived`: such seeds follow from a constant one. `libraries` drew
+    by themselves, if that was observed. `changed` holds the new values of the dependent leaves.
     """
 
     constant: tuple[Seeding, ...]
@@ -69,7 +69,7 @@ class SeedTrace:
 def find_constant_seeds(subject: Subject, *, always: bool = False) -> SeedTrace:
     """Read in one process: a worker, where the user has any. Raises Undecided when the budget cuts it short.
 
-    With `always`, leaves of a map-style dataset are dependent by any seed, not only by a constant one.
+    With `always`, the leaves of a map-style dataset may depend on any seed, not only on a constant one.
     """
     # New forked workers receive every epoch and start quickly, whatever the user's start method.
     facts = subject.facts
@@ -182,7 +182,7 @@ def _read_stream(folder: Path, rides: list[Ride] | None) -> _Streamed:
 
 
 def _derived(fetches: Sequence[Seedings]) -> bool:
-    """Whether a line gives each item its own seed, and a different one when numbers are skipped after a constant seed."""
+    """Whether a line gives each item its own seed, and another one when numbers are skipped after a constant."""
     as_is: dict[tuple[object, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     skipped: dict[tuple[object, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for fetch in fetches:
@@ -236,7 +236,7 @@ def _repeated(fetches: Sequence[Seedings], size: int) -> Iterable[Seeding]:
 
 
 def _is_of_one_item(places: Set[int], size: int) -> bool:
-    """Whether one item is in all fetches at these places of a round: if it alone seeds, its index may be the seed."""
+    """Whether one item is in all fetches at these places of a round: if only it seeds, its index may be the seed."""
     return any(places <= {(item - before) % ITEMS for before in range(size)} for item in range(ITEMS))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 class LockWatch:
     """Records that a process forked from this one takes a lock that other processes honour.
 
-    Those are the locks of multiprocessing and its managers, and file locks. Only for a disposable process: an audit hook
+    Those are the locks of multiprocessing and its managers, and file locks. Only for a disposable process: audit hooks
     cannot be removed.
     """
 

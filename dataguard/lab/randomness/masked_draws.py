@@ -76,7 +76,7 @@ def _unclear(generator: GeneratorState, leaf: str) -> str:
 
 
 def _dependence(subject: Subject, generator: GeneratorState, *, at_start: bool) -> Dependence | None:
-    """What depends on a generator; None if nothing does, or if the equal state is `at_start` and the first fetch seeds it."""
+    """What depends on a generator; None if nothing does, or if it is equal `at_start` and the first fetch seeds it."""
     try:
         found = RngDependence(subject).of_items(generator.path)
     except Undecided:

@@ -22,7 +22,7 @@ class Randomness:
         return same_items.find_same_items(self._subject, effort, num_workers, **asked)
 
     def shared_draws(self, between: shared_draws.Between) -> shared_draws.SharedDraws:
-        """Whether workers, or the epochs of a worker, draw the same random numbers, and the generator that causes it."""
+        """Whether workers, or the epochs of a worker, draw the same random numbers, and from which generator."""
         return shared_draws.find_shared_draws(self._subject, between)
 
     @property
@@ -31,7 +31,7 @@ class Randomness:
         return shared_draws.find_latent_clone(self._subject)
 
     def seeds(self, *, always: bool = False) -> constant_seeds.SeedTrace:
-        """Which generators are seeded for every sample, and which outputs depend on constant seeds or, `always`, on any."""
+        """Which generators are seeded for every sample, and which outputs depend on constant seeds, or on any."""
         self._subject.afford(constant_seeds.DRAWS * constant_seeds.EPOCHS * self._subject.epoch.seconds_per_sample)
         return constant_seeds.find_constant_seeds(self._subject, always=always)
 

@@ -110,8 +110,8 @@ def blame_library(draw: Draw, pairs: Pairs, comparison: Comparison) -> Repeat | 
     """A repeat caused by the unreadable generator of a library; None if our seeding alone made the draws equal.
 
     A generator that is created late may be seeded from a global one that we seeded, and look cloned: so the unseeded
-    rounds come first here. The library is the cause if the draws differ once it is seeded differently in each worker and
-    epoch. Raises Undecided when the draws are equal and no generator explains it.
+    rounds come first here. The library is the cause if the draws differ once each worker and epoch seeds it
+    differently. Raises Undecided when the draws are equal and no generator explains it.
     """
     if not comparison.repeats:
         return None

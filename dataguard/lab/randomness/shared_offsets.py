@@ -1,8 +1,8 @@
-"""Files opened before the fork: which of them several workers read through one file description, and so one offset.
+"""Files opened before the fork that several workers read through one file description, and so one offset.
 
-Items are first read in one process, to learn their content and which offsets they move; then by several workers at
-once, which may move the same offsets and so read each other's bytes. A file that only one worker reads is read again by
-another worker, which finds the offset where the first left it, not where the main process believes it to be.
+One process reads items first, which shows their content and the offsets that they move. Then several workers read at
+once; they may move the same offsets and read each other's bytes. A file that only one worker reads is read again by
+another worker, which finds the offset where the first left it, not where the main process expects it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from dataguard.target.variants import Loader
 
 MOST_WORKERS = 4
 BATCHES = 3
-"""How many of the user's batches each worker is dealt."""
+"""How many of the user's batches each worker gets."""
 MOST_OF_A_BATCH = 8
 SECONDS = 0.6
-"""How long each of the two readings lasts."""
+"""Duration of each of the two readings."""
 
 Leaves = Mapping[str, bytes]
 """The digest of each leaf of a sample, by its path."""
@@ -48,10 +48,10 @@ Moved = tuple[OpenFile, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """What reading in one process shows.
+    """The result of reading in one process.
 
     `shared` are the files whose offset the items move, `dealt` the items of each worker, and `leaves` the content of
-    every item that does not vary. `reordered`: the order of the items differs when it is drawn again.
+    each item that does not vary. `reordered`: the sampler draws another order the second time.
     """
 
     shared: tuple[OpenFile, ...]
@@ -71,11 +71,11 @@ class WrongSample:
 
 @dataclass(frozen=True, slots=True)
 class SharedOffsets:
-    """What reading by several workers at once shows.
+    """The result of reading by several workers at once.
 
-    `shared` are the files that the items read, as seen in one process. `moved` are those whose offset several workers
-    moved, with two offsets that the main process saw; `later` are those that a worker reads after another one. `raised`
-    is the exception that only several workers raise. `locked`: they took an interprocess lock meanwhile.
+    `shared` are the files that the items read in one process. `moved` are those whose offset several workers moved,
+    with two offsets that the main process saw; `later` are those that workers read one after the other. `raised` is the
+    exception that only several workers raise. `locked`: they took an interprocess lock.
     """
 
     shared: tuple[OpenFile, ...] = ()
@@ -89,14 +89,14 @@ class SharedOffsets:
 
     @property
     def at_risk(self) -> bool:
-        """Whether workers take each other's bytes, or will. One after the other they do so only where it shows."""
+        """Whether workers read each other's bytes, or will. One after the other, only if samples were wrong."""
         if self.wrong or self.raised is not None:
             return bool(self.moved or self.later)
         return bool(self.moved) and not self.locked
 
 
 def find_shared_offsets(subject: Subject) -> SharedOffsets:
-    """Read in one process, and where descriptions are shared, in the user's own workers (map-style only)."""
+    """Read in one process and, if descriptions are shared, in the user's own workers (map-style only)."""
     subject.need_map("the samples of a stream cannot be read again individually")
     facts, build, observe = subject.facts, subject.build, subject.cache.observe
     workers = min(max(facts.num_workers, 2), MOST_WORKERS)
@@ -111,11 +111,11 @@ def find_shared_offsets(subject: Subject) -> SharedOffsets:
 
 
 def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
-    """Read some items in this process, as they would be dealt to so many workers."""
+    """Read some items in this process, as they would be distributed to so many workers."""
     files = open_files(folder.parent)
     if not files:
         return Alone(())
-    files = with_holders(files, _roots(loader))  # before reading, which may pass them on to other holders
+    files = with_holders(files, _roots(loader))  # before reading, which may move them to other holders
     dealt = _deal(loader, workers)
     reader = _Reader(loader.dataset, FlightRecorder(folder), time.monotonic() + SECONDS)
     start = [file.offset() for file in files]
@@ -136,7 +136,7 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
         if time.monotonic() > reader.deadline and worker == workers - 1:
             break
     for worker, index in _round_robin(dealt):
-        # A file that is always read to its end returns to its offset: from far off, the move shows.
+        # A file that is always read to its end returns to the same offset: starting far off shows the move.
         still = [(file, file.offset(), file.seek_far()) for file in files if worker not in movers[file]]
         if index in leaves and still:
             reader.read(index)
@@ -147,16 +147,16 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
                 file.seek(before)
     shared = [replace(file, readers=len(movers[file])) for file in files if movers[file] and not file.is_written()]
     for file, offset in zip(files, start, strict=True):
-        file.seek(offset)  # the user's module may have opened it: then later observations share it
+        file.seek(offset)  # later observations share it if the user's module opened it
     kept = tuple(tuple(index for index in items if index in leaves) for items in dealt)
     return Alone(tuple(shared), kept, leaves, reordered=_deal(loader, workers) != dealt)
 
 
 def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> SharedOffsets:
-    """Read the same items in forked workers, each always the ones that it was dealt; watch the offsets meanwhile.
+    """Read the same items in forked workers, each only its own, and watch the offsets.
 
-    Where some files are read by one worker only, an epoch follows in which the items are dealt to other workers, as
-    it happens in training unless the same ones live on with the same order.
+    If only one worker reads some files, a second epoch gives its items to other workers, as happens in training unless
+    persistent workers repeat the same order.
     """
     workers = len(alone.dealt)
     schedules: list[_Rotated] = []
@@ -198,7 +198,7 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
 
 
 def read_together(folder: Path, seen: SharedOffsets | None, alone: Alone) -> SharedOffsets:
-    """Compare what the workers read with what one process does. Raises Undecided when that did not come about."""
+    """Compare the samples of the workers with those of one process. Raises Undecided when the workers could not read."""
     records = [record for record in read_spools(folder) if isinstance(record, SampleRecord)]
     if seen is None or not (records or seen.raised):
         raise Undecided("several workers could not read the same items at once: raise --budget")
@@ -206,12 +206,12 @@ def read_together(folder: Path, seen: SharedOffsets | None, alone: Alone) -> Sha
 
 
 def _drive(loader: Loader, plan: Plan, batches: Sequence[int | None]) -> Incident | None:
-    """Read epochs of so many batches, each for some time; returns what the workers raised, if they did."""
+    """Read epochs of so many batches for a limited time; return what the workers raised, if anything."""
     before = {process.pid for process in multiprocessing.active_children()}
     try:
         drive(loader, plan, batches=batches, seconds=SECONDS)
     except LoaderFailed as failure:
-        # Shutting an iterator down while it is garbage takes torch seconds, unless its workers are gone.
+        # torch takes seconds to shut down an iterator that is being collected, unless its workers are gone.
         for process in multiprocessing.active_children():
             if process.pid not in before:
                 process.kill()
@@ -220,20 +220,20 @@ def _drive(loader: Loader, plan: Plan, batches: Sequence[int | None]) -> Inciden
 
 
 def _far_moves(loader: Loader, folder: Path, file: OpenFile) -> set[int]:
-    """Where the workers leave an offset that is set far off before."""
+    """The offset that workers leave in a file after it was set far off; empty if they did not move it."""
     apart = folder / f"far{file.descriptor}"
     apart.mkdir()
     far = file.seek_far()
     _drive(
         loader, Plan(apart, (Records(),), keep_going=True), (2 * loader.num_workers,)
-    )  # what it raises is known already
+    )  # its exceptions are known already
     return {file.offset()} - {far}
 
 
 def _wrong(records: Sequence[SampleRecord], expected: Mapping[Index, Leaves]) -> Iterator[WrongSample]:
-    """The samples with a leaf that differs from that of one process, though the same worker reads it right elsewhere.
+    """The samples with a leaf that differs from one process, although the same worker reads that leaf right elsewhere.
 
-    A leaf that a worker never gets right depends on the worker by design.
+    A leaf that a worker never reads right depends on the worker by design.
     """
     pairs = [(record, {leaf.path: leaf.digest for leaf in record.leaves}) for record in records]
     right = set()
@@ -248,7 +248,7 @@ def _wrong(records: Sequence[SampleRecord], expected: Mapping[Index, Leaves]) ->
 
 
 def _deal(loader: Loader, workers: int) -> list[list[Any]]:
-    """The items of the first batches of the user's own order, by the worker to which torch deals them."""
+    """The items of the first batches in the user's order, by the worker to which torch sends them."""
     order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     dealt: list[list[Any]] = [[] for _ in range(workers)]
     for number, batch in enumerate(islice(iter(order), BATCHES * workers)):
@@ -260,7 +260,7 @@ def _deal(loader: Loader, workers: int) -> list[list[Any]]:
 
 
 def _round_robin(dealt: Sequence[Sequence[Any]]) -> Iterator[tuple[int, Any]]:
-    """Every worker's first item, then every worker's second one, and so on."""
+    """The first item of every worker, then the second of every worker, and so on."""
     for position in range(max(map(len, dealt), default=0)):
         for worker, items in enumerate(dealt):
             if position < len(items):
@@ -272,7 +272,7 @@ def _roots(loader: Loader) -> dict[str, Any]:
 
 
 class _Rotated(Dealt):
-    """Deals each worker, in every further epoch, the items of another one."""
+    """Gives each worker the items of the next one in every further epoch."""
 
     _begun = False
 
@@ -284,7 +284,7 @@ class _Rotated(Dealt):
 
 
 class _Reader:
-    """Reads single samples with the global generators pinned."""
+    """Reads single samples with the global generators seeded."""
 
     def __init__(self, dataset: Any, recorder: FlightRecorder, deadline: float) -> None:
         self.dataset = dataset
@@ -292,7 +292,7 @@ class _Reader:
         self.deadline = deadline
 
     def read(self, index: Any) -> Leaves | None:
-        """The digests of a sample's leaves, None where reading it raises."""
+        """The digests of a sample's leaves; None if reading it raises."""
         self.recorder.mark(None, "sample", index)
         batched = getattr(self.dataset, "__getitems__", None)
         try:

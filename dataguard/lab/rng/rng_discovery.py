@@ -54,7 +54,7 @@ class Source:
 
     @property
     def part(self) -> Node | None:
-        """The outermost object of the package that holds the generator, below objects of the user or another package."""
+        """The outermost object of the package that holds the generator, below those of the user or another package."""
         package, part = None, None
         for node in self.node.line[1:-1]:  # a root does not count as the user's
             found = package_of(node.value)

@@ -12,8 +12,8 @@ Pair = tuple[WorkerEpoch, WorkerEpoch]
 def cloned_generators(censuses: Iterable[Census], pair: Pair) -> list[GeneratorState]:
     """The generators with equal states after the same number of fetches that advance later.
 
-    States are compared after the first fetch, because generators that are correctly created in the worker exist by then;
-    if none are equal (the first fetch may draw a different number of times), before it.
+    States are compared after the first fetch, when generators that are correctly created in the worker exist; if none
+    are equal (the first fetch may draw a different number of times), before it.
     """
     one, two = pair
     table = {(census.where, census.fetches): {state.path: state for state in census.generators} for census in censuses}
