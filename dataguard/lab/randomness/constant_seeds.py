@@ -50,7 +50,7 @@ class SeedTrace:
 
     `constant` are the seedings that happen for most samples with the same seed; `dependent` are the leaves that never
     vary for an index, and that change when the numbers after such a seed do. `plain` are leaves with single values that
-    differ between items, as labels do. `draws` were compared for each of `items`. `indexed` are the seedings that give
+    differ between items, like labels. `draws` were compared for each of `items`. `indexed` are the seedings that give
     each item its own seed in all draws of two epochs; `derived`: such seeds follow from a constant one. `libraries` drew
     by themselves, if that was observed. `changed` holds the new values of the dependent leaves.
     """
@@ -236,7 +236,7 @@ def _repeated(fetches: Sequence[Seedings], size: int) -> Iterable[Seeding]:
 
 
 def _is_of_one_item(places: Set[int], size: int) -> bool:
-    """Whether one item is in all fetches at these places of a round: if only it seeds, its index may be the seed."""
+    """Whether one item is in all fetches at these places of a round: its index may be the seed."""
     return any(places <= {(item - before) % ITEMS for before in range(size)} for item in range(ITEMS))
 
 

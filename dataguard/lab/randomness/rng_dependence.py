@@ -43,7 +43,7 @@ MAPPED = (
     ((0, ONE), (FIRST, OTHER)),
     ((0, OTHER), (FIRST, ONE), (len(SCRIPT) - 1, ONE)),
 )
-"""The epochs: two equal ones, one with another seed, and one with another first seed that is seeded again at its end."""
+"""The epochs: two equal ones, one with another seed, and one with another first seed, seeded again at its end."""
 READS = len(MAPPED) * WORKERS * len(SCRIPT)
 
 STARTING = 8

@@ -180,9 +180,8 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
     for dealing in schedules:
         dealing.look = look
     watch = LockWatch()
-    raised = _drive(
-        loader, Plan(folder, (SeededSamples(SEED), Records()), keep_going=True), (None, None) if rotated else (None,)
-    )
+    plan = Plan(folder, (SeededSamples(SEED), Records()), keep_going=True)
+    raised = _drive(loader, plan, (None, None) if rotated else (None,))
     look()
     moved: list[Moved] = []
     for file, offset, offsets in zip(files, start, seen, strict=True):
@@ -198,7 +197,7 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
 
 
 def read_together(folder: Path, seen: SharedOffsets | None, alone: Alone) -> SharedOffsets:
-    """Compare the samples of the workers with those of one process. Raises Undecided when the workers could not read."""
+    """Compare the samples of the workers with those of one process. Raises Undecided when workers could not read."""
     records = [record for record in read_spools(folder) if isinstance(record, SampleRecord)]
     if seen is None or not (records or seen.raised):
         raise Undecided("several workers could not read the same items at once: raise --budget")
@@ -224,9 +223,8 @@ def _far_moves(loader: Loader, folder: Path, file: OpenFile) -> set[int]:
     apart = folder / f"far{file.descriptor}"
     apart.mkdir()
     far = file.seek_far()
-    _drive(
-        loader, Plan(apart, (Records(),), keep_going=True), (2 * loader.num_workers,)
-    )  # its exceptions are known already
+    # Its exceptions are known already.
+    _drive(loader, Plan(apart, (Records(),), keep_going=True), (2 * loader.num_workers,))
     return {file.offset()} - {far}
 
 

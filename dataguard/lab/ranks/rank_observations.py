@@ -22,19 +22,19 @@ from dataguard.model import NotApplicable, Undecided
 
 
 class Ranks:
-    """What several real ranks do with one loader; touching an observation makes it."""
+    """What several DDP ranks do with one loader; reading an attribute makes the observation."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
     @property
     def world(self) -> int:
-        """How many ranks to look at. Raises NotApplicable where one process is all that the loader is made for."""
+        """How many ranks to run. Raises NotApplicable if the loader is meant for one process only."""
         return rank_awareness.world(self._subject)
 
     @property
     def declared(self) -> bool:
-        """Whether the loader is meant for several ranks as it stands, or is asked about them."""
+        """Whether the loader itself shards by rank, or the settings request several ranks."""
         return rank_awareness.is_declared(self._subject)
 
     def _same_items(self, effort: int = 0, **asked: Any) -> same_items.SameItems:
@@ -67,7 +67,7 @@ class Ranks:
     def _look(
         self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], Any], *, unbounded: bool = False
     ) -> Any:
-        """Observe ranks. A loader that only asks for its rank, and fails on several, is made for one process."""
+        """Observe ranks. A loader that only reads its rank, and fails on several, is meant for one process."""
         try:
             return self._subject.vary(key, run, read, unbounded=unbounded)
         except Undecided as why:
@@ -78,14 +78,14 @@ class Ranks:
             ) from why
 
     def shards(self, *, same_seed: bool = False) -> Shards:
-        """What each rank reads in one epoch. With `alike`, the global generators of all ranks begin with one seed."""
+        """What each rank reads in one epoch. With `same_seed`, the global generators of all ranks start with one seed."""
         world = self.world
         if not self.declared:
             raise NotApplicable("the factory takes no rank, but a trainer may shard it (--ranks 2 tests it)")
         return self._dealt(world, same_seed) if self._subject.facts.kind == "map" else self._streamed(world)
 
     def stream(self, *, same_seed: bool = False, **asked: Any) -> StreamTrace:
-        """What each rank of a stream yields, as if ranks were workers; the other arguments are those of `Request`."""
+        """What each rank of a stream yields, with ranks in place of workers; the other arguments are those of `Request`."""
         return shares.side_by_side(self._streams(self.world, same_seed, **{"count": not asked["seeded"], **asked}))
 
     def _dealt(self, world: int, same_seed: bool) -> Shards:
@@ -122,6 +122,6 @@ class Ranks:
 
     @property
     def workers_per_rank(self) -> int:
-        """The workers of each rank; where they are spawned, which takes seconds for each, one has to do."""
+        """The workers of each rank; only one if they are spawned, because each takes seconds to start."""
         facts = self._subject.facts
         return min(facts.num_workers, 1 if facts.spawns else same_items.MOST_WORKERS.get(facts.start_method, 2))

@@ -1,6 +1,6 @@
-"""Real ranks: processes of one gloo group on this machine, in the environment that torchrun sets.
+"""DDP ranks: processes of one gloo group on this machine, in the environment that torchrun sets.
 
-Each is a fork of the observing process, so that a rank costs what the user's factory costs and little more.
+Each is a fork of the observing process, so that a rank costs little more than the user's factory.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from dataguard.lab.process.isolation import answer_in, death_of, has_answered, l
 from dataguard.model import Undecided
 
 ATTEMPTS = 3
-"""How often ranks try to form their group: gloo loses a connection now and then, before the user's code is reached."""
+"""How often ranks try to form their group: gloo sometimes loses a connection before the user's code runs."""
 PATIENCE = timedelta(seconds=120)
-"""How long a collective of the user's own code may take; the observation's own deadline comes first."""
+"""Timeout of collectives in the user's code; the deadline of the observation comes first."""
 GROUP = "group"
-"""The file through which they meet."""
+"""The file through which the ranks form their group."""
 _POLL = 0.01
 _LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
@@ -42,7 +42,7 @@ class NoGroup(Undecided):
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process of a group: its number, the size of the group, and the folder for what it leaves behind."""
+    """One process of a group: its rank, the size of the group, and the folder for its files."""
 
     number: int
     world: int
@@ -50,20 +50,20 @@ class Rank:
 
     @property
     def arguments(self) -> dict[str, int]:
-        """What a factory is given by name."""
+        """The arguments of the factory."""
         return {"rank": self.number, "world_size": self.world}
 
 
 def rank_folder(folder: Path, number: int) -> Path:
-    """Where a rank leaves its spools."""
+    """The folder for the spools of a rank."""
     return folder / f"rank{number}"
 
 
 def run_ranks(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
     """Call `work` in each of `world` processes that form a group, and return what each returned, by rank.
 
-    A `DataguardError` that it raises in one of them is raised here, the first to come; a process that ends without an
-    answer raises `LoaderDied`.
+    The first `DataguardError` that any of them raises is raised here; a process that ends without a result raises
+    `LoaderDied`.
     """
     for _ in range(ATTEMPTS - 1):
         with contextlib.suppress(NoGroup):
@@ -87,7 +87,7 @@ def _run_group(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[An
     try:
         return _await(pids, ranks, FlightRecorder(folder))
     except NoGroup:
-        for pid in pids:  # the others wait for this one
+        for pid in pids:  # the other ranks wait for this one
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
@@ -95,9 +95,9 @@ def _run_group(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[An
 
 
 def _await(pids: dict[int, int], ranks: list[Rank], recorder: FlightRecorder) -> list[Any]:
-    """The answers of all ranks, by rank; what moves in any of them counts as progress here.
+    """The answers of all ranks, by rank; progress of any of them counts as progress here.
 
-    The first that fails ends it, because the others may wait for that one for ever.
+    The first failure ends the wait, because the other ranks may wait for that one forever.
     """
     recorders = [FlightRecorder(rank.folder) for rank in ranks]
     answers: dict[int, Any] = {}
@@ -126,9 +126,9 @@ def _free_port() -> int:
 
 
 def _join_and_work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], Any]) -> Any:
-    """Set the environment as torchrun does, join the group that the user's code expects to find or to start, and work.
+    """Set the environment as torchrun does, join the group, and work.
 
-    The group's own processes meet through a file; the port is there for what the user's code wants to start.
+    The group forms through a file; the port is for anything that the user's code starts.
     """
     FlightRecorder(rank.folder).mark(None, "factory")
     number, world = str(rank.number), str(rank.world)
@@ -153,7 +153,7 @@ def _join_and_work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], A
 
 
 def _ignore_second_init(original: Callable[..., None]) -> None:
-    """Let code that starts the group itself find it started, whatever backend it asks for."""
+    """Make `init_process_group` do nothing if the group exists, whatever backend the user's code requests."""
 
     def init_process_group(*args: Any, **kwargs: Any) -> None:
         if not dist.is_initialized():

@@ -1,4 +1,4 @@
-"""Who reads what: the shares of several real ranks and their workers, beside what one process reads alone."""
+"""The shares of several DDP ranks and their workers, and what a single process reads."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from dataguard.target.variants import Loader
 class Share:
     """What one rank reads in one epoch.
 
-    `by_worker` holds, worker by worker and in order, the identity of each sample: the index where the dataset is
-    map-style, paths and digests of its leaves where it is a stream. `batches` came out, `planned` is what `len(loader)`
-    says there, if anything; `ended` says that all was looked at, and `finished` that all batches were counted.
+    `by_worker` holds the identities of each worker's samples in order: the index in a map-style dataset, a digest of the
+    content in a stream. `batches` were yielded, `planned` is `len(loader)` there, if it has one; `ended`: all samples
+    were inspected, and `finished`: all batches were counted.
     """
 
     by_worker: tuple[Sequence[Hashable], ...]
@@ -40,30 +40,30 @@ class Share:
 
     @property
     def samples(self) -> tuple[int, ...]:
-        """How many samples came out of each worker."""
+        """How many samples each worker yielded."""
         return self.yielded or tuple(map(len, self.by_worker))
 
     @property
     def total(self) -> int:
-        """How many samples came out."""
+        """How many samples were yielded."""
         return sum(self.samples)
 
     @property
     def counts(self) -> Counter[Hashable]:
-        """How often each sample came out."""
+        """How often each sample was yielded."""
         return Counter(identity for ids in self.by_worker for identity in ids)
 
     @property
     def empty_workers(self) -> tuple[int, ...]:
-        """The numbers of the workers that read nothing."""
+        """The ids of the workers that read nothing."""
         return tuple(number for number, ids in enumerate(self.by_worker) if not ids)
 
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """The share of each rank, and what one process reads alone, under the same number of workers.
+    """The share of each rank, and what a single process reads with the same number of workers.
 
-    `alike` tells that an index of a map-style dataset means the same sample on every rank; it is None for streams.
+    `same_dataset`: an index of a map-style dataset gives the same sample on every rank; None for streams.
     """
 
     ranks: tuple[Share, ...]
@@ -72,12 +72,12 @@ class Shards:
 
     @property
     def combined(self) -> Counter[Hashable]:
-        """How often each sample came out of all ranks together."""
+        """How often all ranks together yielded each sample."""
         return sum((share.counts for share in self.ranks), Counter())
 
     @property
     def table(self) -> dict[str, str]:
-        """Rank by rank, how many samples each worker read, and how many of them another rank read as well."""
+        """For each rank, how many samples each worker read, and how many of them another rank read as well."""
         return {f"rank {number}": self._row(number) for number in range(len(self.ranks))}
 
     def _row(self, number: int) -> str:
@@ -90,9 +90,9 @@ class Shards:
 
 @dataclass(frozen=True, slots=True)
 class DealtIndices:
-    """What the sampler of one process deals out in an epoch: batches of plain indices, and some samples' digests.
+    """What the sampler of one process yields in an epoch: batches of plain indices, and some samples' digests.
 
-    `whole` tells that it came to its end; `planned` is how many batches it says that there are.
+    `whole`: it was drawn to its end; `planned` is how many batches it announces.
     """
 
     batches: tuple[tuple[Hashable, ...], ...]
@@ -104,7 +104,7 @@ class DealtIndices:
 
     @property
     def share(self) -> Share:
-        """By worker: torch hands batch k to worker k modulo their number."""
+        """The indices by worker: torch sends batch k to worker k modulo their number."""
         workers = max(self.workers, 1)
         dealt = (self.batches[worker::workers] for worker in range(workers))
         by_worker = tuple(tuple(index for batch in batches for index in batch) for batches in dealt)
@@ -112,9 +112,9 @@ class DealtIndices:
 
 
 def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndices:
-    """Draw one epoch of indices without reading the samples, but for a few under pinned generators.
+    """Draw one epoch of indices without reading the samples, except a few with seeded generators.
 
-    The loader itself is iterated, as its own `__iter__` may have a say: some agree on a seed there.
+    The loader itself is iterated, because its own `__iter__` may matter: some agree on a seed there.
     """
     recorded, schedule = recorder(facts.length)
     loader = build(num_workers=0, schedule=schedule)
@@ -138,12 +138,12 @@ def _numbers(batches: Sequence[Sequence[Hashable]]) -> bool:
 def run_dealing_on_ranks(
     build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts
 ) -> list[DealtIndices]:
-    """Let the sampler of every rank deal out one epoch."""
+    """Draw one epoch of indices on every rank."""
     return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.arguments), facts))
 
 
 def shards_of(alone: DealtIndices, ranks: Sequence[DealtIndices]) -> Shards:
-    """The shares of a map-style loader side by side."""
+    """The shares of a map-style loader on all ranks."""
     probes = [dict(dealt.probes) for dealt in ranks]
     common = set.intersection(*map(set, probes))
     same_length = len({dealt.length for dealt in ranks}) == 1
@@ -154,7 +154,7 @@ def shards_of(alone: DealtIndices, ranks: Sequence[DealtIndices]) -> Shards:
 def run_streams_on_ranks(
     build: Callable[..., Loader], folder: Path, request: Request, world: int, samples: int, seconds: float
 ) -> list[Drive]:
-    """Let every rank stream an epoch, all of them at once."""
+    """Read an epoch of the stream on all ranks at once."""
 
     def ride(rank: Rank) -> Drive:
         build_here = partial(build, rank.arguments)
@@ -171,7 +171,7 @@ def read_streams_on_ranks(folder: Path, drives: Sequence[Drive] | None, depth: D
 
 
 def share_of(trace: StreamTrace, workers: int) -> Share:
-    """What one rank streamed, with a place for each of its workers."""
+    """What one rank of a stream read, with an entry for each of its workers."""
     yielded = zip(trace.by_worker, trace.samples, strict=True)
     read = [((), 0) if number in trace.idle else next(yielded, ((), 0)) for number in range(max(workers, 1))]
     by_worker, samples = zip(*read, strict=True)
@@ -180,7 +180,7 @@ def share_of(trace: StreamTrace, workers: int) -> Share:
 
 
 def side_by_side(ranks: Sequence[StreamTrace]) -> StreamTrace:
-    """What all ranks streamed, as if ranks were workers."""
+    """What all ranks of a stream read, with ranks in place of workers."""
     paths = dict.fromkeys(path for trace in ranks for path in trace.leaves)
     return StreamTrace(
         by_worker=tuple(_joined(trace.by_worker) for trace in ranks),
