@@ -82,7 +82,7 @@ def _unchanged_leaves(lab: Lab) -> tuple[list[str], dict[str, int]]:
 
 
 def _changes(draws: SameItems, path: str) -> bool:
-    """Whether a leaf that is not random under pinned generators differs in the second epoch."""
+    """Whether a leaf that is not random with seeded generators differs in the second epoch."""
     drawn = draws.seeded.get(path, {})
     first, second = drawn.get((0, 0), ()), drawn.get((0, 1), ())
     return not is_random(first) and not is_random(second) and first != second

@@ -23,7 +23,7 @@ def find_duplicates(several: Callable[..., StreamTrace], one: Callable[..., Stre
     """What several processes yield, and how much of it is duplicated, compared with one process.
 
     Both are called with `seeded`. Samples are recognised by the first means that works: their whole content; else that
-    under pinned generators, which freezes augmentation; else a single leaf that identifies samples. Raises Undecided
+    with seeded generators, which freezes augmentation; else a single leaf that identifies samples. Raises Undecided
     when none works.
     """
     shared, alone = several(seeded=False), one(seeded=False)

@@ -100,7 +100,7 @@ def _loss_of(epochs: list[tuple[StreamTrace, StreamTrace]]) -> Loss:
 
 
 def _epochs(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Iterator[Any]:
-    """What several processes and one yield in two epochs, pinned where samples are not recognised as they are."""
+    """What several processes and one yield in two epochs, seeded if samples are not recognised as they are."""
     for seeded in (False, True):
         shared, alone = several(seeded=seeded, twice=True), one(seeded=seeded, twice=True)
         if seeded or recognised(shared, alone):

@@ -1,4 +1,4 @@
-"""An ordinary epoch of one loader; see `Subject.epoch`. Where all samples are asked for, it is the whole of it."""
+"""An ordinary epoch of one loader; see `Subject.epoch`. It is a full one if all samples are requested."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dataguard.process.torchrun import Team
 
 
 class Epochs:
-    """What came out of ordinary epochs; touching an observation makes it."""
+    """Traces of ordinary epochs; reading `trace` makes the observation."""
 
     def __init__(self, subject: Subject, job: ScanJob) -> None:
         self._subject = subject
@@ -63,13 +63,13 @@ class Epochs:
         )
 
     def _whole(self, limit: int | None) -> EpochTrace:
-        """Every sample once, but for those that cannot be read; saved, as putting it together takes a while."""
+        """Every sample once, except unreadable ones; cached, because merging takes a while."""
         if limit not in self._wholes:
             self._wholes[limit] = self._without_end(self._merged(limit))
         return self._wholes[limit]
 
     def _merged(self, limit: int | None) -> EpochTrace:
-        """What this process read alone, or shared with the ranks of a team."""
+        """What this process read alone, or together with the ranks of a team."""
         team = self._job.team
         try:
             own: full_epoch.Portion | Exception = self._portion(limit)
@@ -103,9 +103,9 @@ class Epochs:
         )
 
     def _without_end(self, trace: EpochTrace) -> EpochTrace:
-        """The epoch without what lies beyond the end that the dataset really has.
+        """The epoch without unreadable indices beyond the real end of the dataset.
 
-        Raises LoaderRaised where samples cannot be read because workers share the offset of a file.
+        Raises LoaderRaised if samples cannot be read because workers share a file offset.
         """
         if not trace.unreadable:
             return trace
@@ -136,7 +136,7 @@ class Epochs:
         )
 
     def _works_forked(self, incident: Incident) -> bool:
-        """Whether an epoch gets past this incident when the workers of a spawning loader are forked."""
+        """Whether an epoch gets past this incident if the workers of a spawning loader are forked."""
         if not self._subject.facts.spawns or incident.out_of_shared_memory or incident.stage in ("import", "factory"):
             return False
         return self._gets_past(incident, multiprocessing_context="fork")

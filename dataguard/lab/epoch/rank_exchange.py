@@ -1,4 +1,4 @@
-"""Where the ranks of a shared scan meet: what each of them saw, put before all, by collectives on gloo."""
+"""The exchange of results between the ranks of a shared scan, with gloo collectives."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from dataguard.model import Undecided
 from dataguard.process.torchrun import Team
 
 PATIENCE = timedelta(minutes=5)
-"""How long the ranks may take to form a group once all of them are there."""
+"""How long the ranks may take to form a group once all of them have started."""
 _POLL = 0.05
 
 
 def store_of(team: Team, name: str) -> Any:
-    """The part of torchrun's store that belongs to one meeting."""
+    """The part of torchrun's store for one exchange."""
     store = TCPStore(team.host, team.port, is_master=False, wait_for_workers=False, timeout=PATIENCE)
     return PrefixStore(f"dataguard/{team.run}/{name}", store)
 
 
 def exchange(team: Team, name: str, own: Any, mark: Callable[[], None]) -> list[Any]:
-    """Give all ranks what each of them has to say, by rank; to be called in a process that is thrown away.
+    """Send `own` to all ranks, and return those of all, by rank; to be called in a disposable process.
 
-    `mark` is called as long as other ranks are waited for. Raises Undecided where this rank has been there before.
+    `mark` is called while this waits for other ranks. Raises Undecided if this rank has already taken part.
     """
     store = store_of(team, name)
     if store.add(f"rank {team.rank}", 1) > 1:
@@ -47,7 +47,7 @@ def exchange(team: Team, name: str, own: Any, mark: Callable[[], None]) -> list[
 
 
 def waiting_for(store: Any, keys: list[str]) -> Iterator[None]:
-    """Yield now and then until all keys are there. A rank that never comes ends all others, by torchrun's hand."""
+    """Yield regularly until all keys are set. If a rank never sets its key, torchrun ends all others."""
     while not store.check(keys):
         yield
         time.sleep(_POLL)

@@ -1,4 +1,4 @@
-"""How all samples of a loader are read: by whom, where what was read is kept meanwhile, and who is told."""
+"""How all samples of a loader are read: by which ranks, with which saved state and progress reports."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
 
 _EVERY = 0.25
-"""Seconds between two pieces of news."""
+"""Seconds between two progress reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanJob:
-    """`team` shares the work, `kept` is what outlasts an interruption, and `report` hears how it goes."""
+    """`team` shares the work, `saved` is the state that survives an interruption, `report` receives the progress."""
 
     team: Team | None = None
     saved: Kept = NOTHING
     report: ProgressListener | None = None
 
     def progress(self, facts: LoaderFacts, before: int) -> Callable[[Path], Callable[[], None]]:
-        """For the folder of an observation, what is to be called now and then while it is being made."""
+        """For the folder of an observation, a function to call regularly that reports its progress."""
         total = total_of(facts)
         world = self.team.world if self.team else 1
         share = None if total is None else -(-total // world)
@@ -42,7 +42,7 @@ class ScanJob:
 
 
 class _Progress:
-    """Tells at intervals how far an observation has come."""
+    """Reports at intervals how far an observation got."""
 
     def __init__(self, loader: str, total: int | None, before: int, folder: Path, report: ProgressListener) -> None:
         self._loader = loader
@@ -66,7 +66,7 @@ class _Progress:
 
 
 def total_of(facts: LoaderFacts) -> int | None:
-    """How many samples an epoch has, as far as the loader says: those of all its batches, or of its dataset."""
+    """The number of samples of an epoch, by the lengths of the loader and the dataset; None if unknown."""
     if facts.batches is None or facts.kind == "stream":
         return facts.length
     size = facts.batch_size or 1

@@ -51,8 +51,8 @@ class SeedTrace:
     `constant` are the seedings that happen for most samples with the same seed; `dependent` are the leaves that never
     vary for an index, and that change when the numbers after such a seed do. `plain` are leaves with single values that
     differ between items, like labels. `draws` were compared for each of `items`. `indexed` are the seedings that give
-    each item its own seed in all draws of two epochs; `derived`: such seeds follow from a constant one. `libraries` drew
-    by themselves, if that was observed. `changed` holds the new values of the dependent leaves.
+    each item its own seed in all draws of two epochs; `derived`: such seeds follow from a constant one. `libraries`
+    drew by themselves, if that was observed. `changed` holds the new values of the dependent leaves.
     """
 
     constant: tuple[Seeding, ...]
@@ -215,8 +215,8 @@ def _indexed(fetches: Sequence[Seedings]) -> tuple[Seeding, ...]:
 def _constant(fetches: Sequence[Seedings], size: int = 0) -> tuple[Seeding, ...]:
     """The seedings that most fetches of both epochs make, always with the same seed.
 
-    Of several on one line, only the outermost: `default_rng(0)`, not the `PCG64(0)` inside. Fetches hold `size` items in
-    turn, or whatever a stream yields.
+    Of several on one line, only the outermost: `default_rng(0)`, not the `PCG64(0)` inside. Fetches hold `size` items
+    in turn, or whatever a stream yields.
     """
     found = _repeated(fetches, size)
     return tuple({(seeding.file, seeding.line, seeding.seed): seeding for seeding in found}.values())

@@ -78,14 +78,14 @@ class Ranks:
             ) from why
 
     def shards(self, *, same_seed: bool = False) -> Shards:
-        """What each rank reads in one epoch. With `same_seed`, the global generators of all ranks start with one seed."""
+        """What each rank reads in one epoch. With `same_seed`, the global generators of all ranks get one seed."""
         world = self.world
         if not self.declared:
             raise NotApplicable("the factory takes no rank, but a trainer may shard it (--ranks 2 tests it)")
         return self._dealt(world, same_seed) if self._subject.facts.kind == "map" else self._streamed(world)
 
     def stream(self, *, same_seed: bool = False, **asked: Any) -> StreamTrace:
-        """What each rank of a stream yields, with ranks in place of workers; the other arguments are those of `Request`."""
+        """What each rank of a stream yields, with ranks in place of workers; `asked` are arguments of `Request`."""
         return shares.side_by_side(self._streams(self.world, same_seed, **{"count": not asked["seeded"], **asked}))
 
     def _dealt(self, world: int, same_seed: bool) -> Shards:

@@ -26,8 +26,8 @@ from dataguard.target.variants import Loader
 class Share:
     """What one rank reads in one epoch.
 
-    `by_worker` holds the identities of each worker's samples in order: the index in a map-style dataset, a digest of the
-    content in a stream. `batches` were yielded, `planned` is `len(loader)` there, if it has one; `ended`: all samples
+    `by_worker` holds the identities of each worker's samples in order: indices of a map-style dataset, content digests
+    of a stream. `batches` were yielded, `planned` is `len(loader)` there, if it has one; `ended`: all samples
     were inspected, and `finished`: all batches were counted.
     """
 

@@ -68,7 +68,7 @@ def is_declared(subject: Subject) -> bool:
 
 
 def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | None:
-    """Build the loader, read its first batches in this process, and return where the user's code first read its rank."""
+    """Build the loader, read its first batches in this process; return where the user's code first read its rank."""
     asked: list[Location] = []
 
     def note(what: str) -> None:

@@ -47,7 +47,7 @@ class Orders:
 
     @property
     def ascending(self) -> bool:
-        """Whether the first epoch reads the dataset in ascending order, except for a last index, which may be padding."""
+        """Whether the first epoch reads the dataset in ascending order; a last index may be padding."""
         order = [index for index in self.epochs[0] if isinstance(index, int)]
         rising = all(one < two for one, two in pairwise(order[:-1]))
         return rising and len(order) == len(self.epochs[0])

@@ -233,7 +233,7 @@ class StreamTrace:
 def run_stream(
     build: Callable[..., Loader], folder: Path, request: Request, samples: int, seconds: float, *, again: bool = True
 ) -> Drive:
-    """Iterate one epoch, of at most about `samples` samples from all workers, and with `again`, the start of a second."""
+    """Iterate one epoch, of at most about `samples` samples from all workers; with `again`, also start a second."""
     loader = build(**request.overrides)
     processes = max(request.num_workers, 1)
     each = max(len(MOMENTS), -(-samples // (processes * (loader.batch_size or 1))))

@@ -31,7 +31,7 @@ def trace(shares: Shares, *, again: Shares | None = None, ended: bool = True, sa
 
 
 def runs(plain: StreamTrace, frozen: StreamTrace | None = None) -> Callable[..., StreamTrace]:
-    """What `Lab.stream` gives as it is, and under pinned generators."""
+    """What `Lab.stream` gives as it is, and with seeded generators."""
     return lambda *, seeded, twice=False: frozen if seeded and frozen else plain
 
 
@@ -53,7 +53,7 @@ def test_a_stream_that_is_dealt_out_in_any_order_loses_nothing(total: int, worke
     assert find_loss(runs(trace(shares)), runs(trace([range(total)]))).samples == 0
 
 
-def test_augmented_samples_are_recognised_under_pinned_generators() -> None:
+def test_augmented_samples_are_recognised_with_seeded_generators() -> None:
     shared = runs(trace([[0, 2], [1]], salt="a"), trace([[0, 2], [1]]))
     alone = runs(trace([range(4)], salt="b"), trace([range(4)]))
     assert find_loss(shared, alone) == Loss(1, 4, same=True, first="sample 3 in a single process")
