@@ -55,8 +55,8 @@ class FullSchedule(Schedule):
 
     `sizes` holds the number of samples of every batch of the epoch so far, other ranks included, or None without
     automatic batching; `digest` is that of all indices, `drawn` the number of those batches; `whole`: the sampler was
-    drawn to its end. Integer indices of `limit` and above are skipped. With a `start`, `done` fetches of each worker are
-    skipped too, if the sampler draws the same first batches again.
+    drawn to its end. Integer indices of `limit` and above are skipped, and with a `start` also `done` fetches of each
+    worker, if the sampler draws the same first batches again.
     """
 
     def __init__(

@@ -245,7 +245,7 @@ def run_stream(
 
 
 def read_stream(folder: Path, answer: Drive | None, depth: Depth) -> StreamTrace:
-    """Group the samples by worker."""
+    """Build the trace from the files of all processes."""
     first, second = (read_ledgers(folder, epoch) for epoch in (0, 1))
     rides = answer.rides if answer else ()
     yielded, again = (tuple(account.samples for account in accounts.values()) for accounts in (first, second))
