@@ -70,7 +70,7 @@ def _misaligned(lab: Lab, charts: Charted, target: Target, shift: Shift) -> Find
             "misaligned in": f"{beyond} of {len(target.shifts)} draws",
             "charted via": charts.source,
         },
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=None if charts.collated or shift.index is None else lab.repro.expression(f".dataset[{shift.index!r}]"),
     )
 
@@ -87,6 +87,6 @@ def _left_behind(lab: Lab, boxed: Boxed, one: Follower) -> Finding:
             "pairs of draws": one.pairs,
             f"format of the {what}": one.form,
         },
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=None if boxed.collated or one.index is None else lab.repro.expression(f".dataset[{one.index!r}]"),
     )

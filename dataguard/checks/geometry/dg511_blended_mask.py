@@ -83,6 +83,6 @@ def _finding(lab: Lab, leaves: list[str], words: str, target: Target | None = No
                 "dtype": inks and inks.dtype,
             }
         ),
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=None if charts.collated or charts.index is None else lab.repro.expression(f".dataset[{charts.index!r}]"),
     )

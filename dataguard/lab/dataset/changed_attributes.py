@@ -22,9 +22,9 @@ _GENERATORS = ("Generator", "RandomState", "Random")
 
 
 def find_changed(subject: Subject) -> tuple[Location, ...]:
-    """Where the attributes are, of the dataset and of what it holds; generators are not among them.
+    """Where the changed attributes are, of the dataset and of its parts; generators are left out.
 
-    None where that cannot be seen: it only adds to what is known.
+    Empty if that cannot be observed: it is only additional evidence.
     """
     with contextlib.suppress(Undecided):
         return subject.vary("changed by reading", lambda folder: _changed(subject.build(num_workers=0), folder))

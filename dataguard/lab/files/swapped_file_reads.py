@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data.dataloader import default_collate
 
-from dataguard.lab.core.leaves import array_of, describe, walk
+from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.files.file_substitution import Handed, Handing
 from dataguard.lab.files.file_survey import Known, Place
 from dataguard.lab.process.flight_recorder import FlightRecorder
@@ -147,7 +147,7 @@ class Exchange:
         handing.keeps = True
         handing.handed.clear()  # what was opened while the loader was built
         root, sample = self._collated(self._read(place))
-        leaves = list(walk(sample))
+        leaves = list(iter_leaves(sample))
         pictures = {path: picture for path, leaf in leaves for picture in [_picture(path, leaf)] if picture}
         digests = {path: describe(path, leaf).digest for path, leaf in leaves}
         return View(root, pictures, digests, tuple(handing.handed), tuple(handing.contents), handing.taken)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.wrapped_datasets import base_of, by_name, wrapped_by
 from dataguard.lab.images.image_containers import exchange, is_picture
 
@@ -74,7 +74,7 @@ def _exchanged(store: Any, index: Any, draw: Callable[[Any], Any]) -> list[tuple
     """Exchange one entry; what to put back, and where."""
     try:
         entry = store[index]
-        if not any(is_picture(leaf) for _, leaf in walk(entry)):
+        if not any(is_picture(leaf) for _, leaf in iter_leaves(entry)):
             return []
         before = entry.copy() if isinstance(store, np.ndarray) else entry
         before = entry.clone() if isinstance(store, torch.Tensor) else before

@@ -17,7 +17,7 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.incident import is_library
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.stand_ins import standing_in
 from dataguard.lab.core.wrapped_datasets import by_name, callables_of
 from dataguard.lab.decoding.decoders import Gives, giving
@@ -127,7 +127,7 @@ class Sitting:
             value = self._read(number, draw)
         finally:
             easel.chart = None
-        leaves = {path: planes_of(leaf) for path, leaf in walk(value) if is_picture(leaf)}
+        leaves = {path: planes_of(leaf) for path, leaf in iter_leaves(value) if is_picture(leaf)}
         return View(self._index(number), tuple(easel.given), leaves, value)
 
     def _index(self, number: int) -> Index:
@@ -154,7 +154,7 @@ class Sitting:
 
     def pass_on(self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call one of the dataset's own callables, with its pictures drawn over where this is the place."""
-        has_pictures = any(is_picture(leaf) for _, leaf in walk((args, kwargs)))
+        has_pictures = any(is_picture(leaf) for _, leaf in iter_leaves((args, kwargs)))
         if self._inside or not has_pictures:  # what another one calls in turn gets pictures that are drawn over already
             return original(*args, **kwargs)
         draws = self._place == "transforms"
@@ -168,7 +168,7 @@ class Sitting:
         finally:
             self._inside = False
         if draws:
-            self._made += [leaf for _, leaf in walk(value) if is_picture(leaf)]
+            self._made += [leaf for _, leaf in iter_leaves(value) if is_picture(leaf)]
         return value
 
     def _draw_input(self, name: str, image: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.records import Leaf
+from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.geometry.alignment import DRAWS, FEWEST, LOOKS, Study, Target
 from dataguard.lab.geometry.box_alignment import Boxed, run_boxes
 from dataguard.lab.geometry.chart_painter import Given, Value, rule_of
@@ -89,13 +89,13 @@ class Geometry:
         return subject.vary(key, lambda folder: run(subject.build, folder, indices, batched=batched))
 
 
-def _is_image(leaf: Leaf) -> bool:
+def _is_image(leaf: LeafRecord) -> bool:
     """Whether a leaf has two sides of some length."""
     shape = leaf.shape or ()
     return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST))
 
 
-def _holds_table(leaves: Sequence[Leaf]) -> bool:
+def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
     """Whether a leaf may be a table of boxes or points, or two numbers stand side by side as they do in a list."""
     numbers = {leaf.path for leaf in leaves if leaf.kind in ("int", "float")}
     listed = {path.removesuffix("[1]") for path in numbers if path.endswith("[1]")}

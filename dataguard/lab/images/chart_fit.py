@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.leaves import array_of, is_pillow, walk
+from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
 from dataguard.lab.images.painter import RGB
 
 BLACK, WHITE, MIDDLE = (0, 0, 0), (255, 255, 255), (128, 128, 128)
@@ -77,7 +77,7 @@ class Shot:
 def shoot(chart: RGB, draw: int, value: Any, bands: int = 0) -> Shot:
     """What became of a chart in a sample or batch; `bands` is the number of them in images that have no colours."""
     shades, dtypes = {}, {}
-    for path, leaf in walk(value):
+    for path, leaf in iter_leaves(value):
         pixels = _pixels(leaf, bands)
         if pixels is not None:
             shades[path] = _common(pixels)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import is_library
-from dataguard.lab.core.object_graph import walk
+from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.source_location import made_at
 from dataguard.model import NotApplicable
 
@@ -108,7 +108,7 @@ def _opened(descriptor: int, own: Path) -> OpenFile | None:
 def with_holders(files: list[OpenFile], roots: Mapping[str, Any]) -> list[OpenFile]:
     """The files with the objects that hold them, if those can be reached from the roots."""
     holders: dict[int, tuple[str, tuple[str, int] | None]] = {}
-    for node in walk(roots, _descriptor_of):
+    for node in reachable(roots, _descriptor_of):
         place = made_at(node.holder.value) if node.holder else None
         own = place if place and place[0] and not is_library(place[0]) else None
         holders.setdefault(_descriptor_of(node.value) or -1, (_readable(node.path), own))

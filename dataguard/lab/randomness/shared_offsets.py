@@ -117,7 +117,7 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
         return Alone(())
     files = with_holders(files, _roots(loader))  # before reading, which may move them to other holders
     dealt = _deal(loader, workers)
-    reader = _Reader(loader.dataset, FlightRecorder(folder), time.monotonic() + SECONDS)
+    recorder, deadline = FlightRecorder(folder), time.monotonic() + SECONDS
     start = [file.offset() for file in files]
     movers: dict[OpenFile, set[int]] = defaultdict(set)
     leaves: dict[Index, Leaves] = {}
@@ -125,7 +125,7 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
         offsets = [[file.offset() for file in files]]
         drawn = []
         for _ in range(2):
-            drawn.append(reader.read(index))
+            drawn.append(_read(loader.dataset, recorder, index))
             offsets.append([file.offset() for file in files])
         for file, seen in zip(files, zip(*offsets, strict=True), strict=True):
             if len(set(seen)) > 1:
@@ -133,13 +133,13 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
         if drawn[0] is not None and drawn[1] is not None:
             again = drawn[1]
             leaves[index] = {path: digest for path, digest in drawn[0].items() if again.get(path) == digest}
-        if time.monotonic() > reader.deadline and worker == workers - 1:
+        if time.monotonic() > deadline and worker == workers - 1:
             break
     for worker, index in _round_robin(dealt):
         # A file that is always read to its end returns to the same offset: starting far off shows the move.
         still = [(file, file.offset(), file.seek_far()) for file in files if worker not in movers[file]]
         if index in leaves and still:
-            reader.read(index)
+            _read(loader.dataset, recorder, index)
         for file, before, far in still:
             if file.offset() != far:
                 movers[file].add(worker)
@@ -178,7 +178,7 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
             offsets.add(file.offset())
 
     for dealing in schedules:
-        dealing.look = look
+        dealing.before_batch = look
     watch = LockWatch()
     plan = Plan(folder, (SeededSamples(SEED), Records()), keep_going=True)
     raised = _drive(loader, plan, (None, None) if rotated else (None,))
@@ -281,21 +281,13 @@ class _Rotated(Dealt):
         return super().__iter__()
 
 
-class _Reader:
-    """Reads single samples with the global generators seeded."""
-
-    def __init__(self, dataset: Any, recorder: FlightRecorder, deadline: float) -> None:
-        self.dataset = dataset
-        self.recorder = recorder
-        self.deadline = deadline
-
-    def read(self, index: Any) -> Leaves | None:
-        """The digests of a sample's leaves; None if reading it raises."""
-        self.recorder.mark(None, "sample", index)
-        batched = getattr(self.dataset, "__getitems__", None)
-        try:
-            with seeded(SEED):
-                sample = batched([index])[0] if batched else self.dataset[index]
-        except Exception:  # noqa: BLE001 - the user's own code: the ordinary epoch reports it
-            return None
-        return {leaf.path: leaf.digest for leaf in leaves_of(sample)}
+def _read(dataset: Any, recorder: FlightRecorder, index: Any) -> Leaves | None:
+    """The digests of a sample's leaves, with the global generators seeded; None if reading it raises."""
+    recorder.mark(None, "sample", index)
+    batched = getattr(dataset, "__getitems__", None)
+    try:
+        with seeded(SEED):
+            sample = batched([index])[0] if batched else dataset[index]
+    except Exception:  # noqa: BLE001 - the user's own code: the ordinary epoch reports it
+        return None
+    return {leaf.path: leaf.digest for leaf in leaves_of(sample)}

@@ -14,7 +14,7 @@ from torch.utils.data import _utils
 from dataguard.incident import Incident, LoaderFailed
 from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Leaf
+from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
@@ -32,7 +32,7 @@ class Answer:
     """The result of `dataset[index]`: leaves, or the incident it raised."""
 
     index: Index
-    leaves: tuple[Leaf, ...] = ()
+    leaves: tuple[LeafRecord, ...] = ()
     incident: Incident | None = None
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.object_graph import Node, walk
+from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.core.records import GeneratorState
 from dataguard.lab.core.source_location import is_own, made_at, package_of
 
@@ -80,7 +80,7 @@ class Source:
 
 def find_generators(roots: Mapping[str, Any]) -> list[Source]:
     """Each generator that can be reached from the roots, once, nearest first."""
-    return [Source(kind_of(node.value) or "", node) for node in walk(roots, kind_of)]
+    return [Source(kind_of(node.value) or "", node) for node in reachable(roots, kind_of)]
 
 
 def with_shared(roots: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import torch
 
 from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 
 MOST_WORDS = 1 << 16
 """How many words of 8 bytes, evenly spaced, are hashed of one array."""
@@ -31,7 +31,7 @@ _WEIGHTS = np.random.default_rng(514).integers(1, 1 << 63, MOST_WORDS, dtype=np.
 def hash_of(sample: Any) -> int | None:
     """The hash of the largest array of a sample; None if it has no array of some size."""
     try:
-        found = largest_of(leaf for _, leaf in walk(sample))
+        found = largest_of(leaf for _, leaf in iter_leaves(sample))
         return None if found is None else hashes_of_rows(found[None])[0]
     except Exception:  # noqa: BLE001 - an array type that cannot be read is no error of the user
         return None

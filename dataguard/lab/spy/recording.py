@@ -9,7 +9,7 @@ from typing import Any
 from dataguard.lab.core.index import plain_index
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.leaves import leaves_of, shared_bytes
-from dataguard.lab.core.records import BatchRecord, Leaf, SampleRecord, sample_records
+from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord, sample_records
 from dataguard.lab.spy.library_threads import threads_of_libraries
 from dataguard.lab.spy.sample_ledger import Depth, Ledger
 from dataguard.target.loading import load
@@ -82,7 +82,7 @@ class _Records(Hooks):
         if self._sampler is None or self._sampler.keeps(record):
             self._process.spool.write(record)
 
-    def _leaves(self, sample: Any, *, digests: bool = True) -> tuple[Leaf, ...]:
+    def _leaves(self, sample: Any, *, digests: bool = True) -> tuple[LeafRecord, ...]:
         """The leaves of a sample, or of the result of the user's key function."""
         return leaves_of({"key": self._key(sample)} if self._key else sample, digests=digests)
 
@@ -132,5 +132,5 @@ class RecordSampler:
         return self._bad >= 0
 
 
-def _has_non_finite(leaves: Iterable[Leaf]) -> bool:
+def _has_non_finite(leaves: Iterable[LeafRecord]) -> bool:
     return any(leaf.nan or leaf.inf for leaf in leaves)

@@ -12,7 +12,7 @@ import torch
 
 from dataguard.lab.core.index import plain_index
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
-from dataguard.lab.core.leaves import array_of, is_pillow, walk
+from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
 from dataguard.lab.core.value_summary import Numbers, Row, ValueSummary
 
 MOST_LEAVES = 256
@@ -82,7 +82,7 @@ class _ValueSummaries(Hooks):
 
 def numbers_of(value: Any, *, rows: bool = False) -> Iterator[Numbers]:
     """The values in the leaves of a sample or batch, without uint8 colour images."""
-    for path, leaf in islice(walk(value), MOST_LEAVES):
+    for path, leaf in islice(iter_leaves(value), MOST_LEAVES):
         try:
             array = _array(leaf)
             found = None if array is None or not array.size else _numbers(path, array, leaf, rows=rows)

@@ -22,7 +22,7 @@ import numpy as np
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.images.image_containers import container_of, exchange, forms, is_picture, like, planes_of, size_of
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
@@ -156,7 +156,7 @@ def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Iterator
 def _step_of(log: Log, watch: Watch) -> Step:
     """What is known of a step; it is tried where it never acted."""
     example: Any = log.example
-    pictures = [leaf for _, leaf in walk(example) if is_picture(leaf)]
+    pictures = [leaf for _, leaf in iter_leaves(example) if is_picture(leaf)]
     given = tuple(dict.fromkeys(container_of(leaf) for leaf in pictures))
     known = Step(log.path, log.name, log.calls, log.acts, given, able=log.acts > 0)
     if known.able:
@@ -221,7 +221,7 @@ class Trial:
         return tuple(found)
 
     def _forms(self, *, same: bool) -> Iterator[Any]:
-        own = {container_of(leaf) for _, leaf in walk(self._example) if is_picture(leaf)}
+        own = {container_of(leaf) for _, leaf in iter_leaves(self._example) if is_picture(leaf)}
         for grey in dict.fromkeys((self._grey, False)):
             for picture in self._pictures:
                 yield from (form for form in forms(picture, grey=grey) if (container_of(form) in own) == same)
@@ -245,7 +245,7 @@ class Trial:
     def _acts(self, swap: Callable[[Any], Any], kept: str | None) -> bool | None:
         """Whether a call changes anything; None where it raises, or gives pictures in other containers than `kept`."""
         args, kwargs = exchange(self._example, swap)
-        pictures = [leaf for _, leaf in walk((args, kwargs)) if leaf is not None and is_picture(leaf)]
+        pictures = [leaf for _, leaf in iter_leaves((args, kwargs)) if leaf is not None and is_picture(leaf)]
         if not pictures:
             return None
         before = prints((args, kwargs))
@@ -253,7 +253,7 @@ class Trial:
             given = self._call(*args, **kwargs)
         except Exception:  # noqa: BLE001 - a step need not take pictures that it is never given
             return None
-        after = {container_of(leaf) for _, leaf in walk(given) if is_picture(leaf)}
+        after = {container_of(leaf) for _, leaf in iter_leaves(given) if is_picture(leaf)}
         if kept and after != {kept}:
             return None
         return prints(given) != before

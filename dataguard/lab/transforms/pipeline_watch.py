@@ -15,9 +15,8 @@ from typing import Any
 
 from torch.utils.data import Dataset, Sampler
 
-from dataguard.lab.core.leaves import describe, walk
-from dataguard.lab.core.object_graph import Node
-from dataguard.lab.core.object_graph import walk as search
+from dataguard.lab.core.leaves import describe, iter_leaves
+from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.images.image_containers import is_picture
 
 _FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "PIL", "cv2", "pandas", "dataguard"}
@@ -53,7 +52,7 @@ class Watch:
     """Watches every step that can be reached from some objects, in this process, which is thrown away."""
 
     def __init__(self, roots: Mapping[str, Any]) -> None:
-        nodes = list(search(roots, _is_step, enter=True))
+        nodes = list(reachable(roots, _is_step, enter=True))
         self._logs = {id(node.value): Log(node) for node in nodes}
         self._running: list[Log] = []
         self.change: Callable[[Log, Any], Any] | None = None
@@ -110,10 +109,10 @@ def _is_step(value: Any) -> bool:
 
 def has_picture(value: Any) -> bool:
     """Whether there is a picture among the leaves of a structure."""
-    return any(is_picture(leaf) for _, leaf in walk(value))
+    return any(is_picture(leaf) for _, leaf in iter_leaves(value))
 
 
 def prints(value: Any) -> Prints:
     """What can be compared of a structure before and after a step."""
-    found = [describe("", leaf) for _, leaf in walk(value)]
+    found = [describe("", leaf) for _, leaf in iter_leaves(value)]
     return Counter((leaf.kind, leaf.digest) for leaf in found)

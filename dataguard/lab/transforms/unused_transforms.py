@@ -21,7 +21,7 @@ from typing import Any
 from torch.utils.data import Dataset
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.wrapped_datasets import by_name, wrapped_by
 from dataguard.lab.images.image_containers import is_picture
 from dataguard.lab.reading.sample_reader import Reader
@@ -117,7 +117,7 @@ def _read(loader: Loader, folder: Path, indices: Sequence[Index], is_read: Calla
         samples.append(reader.read(indices[len(samples)], len(samples)))
     with contextlib.suppress(Exception), seeded(SEED):  # it may want other batches; an epoch tells what it raises
         loader.collate_fn(samples[:4])
-    return any(is_picture(leaf) for _, leaf in walk(samples[:1])), len(samples)
+    return any(is_picture(leaf) for _, leaf in iter_leaves(samples[:1])), len(samples)
 
 
 def _parts(transform: Any, depth: int = 0) -> list[Any]:

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader
 
 from dataguard.engine import scan
 from dataguard.lab.core.loader_facts import facts_of
-from dataguard.lab.core.records import Leaf, SampleRecord
+from dataguard.lab.core.records import LeafRecord, SampleRecord
 from dataguard.lab.epoch.epoch_schedule import FullSchedule, ScanPosition, Turns
 from dataguard.lab.epoch.interrupted_scan import Runs
 from dataguard.lab.spy import sample_ledger
@@ -47,7 +47,7 @@ LAUNCHED = {
 
 
 def record(number: int, *, shape: int = 1, nan: int = 0) -> SampleRecord:
-    leaf = Leaf("[0]", "Tensor", "float32", (shape,), number.to_bytes(8, "little"), nan)
+    leaf = LeafRecord("[0]", "Tensor", "float32", (shape,), number.to_bytes(8, "little"), nan)
     return SampleRecord(0, 0, number, 0, number, str(number), 0.0, (leaf,))
 
 
@@ -339,7 +339,7 @@ def test_ranks_that_are_interrupted_go_on_each_where_it_was(tmp_path: Path) -> N
         time.sleep(0.02)
     stopped.send_signal(signal.SIGINT)
     output, errors = stopped.communicate(timeout=60)
-    assert (output, errors.count("the same command with --resume goes on")) == ("", 2)
+    assert (output, errors.count("run the same command with --resume")) == ("", 2)
     ranks = {path.relative_to(tmp_path).parts[2] for path in tmp_path.rglob("position.json")}
     assert ranks == {"0 of 2", "1 of 2"}
     reads.unlink()
