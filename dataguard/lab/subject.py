@@ -1,17 +1,20 @@
-"""What every observer may use of one loader: build it, vary it, and what is known of it already."""
+"""What every observer may use of one loader: build it, vary it, and its known facts."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.observation_cache import ObservationCache
+from dataguard.lab.core.observation_cache import ObservationCache, returned
 from dataguard.lab.core.repro import Repro
-from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gated_build
+from dataguard.lab.reading.checkpoint import Checkpoint
+from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gate, gated_build
 from dataguard.lab.reading.loader_survey import requested
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided
@@ -26,7 +29,13 @@ class Subject(ABC):
     """One loader of a target as observers see it."""
 
     def __init__(
-        self, target: Target, facts: LoaderFacts | LoaderFailed, settings: Settings, machine: Machine, folder: Path
+        self,
+        target: Target,
+        facts: LoaderFacts | LoaderFailed,
+        settings: Settings,
+        machine: Machine,
+        folder: Path,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.target = target
         self.settings = settings
@@ -36,6 +45,8 @@ class Subject(ABC):
         self.siblings: Mapping[str, Subject] = {}
         """The loaders of the target by name, this one among them."""
         self._facts = facts
+        self._checkpoint = checkpoint
+        self._changed = ""
 
     @property
     def facts(self) -> LoaderFacts:
@@ -46,21 +57,21 @@ class Subject(ABC):
 
     @property
     def epoch(self) -> EpochTrace:
-        """One ordinary epoch, as far as samples and budget allow: who fetched what, its structure, values and times.
+        """One ordinary epoch, as far as samples and budget allow: who fetched what, structure, values and times.
 
-        A dataset whose last indices do not exist is read up to there, so that the other checks can go on. Raises
-        LoaderUnspawnable when the loader fails under its own start method only, LoaderInterleaved when it fails only
+        A dataset whose last indices do not exist is read up to them, so that other checks can run. Raises
+        LoaderUnspawnable if the loader fails only under its own start method, LoaderInterleaved if it fails only
         because several workers read through one file offset.
         """
         return self._read_epoch()
 
     @abstractmethod
     def _read_epoch(self) -> EpochTrace:
-        """Read it, or recall it: an observation that needs others, and so is left to whoever has all of them."""
+        """Read it, or return the cached one: it needs other observations, and so a subclass that has them."""
 
     @property
     def repro(self) -> Repro:
-        """Writes lines that show a finding of this loader again, also where its factory fails."""
+        """Writes commands that reproduce a finding of this loader, even if its factory fails."""
         facts = None if isinstance(self._facts, LoaderFailed) else self._facts
         name, workers = (facts.name, facts.num_workers) if facts else (self.target.name, 0)
         return Repro(self.target.spelling, name, workers)
@@ -70,53 +81,69 @@ class Subject(ABC):
         if self.facts.kind != "map":
             raise NotApplicable(reason)
 
-    def build(self, place: Mapping[str, int] | None = None, *, same_seed: bool = False, **overrides: Any) -> Loader:
-        """Build the loader anew in this process, with what the settings ask for and these overrides.
+    def build(
+        self,
+        place: Mapping[str, int] | None = None,
+        *,
+        same_seed: bool = False,
+        reuse: bool = False,
+        **overrides: Any,
+    ) -> Loader:
+        """Make the loader in this process, with what the settings ask for and these overrides.
 
-        `place` gives the factory its `rank` and `world_size`; with `same_seed`, the global generators of all ranks
-        begin with one seed.
+        It is the one of the checkpoint, at the first call in a process or if another may `reuse` its dataset; otherwise
+        the factory is called again, and always at a `place`, which gives it a `rank` and `world_size`. With
+        `same_seed`, the global generators of all ranks begin with one seed.
         """
         wanted = {**requested(self.settings), **overrides}
+        plain = {name: value for name, value in overrides.items() if isinstance(value, int | str)}
+        self._changed = ", ".join(f"{name}={value!r}" for name, value in plain.items())
+        if self._checkpoint is not None and place is None:
+            with gate("factory"):
+                loader = self._checkpoint.variant(self.facts.name, wanted, reuse=reuse)
+            if loader is not None:
+                return loader
         stride = 0 if same_seed else RANK_STRIDE
         return gated_build(self.target, self.facts.name, self.settings.seed, wanted, place, stride)
 
     @overload
-    def vary(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ...) -> T: ...
+    def vary(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., unseen: bool = ...) -> T: ...
 
     @overload
     def vary(
-        self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], T], *, unbounded: bool = ...
+        self,
+        key: object,
+        run: Callable[[Path], Any],
+        read: Callable[[Path, Any], T],
+        *,
+        unbounded: bool = ...,
+        unseen: bool = ...,
     ) -> T: ...
 
     def vary(
         self,
         key: object,
         run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any] | None = None,
+        read: Callable[[Path, Any], Any] = returned,
         *,
         unbounded: bool = False,
+        unseen: bool = False,
     ) -> Any:
-        """Observe the loader under settings that are not its own, once it ran an ordinary epoch.
+        """Observe the loader under settings that are not its own, after it ran an ordinary epoch.
 
-        What fails only here says nothing against the loader: it raises Undecided. Otherwise like
-        `ObservationCache.observe`.
+        A failure only here says nothing against the loader: it raises Undecided. Otherwise like
+        `ObservationCache.observe`. An `unseen` epoch, which no one could watch, is not asked for.
         """
-        self.epoch  # noqa: B018 - what fails as it is, fails once
-        return self.vary_unseen(key, run, read, unbounded=unbounded)
-
-    def vary_unseen(
-        self,
-        key: object,
-        run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any] | None = None,
-        *,
-        unbounded: bool = False,
-    ) -> Any:
-        """Like `vary`, for loaders whose ordinary epoch nobody can watch."""
+        if not unseen:
+            self.epoch  # noqa: B018 - what fails as it is, fails once
         try:
-            if read is None:
-                return self.cache.observe(key, run, unbounded=unbounded)
-            return self.cache.observe(key, run, read, unbounded=unbounded)
+            return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded)
         except LoaderFailed as failure:
-            reason = f"the loader fails under the settings of this check: {failure.incident.headline}"
-            raise Undecided(reason) from failure
+            raise Undecided(failure.incident.under_other_settings) from failure
+
+    def _noting(self, run: Callable[[Path], Any], folder: Path) -> Any:
+        """In the process of an observation: note in what fails which settings of the loader were changed."""
+        try:
+            return run(folder)
+        except LoaderFailed as failure:
+            raise type(failure)(replace(failure.incident, changed=self._changed)) from failure

@@ -38,7 +38,7 @@ class Verdict(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A plain run: whether it got through, and the most bytes of /dev/shm that were taken meanwhile."""
+    """A plain run: whether it got through, and the most bytes of /dev/shm that were allocated meanwhile."""
 
     fits: bool
     peak: int

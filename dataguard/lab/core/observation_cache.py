@@ -1,4 +1,4 @@
-"""Observations made so far, and the time that is left: each is made once, in a process of its own."""
+"""The observations of a loader and the time left: each is made once, in a separate process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,17 @@ from dataguard.settings.settings import Settings
 
 T = TypeVar("T")
 
+SHORT = 1.0
+"""Seconds of reads that are never too many, whatever is left of the budget."""
+
+
+def returned(_: Path, answer: Any) -> Any:
+    """Read an observation that is what its process returned."""
+    return answer
+
 
 class ObservationCache:
-    """Observations of one loader by their keys; `left` is what is left of the budget, in seconds."""
+    """Observations of one loader by key; `left` is the rest of the budget, in seconds."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings = settings
@@ -27,10 +35,11 @@ class ObservationCache:
         self._made: dict[object, object] = {}
 
     def afford(self, seconds: float) -> None:
-        """Raise Undecided when reading samples for so long takes more than a third of the time that is left."""
-        if seconds > max(self.left, 0) / 3:
+        """Raise Undecided if reading samples takes more than a third of the time that is left, and is not short."""
+        if seconds > max(self.left / 3, SHORT):
             left = f"{max(self.left, 0):.0f} s of the budget are left"
-            raise Undecided(f"{left}, too little for {seconds:.2g} s of repeated reads: raise --budget")
+            needed = math.ceil((self.settings.budget - self.left + 3 * seconds) / 10) * 10
+            raise Undecided(f"{left}, too little for {seconds:.2g} s of repeated reads: use --budget {needed}")
 
     @overload
     def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ...) -> T: ...
@@ -51,19 +60,19 @@ class ObservationCache:
         self,
         key: object,
         run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any] | None = None,
+        read: Callable[[Path, Any], Any] = returned,
         *,
         unbounded: bool = False,
         folder: Path | None = None,
         watch: Callable[[Path], Callable[[], None]] | None = None,
     ) -> Any:
-        """Make an observation, or recall it, its failure included.
+        """Make an observation, or return the cached one; failures are cached too.
 
-        `run` is called with a scratch folder in a process of its own. `read` is called in this process with that folder
-        and what `run` returned (None where the budget cut it short), and gives the observation; without it, that is
-        what `run` returned. An `unbounded` observation takes as long as it makes progress, whatever the budget.
-        `folder` is used in place of a new one; `watch` makes, for that folder, what is called meanwhile.
-        Raises Undecided where the budget ran out before there was anything to read.
+        `run` is called with a scratch folder in a separate process. `read` is called in this process with that folder
+        and the result of `run` (None if the budget cut it short), and returns the observation, which otherwise is that
+        result. An `unbounded` observation continues as long as it makes progress, whatever the budget. `folder`
+        replaces a new one; `watch` returns, for that folder, a function that is called meanwhile. Raises Undecided if
+        the budget ran out before there was anything to read.
         """
         if key not in self._made:
             folder = folder or Path(tempfile.mkdtemp(dir=self._folder))
@@ -81,18 +90,20 @@ class ObservationCache:
     def _make(
         self,
         run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any] | None,
+        read: Callable[[Path, Any], Any],
         folder: Path,
         meanwhile: Callable[[], None],
     ) -> Any:
-        started = time.monotonic()
+        started, cut = time.monotonic(), None
         try:
             answer, cut = self._run(run, folder, meanwhile)
-            made = read(folder, answer) if read else answer
+            made = read(folder, answer)
             if cut and made is None:
-                raise Undecided(f"the budget of {self.settings.budget:g} s ran out: raise --budget") from cut
+                raise Undecided(f"the budget of {self.settings.budget:g} s ran out")
             return made
-        except (LoaderFailed, NotApplicable, Undecided) as outcome:
+        except Undecided as outcome:
+            return Undecided(f"{outcome}: use --budget {2 * self.settings.budget:g}") if cut else outcome
+        except (LoaderFailed, NotApplicable) as outcome:
             return outcome
         finally:
             self.left -= time.monotonic() - started
@@ -100,7 +111,7 @@ class ObservationCache:
     def _run(
         self, run: Callable[[Path], Any], folder: Path, meanwhile: Callable[[], None]
     ) -> tuple[Any, isolation.OutOfTime | None]:
-        """What it answers, and what cut it short, if anything did."""
+        """The result, and the exception that cut it short, if any."""
         allowed, timeout = max(self.left, 1.0), self.settings.timeout
         try:
             return isolation.isolated(
