@@ -412,7 +412,7 @@ class TestInterruptions:
         assert project.leftovers() == ([], set(), [])
         if number == signal.SIGINT:
             assert process.returncode == 130
-            assert err.strip() == "dataguard: interrupted, nothing is reported"
+            assert err.strip() == "dataguard: interrupted, no report"
 
     @staticmethod
     def _wait_for_the_hang(project: Project) -> None:
