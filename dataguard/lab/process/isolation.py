@@ -218,7 +218,7 @@ def _await(
 ) -> int:
     """Wait for the fork and return its exit status; raises when nothing moves or the time is up.
 
-    `until_answered` returns 0 as soon as the fork has answered, whether it goes on or not.
+    `until_answered` returns 0 as soon as the fork has answered, even if it continues.
     """
     started = moved = busy_since = time.monotonic()
     progress = recorder.progress()
