@@ -1,4 +1,4 @@
-"""What is known of a process of an observation that died or hung: who was doing what, stacks, and its last output."""
+"""Describes a process of an observation that died or hung: what it was doing, its stacks, and its last output."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def lab(changes: Sequence[Change] = (), **leaves: Give) -> Any:
     gives = {path: (give, (3, 8, 8) if path == "image" else None) for path, give in leaves.items()}
     forward = run(gives, DRAWS)
     readings = Readings(tuple(range(ITEMS)), forward, run(gives, DRAWS[:BACKWARD_PASSES], backward=True))
-    dataset = SimpleNamespace(readings=readings, reread=lambda number: forward, changed_content=lambda index: tuple(changes))
+    dataset = SimpleNamespace(readings=readings, reread=lambda _: forward, changed_content=lambda _: tuple(changes))
     return SimpleNamespace(dataset=dataset, epoch=SimpleNamespace(samples=()))
 
 
