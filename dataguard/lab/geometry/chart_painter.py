@@ -199,16 +199,16 @@ def _painted(image: Any, light: np.ndarray, dark_value: Value, light_value: Valu
     if last.shape[-1] == 4 or (is_pillow(image) and image.mode == "LA"):
         planes[..., -1] = last[..., -1]
     if array.ndim == 2:
-        made = planes[..., 0]
+        chart = planes[..., 0]
     else:
-        made = planes if is_pillow(image) or planes_last(array.shape) else np.moveaxis(planes, -1, 0)
-        made = np.broadcast_to(made, array.shape)
-    made = np.ascontiguousarray(made)
+        chart = planes if is_pillow(image) or planes_last(array.shape) else np.moveaxis(planes, -1, 0)
+        chart = np.broadcast_to(chart, array.shape)
+    chart = np.ascontiguousarray(chart)
     if is_pillow(image):
-        return _in_pillow(image, made)
+        return _in_pillow(image, chart)
     if isinstance(image, np.ndarray):
-        return made
-    painted = torch.from_numpy(made).to(image.dtype)
+        return chart
+    painted = torch.from_numpy(chart).to(image.dtype)
     wrap = getattr(sys.modules.get("torchvision.tv_tensors"), "wrap", None)
     return painted if type(image) is torch.Tensor or wrap is None else wrap(painted, like=image)
 
