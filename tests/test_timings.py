@@ -16,9 +16,9 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
 from dataguard.incident import EmptyEpoch
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.throughput.batch_stages import run_profile
-from dataguard.lab.throughput.timed_run import Laps, run_lap
-from dataguard.lab.throughput.training_loop import run_feed
-from dataguard.lab.throughput.transform_timer import Stopwatch
+from dataguard.lab.throughput.timed_run import EndlessOrder, run_timed
+from dataguard.lab.throughput.training_loop import run_training_loop
+from dataguard.lab.throughput.transform_timer import TransformTimer
 from dataguard.model import Undecided, UsageError
 from dataguard.render.timings import render
 from dataguard.timings import Bench, LoaderTimes, Setting, Stage, Timed, Waits, changes, from_file
@@ -156,34 +156,34 @@ class Streaming(IterableDataset[int]):
 
 class TestLaps:
     def test_the_order_has_no_end_but_for_a_first_epoch(self) -> None:
-        laps = Laps([[0, 1], [2]], lead=3)
+        laps = EndlessOrder([[0, 1], [2]], lead=3)
         assert list(laps) == [[0, 1], [2], [0, 1]]
         assert list(islice(laps, 5)) == [[0, 1], [2], [0, 1], [2], [0, 1]]
         assert len(laps) == 2
-        assert list(Laps([])) == []
+        assert list(EndlessOrder([])) == []
 
     @pytest.mark.parametrize("dataset", [Counting(40), Streaming(1), Streaming(2), Streaming(50)])
     def test_a_lap_of_any_length(self, dataset: Dataset[int], tmp_path: Path) -> None:
         loader: DataLoader[int] = DataLoader(dataset, batch_size=1)
-        lap = run_lap(loader, FlightRecorder(tmp_path), 0.01)
+        lap = run_timed(loader, FlightRecorder(tmp_path), 0.01)
         assert lap.start > 0
         assert lap.per_batch > 0
 
     @pytest.mark.parametrize("dataset", [Counting(40), Streaming(2), Streaming(50)])
     def test_a_training_loop(self, dataset: Dataset[int], tmp_path: Path) -> None:
         loader: DataLoader[int] = DataLoader(dataset, batch_size=1)
-        feed = run_feed(loader, FlightRecorder(tmp_path), lambda _: time.sleep(0.001), 0.02)
+        feed = run_training_loop(loader, FlightRecorder(tmp_path), lambda _: time.sleep(0.001), 0.02)
         assert feed.batches > 0
         assert sum(feed.stepping) >= 0.001 * feed.batches
 
     def test_epochs_that_are_too_short_for_a_training_loop(self, tmp_path: Path) -> None:
         loader: DataLoader[int] = DataLoader(Streaming(1), batch_size=1)
         with pytest.raises(Undecided, match="too short"):
-            run_feed(loader, FlightRecorder(tmp_path), lambda _: None, 0.02)
+            run_training_loop(loader, FlightRecorder(tmp_path), lambda _: None, 0.02)
 
     @pytest.mark.scan
     def test_the_start_of_workers_that_persist_is_left_out(self, tmp_path: Path) -> None:
-        order = Laps([[number] for number in range(40)], lead=1)
+        order = EndlessOrder([[number] for number in range(40)], lead=1)
         loader: DataLoader[int] = DataLoader(
             Counting(40, Slow(0.001)),
             batch_sampler=order,
@@ -191,13 +191,13 @@ class TestLaps:
             persistent_workers=True,
             worker_init_fn=lambda _: time.sleep(0.5),
         )
-        lap = run_lap(loader, FlightRecorder(tmp_path), 0.01, led=True)
+        lap = run_timed(loader, FlightRecorder(tmp_path), 0.01, warm_start=True)
         assert lap.start < 0.5
         assert order.passes == 2
 
     def test_an_epoch_of_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(EmptyEpoch):
-            run_lap(DataLoader(Streaming(0)), FlightRecorder(tmp_path), 0.01)
+            run_timed(DataLoader(Streaming(0)), FlightRecorder(tmp_path), 0.01)
 
 
 class Compose:
@@ -237,7 +237,7 @@ class TestStopwatch:
         inner = Compose([Slow(0.001), Slow(0.004)])
         pipeline = Compose([inner, plain, torch.nn.Sequential(Module()), Slow(0.0)])
         dataset = Subset(Counting(8, pipeline), range(4))
-        watch = Stopwatch()
+        watch = TransformTimer()
         watch.watch(dataset)
         assert [dataset[index] for index in range(4)] == [0, 1, 2, 3]
         assert set(watch.seconds) == {"Slow", "Slow (2)", "Slow (3)", "plain", "Module"}
@@ -247,7 +247,7 @@ class TestStopwatch:
         assert watch.seconds["Module"] >= 0.008
 
     def test_other_objects_of_a_timed_class_are_left_alone(self) -> None:
-        watch = Stopwatch()
+        watch = TransformTimer()
         watch.watch(Counting(2, Slow(0.0)))
         assert Slow(0.0)(7) == 7
         assert dict(watch.seconds) == {}

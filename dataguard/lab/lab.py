@@ -1,7 +1,7 @@
-"""The lab: what happened when one loader was run. Observations are made once, elsewhere, and remembered.
+"""The lab: what happened when one loader was run. Observations are made once, elsewhere, and cached.
 
-Each observation runs in a process of its own and comes back as plain frozen data without a verdict. What went wrong
-while observing is remembered as well: a crash is paid for once, not once per check.
+Each observation runs in a separate process and returns plain frozen data without a verdict. Failures to observe are
+cached too: a crash costs its time once, not once per check.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from dataguard.target.loading import Target
 class Lab(Subject):
     """Observations of one loader of a target, by subject.
 
-    Touching an observation makes it (once) or raises what kept it from being made: `LoaderFailed` when the user's code
-    did not get through, `NotApplicable` when the loader has nothing of the kind, `Undecided` when time ran out.
+    Accessing an observation makes it (once) or raises what prevented it: `LoaderFailed` if the user's code failed,
+    `NotApplicable` if the loader has nothing of the kind, `Undecided` if time ran out.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Lab(Subject):
             return empty.stops
 
     def failures(self) -> list[LoaderFailed]:
-        """What kept the loader from running: the factory, an ordinary epoch, or single samples asked for by index."""
+        """What prevented the loader from running: the factory, an ordinary epoch, or single samples by index."""
         found: list[LoaderFailed] = []
         for observe in (lambda: self.epoch, lambda: self.dataset.ends):
             try:

@@ -1,4 +1,4 @@
-"""What every observer may use of one loader: build it, vary it, and what is known of it already."""
+"""What every observer may use of one loader: build it, vary it, and its known facts."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ class Subject(ABC):
 
     @property
     def epoch(self) -> EpochTrace:
-        """One ordinary epoch, as far as samples and budget allow: who fetched what, its structure, values and times.
+        """One ordinary epoch, as far as samples and budget allow: who fetched what, structure, values and times.
 
-        A dataset whose last indices do not exist is read up to there, so that the other checks can go on. Raises
-        LoaderUnspawnable when the loader fails under its own start method only, LoaderInterleaved when it fails only
+        A dataset whose last indices do not exist is read up to them, so that other checks can run. Raises
+        LoaderUnspawnable if the loader fails only under its own start method, LoaderInterleaved if it fails only
         because several workers read through one file offset.
         """
         return self._read_epoch()
 
     @abstractmethod
     def _read_epoch(self) -> EpochTrace:
-        """Read it, or recall it: an observation that needs others, and so is left to whoever has all of them."""
+        """Read it, or return the cached one: it needs other observations, and so a subclass that has them."""
 
     @property
     def repro(self) -> Repro:
-        """Writes lines that show a finding of this loader again, also where its factory fails."""
+        """Writes commands that reproduce a finding of this loader, even if its factory fails."""
         facts = None if isinstance(self._facts, LoaderFailed) else self._facts
         name, workers = (facts.name, facts.num_workers) if facts else (self.target.name, 0)
         return Repro(self.target.spelling, name, workers)
@@ -71,10 +71,10 @@ class Subject(ABC):
             raise NotApplicable(reason)
 
     def build(self, place: Mapping[str, int] | None = None, *, same_seed: bool = False, **overrides: Any) -> Loader:
-        """Build the loader anew in this process, with what the settings ask for and these overrides.
+        """Build the loader in this process, with what the settings request and these overrides.
 
         `place` gives the factory its `rank` and `world_size`; with `same_seed`, the global generators of all ranks
-        begin with one seed.
+        start from one seed.
         """
         wanted = {**requested(self.settings), **overrides}
         stride = 0 if same_seed else RANK_STRIDE
@@ -96,10 +96,9 @@ class Subject(ABC):
         *,
         unbounded: bool = False,
     ) -> Any:
-        """Observe the loader under settings that are not its own, once it ran an ordinary epoch.
+        """Observe the loader under settings other than its own, after an ordinary epoch.
 
-        What fails only here says nothing against the loader: it raises Undecided. Otherwise like
-        `ObservationCache.observe`.
+        A failure here is no fault of the loader: it raises Undecided. Otherwise like `ObservationCache.observe`.
         """
         self.epoch  # noqa: B018 - what fails as it is, fails once
         return self.vary_unseen(key, run, read, unbounded=unbounded)
@@ -112,7 +111,7 @@ class Subject(ABC):
         *,
         unbounded: bool = False,
     ) -> Any:
-        """Like `vary`, for loaders whose ordinary epoch nobody can watch."""
+        """Like `vary`, for loaders whose ordinary epoch cannot be observed."""
         try:
             if read is None:
                 return self.cache.observe(key, run, unbounded=unbounded)

@@ -18,7 +18,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from dataguard.lab.machine.resource_observations import FEWEST, MOST, SHARE
-from dataguard.lab.machine.worker_readings import Look, Strain, read_look, run_look
+from dataguard.lab.machine.worker_readings import Usage, UsagePlan, measure_usage, read_usage
 from dataguard.lab.process.isolation import isolated
 from dataguard.stats.trend import common, trend
 from dataguard.target.variants import Loader
@@ -55,30 +55,30 @@ def build(kept: int, seconds: float) -> Callable[..., Loader]:
     return make
 
 
-def watched(kept: int, seconds: float, samples: int) -> Strain:
-    """What a look at two workers sees."""
-    look = Look(2, samples, samples, 4, crowd=False)
+def watched(kept: int, seconds: float, samples: int) -> Usage:
+    """What a measurement of two workers shows."""
+    plan = UsagePlan(2, samples, samples, 4, reduced=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
 
         def run() -> object:
-            return run_look(build(kept, seconds), folder, look, None, 60, stream=False)
+            return measure_usage(build(kept, seconds), folder, plan, None, 60, stream=False)
 
         answer = isolated(run, folder, timeout=20, allowed=60)
-        return read_look(folder, answer, look)  # type: ignore[arg-type]
+        return read_usage(folder, answer, plan)  # type: ignore[arg-type]
 
 
-def slope(strain: Strain) -> float:
+def slope(usage: Usage) -> float:
     """The bytes that a worker is seen to grow by for each sample."""
-    found = common(trend(points, 0) for points in strain.points(lambda reading: reading.taken))
+    found = common(trend(points, 0) for points in usage.points(lambda reading: reading.allocated))
     assert found is not None
     return found.rate
 
 
-def share(strain: Strain) -> float:
+def share(usage: Usage) -> float:
     """The part of their time that workers spend on readings, those at the beginning and the end left out."""
     return statistics.mean(
-        readings[-1].spent / (readings[-1].at - readings[0].at) for readings in strain.readings.values()
+        readings[-1].spent / (readings[-1].at - readings[0].at) for readings in usage.readings.values()
     )
 
 

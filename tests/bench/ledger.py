@@ -13,7 +13,7 @@ import tempfile
 from itertools import islice
 from pathlib import Path
 
-from dataguard.lab.core.records import Leaf, SampleRecord
+from dataguard.lab.core.records import LeafRecord, SampleRecord
 from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
 
 SIZES = (100_000, 1_000_000, 4_000_000)
@@ -23,7 +23,7 @@ LEAVES = 3
 def record(number: int) -> SampleRecord:
     """A sample of a few leaves, all of which differ from those of any other."""
     digests = (hashlib.blake2b(f"{number} {leaf}".encode(), digest_size=8).digest() for leaf in range(LEAVES))
-    leaves = tuple(Leaf(f"[{place}]", "Tensor", "float32", (8,), digest) for place, digest in enumerate(digests))
+    leaves = tuple(LeafRecord(f"[{place}]", "Tensor", "float32", (8,), digest) for place, digest in enumerate(digests))
     return SampleRecord(0, 0, 0, 0, None, None, 0.0, leaves)
 
 

@@ -27,7 +27,9 @@ def rows() -> list[str]:
     for name, tensor in (("pageable", batch), ("pinned", batch.pin_memory())):
         copying = cuda_copies.copy([tensor])
         made.append(f"| a batch of 38 MB, {name} | {copying.rate / 1e9:.1f} GB/s | {copying.overlap:.0%} |")
-    pinning = next(stage for stage in cuda_copies.look(batch, pinned=True).stages if stage.name == "pinning")
+    pinning = next(
+        stage for stage in cuda_copies.measure_transfer(batch, pinned=True).stages if stage.name == "pinning"
+    )
     made.append(f"| pinning that batch | {(pinning.seconds or 0) * 1e3:.1f} ms | |")
     return made
 
@@ -44,7 +46,7 @@ def verdicts() -> str:
 
 def main() -> int:
     """Write the section anew."""
-    reason = cuda_copies.why_not()
+    reason = cuda_copies.unavailable_reason()
     if reason is not None:
         sys.stderr.write(f"nothing is measured: {reason}\n")
         return 0

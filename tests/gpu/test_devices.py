@@ -15,7 +15,7 @@ from dataguard.settings.settings import Settings
 
 pytestmark = pytest.mark.scan
 
-WHY_NOT = cuda_copies.why_not()
+WHY_NOT = cuda_copies.unavailable_reason()
 cuda = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 BYTES = 40_000_000
 
@@ -48,14 +48,14 @@ class TestCopies:
             assert cuda_copies.copy([tensor]).rate < 1.2 * limit
 
     def test_the_stages_of_a_batch(self) -> None:
-        moving = cuda_copies.look([torch.zeros(BYTES // 4), torch.zeros(3)], pinned=True)
+        moving = cuda_copies.measure_transfer([torch.zeros(BYTES // 4), torch.zeros(3)], pinned=True)
         assert all(stage.seconds for stage in moving.stages)
         assert moving.known["unpinned"] == []
         assert moving.known["pinned"]["overlap"] > moving.known["pageable"]["overlap"]
 
     @pytest.mark.parametrize(("kind", "unpinned"), [(Plain, [".images"]), (Pinnable, [])])
     def test_a_batch_of_the_user_s_own_class(self, kind: type[Plain], unpinned: list[str]) -> None:
-        moving = cuda_copies.look(kind(torch.zeros(BYTES // 4)), pinned=True)
+        moving = cuda_copies.measure_transfer(kind(torch.zeros(BYTES // 4)), pinned=True)
         assert moving.known["unpinned"] == unpinned
 
 
@@ -70,7 +70,7 @@ def test_a_sample_trips_what_its_name_says(face: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.skipif(WHY_NOT is None, reason="there is a CUDA device")
 def test_without_a_device_every_stage_says_why() -> None:
-    moving = cuda_copies.look([torch.zeros(BYTES // 4)], pinned=True)
+    moving = cuda_copies.measure_transfer([torch.zeros(BYTES // 4)], pinned=True)
     assert {stage.skipped for stage in moving.stages} == {WHY_NOT}
     assert moving.known == {}
     settings = Settings(samples=64, select=("DG802",), contract={"step_ms": 40})

@@ -128,7 +128,7 @@ def test_a_factory_that_cannot_be_found_by_name_is_an_error() -> None:
     def inside() -> None: ...
 
     for factory, words in (
-        (inside, "put it at the top level"),
+        (inside, "move it to the top level"),
         (lambda: None, "top level"),
         (3, "of type int has no name"),
     ):

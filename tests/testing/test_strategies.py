@@ -168,7 +168,7 @@ class Endless:
         (lambda: strategies.indices(Numbers(0)), "is empty"),
         (lambda: strategies.samples(Endless()), "has no length"),  # type: ignore[arg-type]
         (lambda: strategies.batches(DataLoader(Numbers(), batch_size=None)), "batching is off"),
-        (lambda: strategies.batches(Numbers(3), min_size=4), "cannot be"),
+        (lambda: strategies.batches(Numbers(3), min_size=4), "no batch has at least"),
         (lambda: strategies.samples(Stream(0)).validate(), "yields nothing"),
     ],
 )

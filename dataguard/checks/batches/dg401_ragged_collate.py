@@ -9,8 +9,8 @@ from dataguard.checks.common.check import check
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
-    from dataguard.lab.batches.mixed_batches import Clash, Mixtures
-    from dataguard.lab.core.records import BatchRecord, Leaf, SampleRecord
+    from dataguard.lab.batches.mixed_batches import Clash, MixedBatches
+    from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
     from dataguard.lab.lab import Lab
 
 
@@ -31,7 +31,7 @@ def dg401_ragged_collate(lab: Lab) -> Judgement:
         raise NotApplicable("collate_fn fails on every batch: see DG001")
     refused = next((batch for batch in epoch.batches if batch.incident and batch.incident.stage == "collate"), None)
     together = epoch.members()[refused.worker, refused.batch] if refused else epoch.samples
-    tried = _mixtures(lab, together, refused)
+    tried = _mixed_batches(lab, together, refused)
     if tried and tried.clash:
         yield _clash(lab, tried.clash)
     elif refused:
@@ -39,18 +39,18 @@ def dg401_ragged_collate(lab: Lab) -> Judgement:
     counts = {"pairs": tried.batches, "structures": tried.kinds} if tried else {}
     if refused or (tried and tried.clash):
         return Looked(epoch.exercised | counts)
-    others = lab.batches.arrangements
+    others = lab.batches.settings_trials
     counts["settings"] = others.tried
     looked = epoch.exercised | {unit: count for unit, count in counts.items() if count}
-    return Looked(looked, others.trouble.note if others.trouble else None)
+    return Looked(looked, others.problem.note if others.problem else None)
 
 
-def _mixtures(lab: Lab, samples: Sequence[SampleRecord], refused: BatchRecord | None) -> Mixtures | None:
+def _mixed_batches(lab: Lab, samples: Sequence[SampleRecord], refused: BatchRecord | None) -> MixedBatches | None:
     """Batches of the most different samples if shuffling may combine any two, or of those of a batch that failed."""
     if lab.facts.kind != "map" or not (refused or lab.facts.mixes_samples):
         return None
     try:
-        return lab.batches.mixtures(samples, single=1 in (lab.epoch.sizes or ()))
+        return lab.batches.mixed(samples, single=1 in (lab.epoch.sizes or ()))
     except (NotApplicable, Undecided):
         if refused is None:
             raise
@@ -84,7 +84,7 @@ def _refused(lab: Lab, batch: BatchRecord, members: Sequence[SampleRecord]) -> F
     )
 
 
-def _difference(first: Sequence[Leaf], second: Sequence[Leaf]) -> str:
+def _difference(first: Sequence[LeafRecord], second: Sequence[LeafRecord]) -> str:
     """The first leaf in which two samples differ: `['image'] is float32 (3, 64, 64) in one and ... in the other`."""
     one, two = (
         {leaf.path: f"{leaf.dtype or leaf.kind} {leaf.shape or ''}".strip() for leaf in x} for x in (first, second)

@@ -29,8 +29,8 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
         the indices.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
-    bench = lab.batches.bench
-    collation, together = bench.collation, bench.together
+    observed = lab.batches.observed
+    collation, getitems = observed.collation, observed.getitems
     count = len(collation.indices)
     if count < 2:
         raise NotApplicable("each batch holds a single sample")
@@ -38,23 +38,23 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
     facts = lab.facts
     lasting = not facts.num_workers or facts.persistent or facts.spawns
     found = list(_lost(collation)) or list(_apart(collation))
-    found += [*_changed(collation), *(_written(lab, collation) if lasting else ())]
+    found += [*_changed(collation), *(_mutated(lab, collation) if lasting else ())]
     if found and is_aliased(lab):
         raise NotApplicable("all samples share one buffer: see DG308")
     for message, evidence in found:
         order = None if None in collation.indices else list(collation.shown)
         yield Finding(message, known({**evidence, "collated samples": order}), repro=repro)
-    wrong = misread(together) if together else None
-    if together and wrong:
-        returned = [" or ".join(map(str, place)) for place in together.given]
-        requested = [str(index) for index in together.asked]
-        line = lab.repro.expression(f".dataset.__getitems__({list(together.asked)})")
+    wrong = misread(getitems) if getitems else None
+    if getitems and wrong:
+        returned = [" or ".join(map(str, place)) for place in getitems.given]
+        requested = [str(index) for index in getitems.asked]
+        line = lab.repro.expression(f".dataset.__getitems__({list(getitems.asked)})")
         yield Finding(f"__getitems__ {wrong}", {"requested": requested, "returned": returned}, repro=line)
-    leaves = {one.leaf for form in collation.forms.values() for one in form.carried}
-    if not (leaves or found or together):
+    leaves = {one.leaf for form in collation.forms.values() for one in form.recognized}
+    if not (leaves or found or getitems):
         raise Undecided("no row of the batch matches a sample: samples are mixed, regenerated, or all equal")
-    looked = {"samples": count, "batches": len(collation.forms), "leaves": len(leaves), "reads": bench.reads}
-    return Looked(looked, _HARMLESS if collation.written and not lasting else None)
+    looked = {"samples": count, "batches": len(collation.forms), "leaves": len(leaves), "reads": observed.reads}
+    return Looked(looked, _HARMLESS if collation.mutated and not lasting else None)
 
 
 def _name(collation: Collation, sample: int) -> str:
@@ -80,16 +80,16 @@ def _lost(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
         yield f"collate_fn {fault}", {"rows": rows, "samples lost": len(gone.samples)}
 
 
-def _written(lab: Lab, collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
-    moving = moving_leaves(lab) if collation.written else ()
-    written = {path: index for path, index in collation.written.items() if path not in moving}
-    for path, index in list(written.items())[:1]:
+def _mutated(lab: Lab, collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
+    moving = moving_leaves(lab) if collation.mutated else ()
+    mutated = {path: index for path, index in collation.mutated.items() if path not in moving}
+    for path, index in list(mutated.items())[:1]:
         message = f"collate_fn writes into dataset[{index!r}]{path}: the next read returns the modified value"
-        yield message, {"modified leaves": [f"sample{path}" for path in written]}
+        yield message, {"modified leaves": [f"sample{path}" for path in mutated]}
 
 
 def _changed(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
-    for path, cast in collation.cut.items():
+    for path, cast in collation.truncated.items():
         yield f"sample{path} is truncated: {cast}, where all samples are equal", {}
-    for path, cast in collation.wrapped.items():
+    for path, cast in collation.overflowed.items():
         yield f"sample{path} overflows: {cast}, where large numbers wrap around", {}

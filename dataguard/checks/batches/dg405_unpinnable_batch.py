@@ -33,7 +33,7 @@ def dg405_unpinnable_batch(lab: Lab) -> Judgement:
                 "batch type": pinning.kind,
                 "tensors": pinning.before,
                 "not pinned": [f"batch{path}" for path in pinning.unpinned[:16]],
-                "checked by": "Tensor.is_pinned()" if pinning.really else "calls of Tensor.pin_memory()",
+                "checked by": "Tensor.is_pinned()" if pinning.real else "calls of Tensor.pin_memory()",
             },
         )
     note = None if pinning.before or message else "the batch has no tensors to pin"
@@ -44,7 +44,7 @@ def _fault(pinning: Pinning) -> str | None:
     if pinning.refused:
         return f"pinning the batch raises {pinning.refused}"
     if pinning.tensors < pinning.before:
-        left = f"{pinning.tensors} of {pinning.before} tensors remain, in a {pinning.came_out}"
+        left = f"{pinning.tensors} of {pinning.before} tensors remain, in a {pinning.result}"
         return f"pinning the {pinning.kind} loses tensors: {left}"
     if pinning.unpinned:
         first = f"batch{pinning.unpinned[0]}"

@@ -11,7 +11,7 @@ from dataguard.checks.common.check import check
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import Leaf
+    from dataguard.lab.core.records import LeafRecord
     from dataguard.lab.lab import Lab
 
 MAIN = 0.1
@@ -39,7 +39,7 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
     for sample in epoch.samples:
         for leaf in sample.leaves:
             types.setdefault(leaf.path, set()).add(leaf.type_name)
-    found: dict[str, Leaf] = {}
+    found: dict[str, LeafRecord] = {}
     beside: set[str] = set()
     for batch in epoch.batches:
         float64 = [leaf for leaf in batch.leaves if leaf.dtype == "float64" and leaf.shape]
@@ -67,15 +67,15 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
     return Looked(epoch.exercised, None if found else note)
 
 
-def _elements(leaf: Leaf) -> int:
+def _elements(leaf: LeafRecord) -> int:
     """The number of elements of an array; 0 for strings and single values."""
     return math.prod(leaf.shape) if leaf.shape and leaf.dtype else 0
 
 
-def _origin(lab: Lab, leaf: Leaf) -> str:
+def _origin(lab: Lab, leaf: LeafRecord) -> str:
     """Where the type comes from: the sample, or collate_fn."""
     samples = lab.epoch.samples
-    leaves: Iterable[Leaf] = samples[0].leaves if samples else ()
+    leaves: Iterable[LeafRecord] = samples[0].leaves if samples else ()
     source = next((one for one in leaves if one.path == leaf.path), None)
     if source is None:
         return ""

@@ -25,7 +25,7 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
     looked = {"samples": padding.samples, "padded leaves": len(padding.padded)}
     if not padding.padded:
         raise NotApplicable("no padded leaf seen in the batch")
-    ambiguous = [one for one in padding.padded if not (one.told_by or one.distinct)]
+    ambiguous = [one for one in padding.padded if not (one.lengths_from or one.distinct)]
     if ambiguous:
         one = ambiguous[0]
         short, row = min((length, row) for row, length in enumerate(one.lengths))
@@ -39,5 +39,5 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
                 "padding value": f"{one.fill}, which the data also contain",
             },
         )
-    explicit = any(one.told_by for one in padding.padded)
+    explicit = any(one.lengths_from for one in padding.padded)
     return Looked(looked, None if ambiguous or explicit else "only the padding value shows the lengths")

@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dataguard.lab.batches.collate_trials import Carried, Collation, Form, Rows
-    from dataguard.lab.batches.getitems import Together
+    from dataguard.lab.batches.collate_trials import Collation, Form, RecognizedLeaf, Rows
+    from dataguard.lab.batches.getitems import GetitemsReads
 
 FORMS = ("in order", "reversed")
 
@@ -51,7 +51,7 @@ def mispaired(collation: Collation) -> Mispair | None:
 
 
 def _mispairs(form: Form, name: str) -> dict[tuple[bytes, bytes], Mispair]:
-    sources = dict.fromkeys(one.source for one in form.carried)
+    sources = dict.fromkeys(one.source for one in form.recognized)
     found = {}
     for pair in combinations(sources, 2):
         tried = list(_tried(form, pair, name))
@@ -62,7 +62,7 @@ def _mispairs(form: Form, name: str) -> dict[tuple[bytes, bytes], Mispair]:
 
 def _tried(form: Form, sources: tuple[bytes, bytes], name: str) -> Iterator[Mispair | None]:
     """All pairs of leaves that carry these sources in the same number of rows; None for a pair whose rows all match."""
-    first, second = ([one for one in form.carried if one.source == source] for source in sources)
+    first, second = ([one for one in form.recognized if one.source == source] for source in sources)
     for one in first:
         for two in second:
             if len(one.rows) == len(two.rows):
@@ -79,7 +79,7 @@ def _has_permutation(one: Rows, two: Rows, form: Form) -> bool:
     )
 
 
-def _apart(one: Carried, two: Carried, form: Form, name: str) -> Mispair | None:
+def _apart(one: RecognizedLeaf, two: RecognizedLeaf, form: Form, name: str) -> Mispair | None:
     for row, (mine, theirs) in enumerate(zip(one.rows, two.rows, strict=True)):
         if not mine & theirs:
             return Mispair(one.leaf, two.leaf, row, (min(mine), min(theirs)), form.positions, name)
@@ -107,9 +107,11 @@ def _lost(form: Form, collation: Collation) -> Missing | None:
     """Samples of which nothing remains except what they share with others."""
     lost, where = [], None
     for sample in form.positions:
-        gone = [one for one in form.carried if not any(sample in row for row in one.rows)]
-        shared = [one for one in form.carried if one not in gone and len(collation.twins[one.source][sample]) > 1]
-        if gone and len(gone) + len(shared) == len(form.carried):
+        gone = [one for one in form.recognized if not any(sample in row for row in one.rows)]
+        shared = [
+            one for one in form.recognized if one not in gone and len(collation.equal_samples[one.source][sample]) > 1
+        ]
+        if gone and len(gone) + len(shared) == len(form.recognized):
             lost.append(sample)
             where = where or gone[0]
     return Missing(tuple(sorted(lost)), where.leaf, len(where.rows), repeated=False) if where else None
@@ -117,23 +119,23 @@ def _lost(form: Form, collation: Collation) -> Missing | None:
 
 def _replaced(form: Form, collation: Collation) -> Missing | None:
     """Samples missing from all leaves of a source that has as many rows as there are samples."""
-    for source in dict.fromkeys(one.source for one in form.carried):
-        leaves = [one for one in form.carried if one.source == source]
+    for source in dict.fromkeys(one.source for one in form.recognized):
+        leaves = [one for one in form.recognized if one.source == source]
         lost = [sample for sample in form.positions if not any(sample in row for one in leaves for row in one.rows)]
         if lost and any(len(one.rows) == len(form.positions) for one in leaves):
             return Missing(tuple(sorted(lost)), leaves[0].leaf, len(leaves[0].rows), repeated=True)
     return None
 
 
-def misread(together: Together) -> str | None:
+def misread(getitems: GetitemsReads) -> str | None:
     """What `__getitems__` does wrong, as the rest of a message."""
-    if together.parts:
-        one, first = together.parts[0]
-        two, second = next(part for part in together.parts if part[1] != first)
+    if getitems.parts:
+        one, first = getitems.parts[0]
+        two, second = next(part for part in getitems.parts if part[1] != first)
         return f"mixes samples: sample{one} is from dataset[{first!r}], sample{two} from dataset[{second!r}]"
-    if len(together.given) != len(together.asked):
-        return f"returns {len(together.given)} samples for {len(together.asked)} indices"
-    for asked, given in zip(together.asked, together.given, strict=True):
+    if len(getitems.given) != len(getitems.asked):
+        return f"returns {len(getitems.given)} samples for {len(getitems.asked)} indices"
+    for asked, given in zip(getitems.asked, getitems.given, strict=True):
         if asked not in given:
             return f"returns dataset[{given[0]!r}] where dataset[{asked!r}] was requested"
     return None

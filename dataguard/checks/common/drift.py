@@ -16,7 +16,7 @@ from dataguard.stats.coincidence import CERTAIN, is_random, log_odds
 
 if TYPE_CHECKING:
     from dataguard.lab.core.index import Index
-    from dataguard.lab.core.records import Leaf, SampleRecord
+    from dataguard.lab.core.records import LeafRecord, SampleRecord
     from dataguard.lab.dataset.repeated_reads import Readings, Run
     from dataguard.lab.dataset.source_mutation import Change
     from dataguard.lab.lab import Lab
@@ -58,7 +58,7 @@ def drifts(readings: Readings, epoch: Sequence[SampleRecord]) -> dict[str, Drift
     """The leaves that change, each with the sample that changes most; counters and timestamps are left out."""
     found = {}
     for leaf in dict.fromkeys(path for answer in readings.forward.passes[0] for path in answer.digests):
-        forward, backward = _series(readings.forward, leaf), _series(readings.turned, leaf)
+        forward, backward = _series(readings.forward, leaf), _series(readings.backward, leaf)
         own = all(one[: len(two)] == two for one, two in zip(forward, backward, strict=True))
         if (own and not is_random(_known(forward))) or _is_counter(readings, leaf, forward, epoch):
             continue
@@ -91,9 +91,9 @@ def is_aliased(lab: Lab) -> bool:
 def unsteady(lab: Lab) -> frozenset[str]:
     """The leaves that vary under the same random state, so that two equal reads of one prove nothing."""
     readings = lab.dataset.readings
-    leaves = {path for run in (readings.forward, readings.turned) for one in run.passes[0] for path in one.digests}
+    leaves = {path for run in (readings.forward, readings.backward) for one in run.passes[0] for path in one.digests}
     varying = (path for path in leaves if is_random(_known(_series(readings.forward, path))))
-    return frozenset([*varying, *(path for path in leaves if is_random(_known(_series(readings.turned, path))))])
+    return frozenset([*varying, *(path for path in leaves if is_random(_known(_series(readings.backward, path))))])
 
 
 def mutations(lab: Lab) -> dict[str, tuple[Drift, tuple[Change, ...]]]:
@@ -103,7 +103,7 @@ def mutations(lab: Lab) -> dict[str, tuple[Drift, tuple[Change, ...]]]:
     for leaf, drift in drifts(readings, lab.epoch.samples).items():
         if not drift.keeps_changing or not repeatable(lab, drift):
             continue
-        changes = lab.dataset.stored(readings.items[drift.item])
+        changes = lab.dataset.changed_content(readings.items[drift.item])
         if drift.cause is Cause.OTHERS:  # a record of earlier reads is not sample data
             whole = is_input(leaf, readings.forward.passes[0]) and len(set(drift.series)) == len(drift.series)
             changes = tuple(change for change in changes if change.rows) if whole else ()
@@ -117,8 +117,8 @@ class Shift:
     """A label that differs in a second read of the same input: its leaf, before and after."""
 
     drift: Drift
-    before: Leaf | None
-    after: Leaf | None
+    before: LeafRecord | None
+    after: LeafRecord | None
     input: str
 
 
@@ -149,12 +149,12 @@ def repeatable(lab: Lab, drift: Drift) -> bool:
 
     Raises Undecided if that may be coincidence.
     """
-    first = _series(lab.dataset.readings.forward, drift.leaf, steady=False)
-    backward = _series(lab.dataset.readings.turned, drift.leaf, steady=False)
+    first = _series(lab.dataset.readings.forward, drift.leaf, same_state=False)
+    backward = _series(lab.dataset.readings.backward, drift.leaf, same_state=False)
     apart = [all(map(ne, one, two)) for one, two in zip(first, backward, strict=True)]
     between = not is_random(_known(first)) or apart.count(True) > 1
     for number in range(1, RUNS):
-        if _series(lab.dataset.again(number), drift.leaf, steady=False) != first:
+        if _series(lab.dataset.reread(number), drift.leaf, same_state=False) != first:
             return False
         if not between and number * log_odds(_known(first)) < CERTAIN:
             return True
@@ -172,14 +172,14 @@ def is_input(path: str, answers: Sequence[Answer]) -> bool:
 def _pairs(readings: Readings) -> Iterator[tuple[Answer, Answer]]:
     """Two reads of one index under the same random state: within a run, and between both."""
     for number in range(len(readings.items)):
-        within = [answers[number] for answers in readings.forward.steady]
+        within = [answers[number] for answers in readings.forward.same_state]
         yield from combinations(within, 2)
-        yield from zip(within, (answers[number] for answers in readings.turned.steady), strict=False)
+        yield from zip(within, (answers[number] for answers in readings.backward.same_state), strict=False)
 
 
-def _series(run: Run, leaf: str, *, steady: bool = True) -> tuple[tuple[bytes | None, ...], ...]:
+def _series(run: Run, leaf: str, *, same_state: bool = True) -> tuple[tuple[bytes | None, ...], ...]:
     """The digests of a leaf, pass by pass, for each item."""
-    passes = run.steady if steady else run.passes
+    passes = run.same_state if same_state else run.passes
     return tuple(tuple(answer.digests.get(leaf) for answer in answers) for answers in zip(*passes, strict=True))
 
 
@@ -199,7 +199,7 @@ def _is_counter(
 def _follows_reads(readings: Readings, leaf: str) -> bool:
     """Whether the values of a leaf come in one order, whichever indices are requested."""
     one = [answer.digests.get(leaf) for answers in readings.forward.passes for answer in answers]
-    two = [answer.digests.get(leaf) for answers in readings.turned.passes for answer in reversed(answers)]
+    two = [answer.digests.get(leaf) for answers in readings.backward.passes for answer in reversed(answers)]
     return one[: len(two)] == two
 
 
@@ -229,18 +229,18 @@ def _is_label(path: str, beside: str, answer: Answer) -> bool:
     return _size(larger) >= _size(label) and (_size(label) <= 1 or _size(larger) >= SMALLER * _size(label))
 
 
-def _size(leaf: Leaf) -> int:
+def _size(leaf: LeafRecord) -> int:
     """The number of values in a leaf. A string too long to be shown counts as many; a short one may be a label."""
     if leaf.shape is not None:
         return math.prod(leaf.shape)
     return 1 if leaf.kind != "str" or leaf.shown else 1000
 
 
-def _leaf(answer: Answer, path: str) -> Leaf | None:
+def _leaf(answer: Answer, path: str) -> LeafRecord | None:
     return next((leaf for leaf in answer.leaves if leaf.path == path), None)
 
 
-def shown(leaf: Leaf | None) -> str:
+def shown(leaf: LeafRecord | None) -> str:
     """A value as shown in a message."""
     if leaf is None:
         return "absent"

@@ -20,7 +20,7 @@ def image_finding(lab: Lab, wrong: Mapping[Fit, str], words: str) -> Finding:
     return Finding(
         message=f"{colours.root}{fit.path} {words}",
         evidence={"leaves": [f"{colours.root}{one.path}" for one in wrong], **colours.evidence(fit)},
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=colours.expression and lab.repro.expression(colours.expression),
     )
 
@@ -31,7 +31,7 @@ def file_finding(lab: Lab, index: object, message: str, evidence: Mapping[str, o
     return Finding(
         message=message,
         evidence={"index" if indexed else "position": index, **evidence},
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=lab.repro.expression(f".dataset[{index!r}]") if indexed else None,
     )
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dataguard.lab.core.index import Index
-    from dataguard.lab.core.records import Leaf, SampleRecord
+    from dataguard.lab.core.records import LeafRecord, SampleRecord
     from dataguard.lab.core.value_summary import Numbers, ValueSummary
     from dataguard.lab.lab import Lab
-    from dataguard.lab.labels.class_names import Naming
+    from dataguard.lab.labels.class_names import ClassNames
 
 SMALLER = 8
 """A label of several values is at least this many times smaller than its input."""
@@ -116,11 +116,11 @@ def classes_by_leaf(lab: Lab, found: Sequence[Labels]) -> list[tuple[Classes, li
     declared = lab.settings.contract.get("num_classes")
     if declared is not None:
         return [(Classes(int(declared), "the contract declares", declared=True), list(found))]
-    namings = lab.dataset.namings
-    by_leaf = {naming.leaf: naming for naming in namings if naming.leaf is not None}
+    class_names = lab.dataset.class_names
+    by_leaf = {names.leaf: names for names in class_names if names.leaf is not None}
     single = [(_classes(by_leaf[one.path]), [one]) for one in found if one.path in by_leaf]
-    general = [naming for naming in namings if naming.leaf is None]
-    return single or [(_classes(naming), list(found)) for naming in general[:1]]
+    general = [names for names in class_names if names.leaf is None]
+    return single or [(_classes(names), list(found)) for names in general[:1]]
 
 
 def classes_of(lab: Lab) -> Classes | None:
@@ -129,8 +129,8 @@ def classes_of(lab: Lab) -> Classes | None:
     return found[0][0] if found else None
 
 
-def _classes(naming: Naming) -> Classes:
-    return Classes(naming.count, f"{naming.where} has", declared=False)
+def _classes(names: ClassNames) -> Classes:
+    return Classes(names.count, f"{names.where} has", declared=False)
 
 
 def ignored(contract: Mapping[str, Any]) -> tuple[int, ...]:
@@ -213,7 +213,7 @@ def _kind(numbers: Numbers, beside: Sequence[Numbers], record: SampleRecord) -> 
     return Kind.PIXEL if height_width and images else None
 
 
-def _is_input(leaf: Leaf) -> bool:
+def _is_input(leaf: LeafRecord) -> bool:
     """Whether a leaf is large enough to be the input of one label: many values, or a string."""
     return leaf.size >= SMALLER if leaf.shape is not None else leaf.kind in ("str", "bytes")
 
@@ -232,7 +232,7 @@ def _is_row(beside: Sequence[Numbers]) -> bool:
     return len(beside) == 1 and beside[0].is_float and 1 < beside[0].size == beside[0].shape[-1]
 
 
-def _is_image_of(leaf: Leaf, height_width: tuple[int, ...] | None) -> bool:
+def _is_image_of(leaf: LeafRecord, height_width: tuple[int, ...] | None) -> bool:
     shape = leaf.shape or ()
     if height_width is None:
         return False

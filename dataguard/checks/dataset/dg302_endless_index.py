@@ -30,7 +30,7 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     equals = {answer.index: _equal(answer, ends) for answer in ends.beyond if not answer.incident}
     if None in equals.values():  # a single equal sample may be chance: silence in audio, a title frame
         return Looked(looked, note=f"dataset[{ends.length}] does not raise IndexError: iteration runs past the end")
-    if lab.dataset.wraps:
+    if lab.dataset.content_repeats:
         raise NotApplicable("the index already wraps around inside the range: see DG303")
     clamped = set(equals.values()) == {ends.length - 1} and len(equals) > 1
     yield Finding(
@@ -60,7 +60,7 @@ def _equal(answer: Answer, ends: Ends) -> Index:
 
 def _identifying_paths(ends: Ends) -> list[str]:
     """Leaves that do not depend on the random state and differ between samples."""
-    paths = [leaf.path for leaf in ends.twice.leaves if _digest(ends.inside[0], leaf.path) == leaf.digest]
+    paths = [leaf.path for leaf in ends.first_again.leaves if _digest(ends.inside[0], leaf.path) == leaf.digest]
     counts = {path: len({_digest(inside, path) for inside in ends.inside}) for path in paths}
     return [path for path, count in counts.items() if count > 0.8 * len({inside.index for inside in ends.inside})]
 

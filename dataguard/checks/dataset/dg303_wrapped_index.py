@@ -25,9 +25,9 @@ def dg303_wrapped_index(lab: Lab) -> Judgement:
         `torch.utils.data.ConcatDataset([dataset] * 3)`, or declare it: `repeat = 3` in `[tool.dataguard.contract]`.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.WeightedRandomSampler
     """
-    spans = lab.dataset.spans
+    semantics = lab.dataset.semantics
     note = None
-    for period in spans.repeats:
+    for period in semantics.repeats:
         times = period.length / period.period
         intended = _intended(period, lab.settings.contract.get("repeat", 1))
         if intended:
@@ -45,10 +45,10 @@ def dg303_wrapped_index(lab: Lab) -> Judgement:
                 "leaves": [f"sample{leaf}" for leaf in period.leaves],
                 "pairs compared": period.pairs,
             },
-            at=lab.dataset.place,
+            at=lab.dataset.location,
             repro=lab.repro.reads([0, period.period]) if period.where == "dataset" else None,
         )
-    return Looked({"reads": spans.reads}, note)
+    return Looked({"reads": semantics.reads}, note)
 
 
 def _intended(period: Period, repeat: int) -> str | None:

@@ -24,23 +24,23 @@ def dg304_negative_index(lab: Lab) -> Judgement:
         IndexError for an index out of range.
     Links: https://docs.python.org/3/reference/datamodel.html#object.__getitem__
     """
-    spans = lab.dataset.spans
-    last, negative, ends = spans.last, spans.negative, lab.dataset.ends
+    semantics = lab.dataset.semantics
+    last, negative, ends = semantics.last, semantics.negative, lab.dataset.ends
     if last.incident:
         raise NotApplicable(f"the last sample cannot be read: {last.incident.headline}")
     note = None
-    unlike = [leaf for leaf in spans.unlike if leaf not in unsteady(lab)]
+    unlike = [leaf for leaf in semantics.unlike if leaf not in unsteady(lab)]
     if unlike:
         # A label that is computed from the index does not make it a different sample.
         input_differs = any(is_input(leaf, [last]) for leaf in unlike)
         equal = [one.index for one in ends.inside if not one.incident and one.digests == negative.digests]
         same_shapes = [leaf.shape for leaf in last.leaves] == [leaf.shape for leaf in negative.leaves]
-        if input_differs and (equal or (same_shapes and spans.far.incident is not None and not spans.seeded)):
+        if input_differs and (equal or (same_shapes and semantics.far.incident is not None and not semantics.seeded)):
             yield Finding(
                 message=f"dataset[-1] returns {f'dataset[{equal[0]}]' if equal else 'another sample'}, "
                 f"not dataset[{ends.length - 1}]",
                 evidence={"leaves that differ": [f"sample{leaf}" for leaf in unlike]},
-                at=lab.dataset.place,
+                at=lab.dataset.location,
                 repro=lab.repro.reads([-1, ends.length - 1]),
             )
         elif not input_differs:

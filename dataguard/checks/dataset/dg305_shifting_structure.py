@@ -12,7 +12,7 @@ from dataguard.checks.dataset.structure import difference, unlike
 from dataguard.model import Finding, Judgement, Looked, Severity
 
 if TYPE_CHECKING:
-    from dataguard.lab.batches.mixed_batches import Pair
+    from dataguard.lab.batches.mixed_batches import MixedPair
     from dataguard.lab.core.records import BatchRecord, SampleRecord
     from dataguard.lab.lab import Lab
 
@@ -58,33 +58,33 @@ def _finding(lab: Lab, samples: Sequence[SampleRecord], forms: Counter[Any], out
     return Finding(
         message=f"sample{path} is {kinds}: {lab.facts.collate} {outcome}",
         evidence={"structures": len(forms), "rarest structure": f"{min(forms.values())} of {forms.total()} samples"},
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=None if one.index is None else lab.repro.batch([one.index, two.index]),
     )
 
 
-def _mixed(lab: Lab) -> list[tuple[BatchRecord | Pair, Sequence[SampleRecord]]] | None:
+def _mixed(lab: Lab) -> list[tuple[BatchRecord | MixedPair, Sequence[SampleRecord]]] | None:
     """Batches of samples that differ in structure: those of the epoch, and pairs that shuffling may combine.
 
     None if collate_fn fails on such samples.
     """
     epoch = lab.epoch
     members = epoch.members()
-    batches: list[tuple[BatchRecord | Pair, list[SampleRecord]]]
+    batches: list[tuple[BatchRecord | MixedPair, list[SampleRecord]]]
     batches = [(batch, members[batch.worker, batch.batch]) for batch in epoch.batches]
     refused = any(batch.incident for batch in epoch.batches if unlike(members[batch.worker, batch.batch]))
     if lab.facts.kind == "map" and lab.facts.mixes_samples and not refused:
         by_index = {sample.index: sample for sample in epoch.samples}
-        tried = lab.batches.mixtures(epoch.samples, single=1 in (epoch.sizes or ()))
+        tried = lab.batches.mixed(epoch.samples, single=1 in (epoch.sizes or ()))
         batches += [(pair, [by_index[index] for index in pair.indices]) for pair in tried.pairs]
         refused = tried.clash is not None
     return None if refused else [(batch, samples) for batch, samples in batches if unlike(samples)]
 
 
-def _order_matters(batch: BatchRecord | Pair, others: Sequence[BatchRecord | Pair]) -> bool:
+def _order_matters(batch: BatchRecord | MixedPair, others: Sequence[BatchRecord | MixedPair]) -> bool:
     """Whether the same samples in reverse order give a batch of another structure."""
     return any(_types(other) != _types(batch) for other in others if other.indices == batch.indices[::-1])
 
 
-def _types(batch: BatchRecord | Pair) -> Counter[tuple[str, str]]:
+def _types(batch: BatchRecord | MixedPair) -> Counter[tuple[str, str]]:
     return Counter((re.sub(r"\[\d+\]", "[]", leaf.path), leaf.type_name) for leaf in batch.leaves)

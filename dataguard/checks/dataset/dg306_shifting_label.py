@@ -26,7 +26,7 @@ def dg306_shifting_label(lab: Lab) -> Judgement:
     readings = lab.dataset.readings
     found = shifts(lab)
     for leaf, shift in list(found.items())[:1]:
-        index, changed = item_of(readings, shift.drift), lab.dataset.changed
+        index, changed = item_of(readings, shift.drift), lab.dataset.changed_attributes
         yield Finding(
             message=f"sample{leaf} of index {index} is {shown(shift.before)} in one read and {shown(shift.after)} in "
             f"another, while sample{shift.input} stays the same: it depends on {shift.drift.cause.value}",

@@ -31,7 +31,7 @@ def dg308_aliased_samples(lab: Lab) -> Judgement:
                 "leaves": [f"sample{leaf}" for leaf in dict.fromkeys(one.leaf for one in overwritten)],
                 "samples that change": f"{len({one.earlier for one in overwritten})} of {len(readings.items)}",
             },
-            at=lab.dataset.place,
+            at=lab.dataset.location,
             repro=lab.repro.reads([first.earlier, first.later]),
         )
     return Looked(readings.exercised)

@@ -28,7 +28,7 @@ def dg309_listing_order(lab: Lab) -> Judgement:
     listed = lab.dataset.listed()
     if not listed.places:
         raise NotApplicable("no folder is listed while the dataset is built and read")
-    backward = lab.dataset.listed(turned=True)
+    backward = lab.dataset.listed(backward=True)
     found = compare(
         listed.answers, backward.answers, lambda: lab.dataset.listed(again=True).answers, partial(unsteady, lab)
     )
@@ -37,6 +37,6 @@ def dg309_listing_order(lab: Lab) -> Judgement:
         yield Finding(
             message=f"{found.subject} when folders are listed in reverse order",
             evidence=found.evidence | known({"listed at": [f"{one[0]}:{one[1]}" for one in backward.places if one]}),
-            at=Location(*place) if place else lab.dataset.place,
+            at=Location(*place) if place else lab.dataset.location,
         )
     return Looked({"samples": len(listed.answers), "orders": 2})

@@ -29,14 +29,14 @@ def dg310_hash_order(lab: Lab) -> Judgement:
     one = lab.dataset.hashed()
     if not one.places:
         raise NotApplicable("no iteration over a set of strings and no hash of a string seen")
-    two = lab.dataset.hashed(turned=True)
+    two = lab.dataset.hashed(backward=True)
     found = compare(one.answers, two.answers, lambda: lab.dataset.hashed(again=True).answers, partial(unsteady, lab))
     if found:
         place = next((entry for entry in one.places if entry), None)
         yield Finding(
             message=f"{found.subject} when the order of a set of strings (hash seed) changes",
             evidence=found.evidence | known({"set or hash used at": [f"{at[0]}:{at[1]}" for at in one.places if at]}),
-            at=Location(*place) if place else lab.dataset.place,
+            at=Location(*place) if place else lab.dataset.location,
             repro=f"PYTHONHASHSEED=1 {lab.repro.expression(f'.dataset[{found.index!r}]')}",
         )
     return Looked({"samples": len(one.answers), "orders": 2})

@@ -9,7 +9,7 @@ from dataguard.checks.common.drift import unsteady
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
-    from dataguard.lab.dataset.index_semantics import Typed
+    from dataguard.lab.dataset.index_semantics import TypedIndex
     from dataguard.lab.lab import Lab
 
 
@@ -23,25 +23,25 @@ def dg311_int_only_index(lab: Lab) -> Judgement:
     Fix: `index = int(index)` at the top of `__getitem__`.
     Links: https://docs.python.org/3/library/operator.html#operator.index
     """
-    spans = lab.dataset.spans
-    if spans.last.incident:
-        raise NotApplicable(f"the last sample cannot be read: {spans.last.incident.headline}")
-    other = [typed for typed in spans.typed if typed.incident or set(typed.unlike) - unsteady(lab)]
+    semantics = lab.dataset.semantics
+    if semantics.last.incident:
+        raise NotApplicable(f"the last sample cannot be read: {semantics.last.incident.headline}")
+    other = [typed for typed in semantics.typed if typed.incident or set(typed.unlike) - unsteady(lab)]
     wrong = [typed for typed in other if _is_looked_up(typed)]
-    note = f"dataset[{other[0].spelled}] {_outcome(other[0])}" if other and not wrong else None
-    if wrong and lab.dataset.own:
+    note = f"dataset[{other[0].expression}] {_outcome(other[0])}" if other and not wrong else None
+    if wrong and lab.dataset.user_defined:
         first = next((typed for typed in wrong if not typed.incident), wrong[0])
-        number = "__import__('numpy').int64" if "numpy" in first.spelled else "__import__('torch').tensor"
+        number = "__import__('numpy').int64" if "numpy" in first.expression else "__import__('torch').tensor"
         yield Finding(
-            message=f"dataset[{first.spelled}] {_outcome(first)}",
-            evidence={f"dataset[{typed.spelled}]": _outcome(typed) for typed in wrong},
-            at=first.incident.location if first.incident else lab.dataset.place,
+            message=f"dataset[{first.expression}] {_outcome(first)}",
+            evidence={f"dataset[{typed.expression}]": _outcome(typed) for typed in wrong},
+            at=first.incident.location if first.incident else lab.dataset.location,
             repro=lab.repro.expression(f".dataset[{number}({first.index})]"),
         )
-    return Looked({"reads": len(spans.typed)}, note)
+    return Looked({"reads": len(semantics.typed)}, note)
 
 
-def _is_looked_up(typed: Typed) -> bool:
+def _is_looked_up(typed: TypedIndex) -> bool:
     """Whether the dataset returns another sample, does not find one, or rejects the type itself.
 
     What it passes the index to, such as the seed of a generator, may reject a type that no sampler of torch yields.
@@ -52,5 +52,5 @@ def _is_looked_up(typed: Typed) -> bool:
     return incident.own_frame is not None and incident.own_frame.code.strip().startswith(("raise ", "assert "))
 
 
-def _outcome(typed: Typed) -> str:
+def _outcome(typed: TypedIndex) -> str:
     return f"raises {typed.incident.headline}" if typed.incident else f"differs from dataset[{typed.index}]"

@@ -14,7 +14,7 @@ from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, kno
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import SampleRecord
-    from dataguard.lab.dataset.missing_file import Source, Substitute
+    from dataguard.lab.dataset.missing_file import SampleFile, Substitute
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.sample_reader import Answer
 
@@ -33,7 +33,7 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
         visible: log a warning, or mark the sample with a flag or an ignored label.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
-    source = lab.dataset.source
+    source = lab.dataset.sample_file
     replaced = any(_is_replaced(source, substitute) for substitute in lab.dataset.substitutes)
     if replaced and set(_unlike(source, lab.dataset.substitutes[0].answer)) & unsteady(lab):
         raise Undecided("the sample under test varies from read to read")
@@ -57,18 +57,18 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
                     "leaves": [f"sample{path}" for path in _unlike(source, substitute.answer)],
                 }
             ),
-            at=lab.dataset.place,
+            at=lab.dataset.location,
         )
         break
     return Looked({"files": 1, "ways to fail": len(lab.dataset.substitutes)}, note=note)
 
 
-def _unlike(source: Source, answer: Answer) -> list[str]:
+def _unlike(source: SampleFile, answer: Answer) -> list[str]:
     stable = {path: one for path, one in source.whole.digests.items() if source.again.digests.get(path) == one}
     return [path for path, digest in stable.items() if answer.digests.get(path) != digest]
 
 
-def _is_replaced(source: Source, substitute: Substitute) -> bool:
+def _is_replaced(source: SampleFile, substitute: Substitute) -> bool:
     """Whether a sample of the same structure was returned, with another input."""
     if substitute.answer.incident or substitute.answer.form != source.whole.form:
         return False
@@ -76,7 +76,7 @@ def _is_replaced(source: Source, substitute: Substitute) -> bool:
     return any(sizes[path] == max(sizes.values()) for path in _unlike(source, substitute.answer))
 
 
-def _is_flagged(source: Source, answer: Answer, samples: Sequence[SampleRecord]) -> bool:
+def _is_flagged(source: SampleFile, answer: Answer, samples: Sequence[SampleRecord]) -> bool:
     """Whether a flag or an ignored label marks the substitute: a value of few that no ordinary sample has."""
     for path in _unlike(source, answer):
         seen = {leaf.digest for sample in samples for leaf in sample.leaves if leaf.path == path and not leaf.shape}
@@ -85,7 +85,7 @@ def _is_flagged(source: Source, answer: Answer, samples: Sequence[SampleRecord])
     return False
 
 
-def _equal(source: Source, answer: Answer, samples: Sequence[SampleRecord]) -> object:
+def _equal(source: SampleFile, answer: Answer, samples: Sequence[SampleRecord]) -> object:
     """The index of the sample that was returned instead, if it was read before."""
     unlike = set(_unlike(source, answer))
     wanted = {(path, digest) for path, digest in answer.digests.items() if path in unlike}

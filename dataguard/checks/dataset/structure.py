@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import Leaf, SampleRecord
+    from dataguard.lab.core.records import LeafRecord, SampleRecord
 
 
 def unlike(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
@@ -24,7 +24,7 @@ def difference(one: SampleRecord, two: SampleRecord) -> tuple[str, str]:
     return "", f"nested differently at index {one.index} and at index {two.index}"
 
 
-def _kind(leaf: Leaf | None) -> str:
+def _kind(leaf: LeafRecord | None) -> str:
     if leaf is None:
         return "absent"
     return f"{leaf.type_name} of rank {len(leaf.shape)}" if leaf.shape else leaf.type_name

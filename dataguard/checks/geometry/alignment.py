@@ -70,7 +70,7 @@ def _misaligned(lab: Lab, charts: ChartedMasks, mask: MaskLeaf, shift: Shift) ->
             "misaligned in": f"{beyond} of {len(mask.shifts)} draws",
             "charted via": charts.source,
         },
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=None if charts.collated or shift.index is None else lab.repro.expression(f".dataset[{shift.index!r}]"),
     )
 
@@ -87,6 +87,6 @@ def _not_following(lab: Lab, charts: ChartedBoxes, one: BoxAlignment) -> Finding
             "pairs of draws": one.pairs,
             f"format of the {what}": one.box_format,
         },
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=None if charts.collated or one.index is None else lab.repro.expression(f".dataset[{one.index!r}]"),
     )

@@ -85,6 +85,6 @@ def _finding(lab: Lab, leaves: list[str], words: str, mask: MaskLeaf | None = No
                 "dtype": values and values.dtype,
             }
         ),
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=None if charts.collated or charts.index is None else lab.repro.expression(f".dataset[{charts.index!r}]"),
     )

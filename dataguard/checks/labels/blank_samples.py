@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import Leaf, SampleRecord
+    from dataguard.lab.core.records import LeafRecord, SampleRecord
     from dataguard.lab.lab import Lab
 
 MOST_AGAIN = 3
@@ -38,7 +38,7 @@ def empty(samples: Sequence[SampleRecord]) -> dict[str, list[SampleRecord]]:
     return {f"sample{path} is empty": empty} if empty else {}
 
 
-def _input(leaves: Sequence[Leaf]) -> Leaf | None:
+def _input(leaves: Sequence[LeafRecord]) -> LeafRecord | None:
     """The largest leaf; if all are single values, the first string."""
     largest = max(leaves, key=lambda leaf: leaf.size if leaf.shape is not None else 0, default=None)
     if largest is not None and largest.shape and largest.size > 1:
@@ -46,5 +46,5 @@ def _input(leaves: Sequence[Leaf]) -> Leaf | None:
     return next((leaf for leaf in leaves if leaf.kind == "str"), None)
 
 
-def _is_empty(leaf: Leaf) -> bool:
+def _is_empty(leaf: LeafRecord) -> bool:
     return leaf.shown == "''" if leaf.kind == "str" else leaf.shape is not None and leaf.size == 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.labels import records_of, samples_of
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import Leaf, SampleRecord
+    from dataguard.lab.core.records import LeafRecord, SampleRecord
     from dataguard.lab.core.value_summary import Numbers, ValueSummary
     from dataguard.lab.lab import Lab
 
@@ -146,7 +146,7 @@ def _size(record: SampleRecord) -> tuple[int, int] | None:
     return _height_width(max(images, key=lambda leaf: leaf.size)) if images else None
 
 
-def _height_width(leaf: Leaf) -> tuple[int, int] | None:
+def _height_width(leaf: LeafRecord) -> tuple[int, int] | None:
     shape = leaf.shape or ()
     if leaf.kind == "PIL.Image":
         return shape[1], shape[0]

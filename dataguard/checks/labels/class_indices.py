@@ -17,6 +17,7 @@ from dataguard.checks.common.labels import (
     batches_of,
     ignored,
     is_named,
+    of_all_samples,
 )
 
 if TYPE_CHECKING:
@@ -111,7 +112,23 @@ def _has_gaps(numbers: Sequence[int]) -> bool:
     return numbers[-1] - numbers[0] >= len(numbers)
 
 
-def arrives(lab: Lab, labels: Labels, value: int) -> bool:
+def balance_without_count(lab: Lab, found: Sequence[Labels]) -> str | None:
+    """The class balance of the only likely label if the number of classes is unknown."""
+    likely = [one for one in found if one.repeats and one.kind is Kind.SAMPLE and len(one.values) > 1]
+    return balance(of_all_samples(lab, likely[0]), ignored(lab.settings.contract)) if len(likely) == 1 else None
+
+
+def out_of_range(lab: Lab, labels: Labels, classes: Classes) -> list[int]:
+    """The values out of range that reach a batch."""
+    void = meaningless(lab.settings.contract, labels, classes)
+    return [value for value in labels.outside(classes.count, void)[:MOST] if _arrives(lab, labels, value)]
+
+
+MOST = 8
+"""At most this many values out of range are checked."""
+
+
+def _arrives(lab: Lab, labels: Labels, value: int) -> bool:
     """Whether a value of a sample is still in its batch, so that collate_fn does not map it."""
     seen = labels.first[value]
     if seen.batch is None:

@@ -14,10 +14,9 @@ from dataguard.checks.common.labels import (
     candidates,
     chosen,
     classes_by_leaf,
-    ignored,
     of_all_samples,
 )
-from dataguard.checks.labels.class_indices import arrives, balance, inferred, meaningless
+from dataguard.checks.labels.class_indices import balance, balance_without_count, inferred, meaningless, out_of_range
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
 NOT_CLASSES = ("binary", "multilabel", "regression")
 """Forms of targets that are not class indices."""
-
-MOST = 8
-"""At most this many values out of range are checked."""
 
 
 @check("DG502", "label-out-of-range", Severity.ERROR)
@@ -53,7 +49,7 @@ def dg502_label_out_of_range(lab: Lab) -> Judgement:
     notes: list[str | None] = []
     if not groups:
         yield from _inferred(lab, found)
-        notes = [_unknown(lab, found, ignored(lab.settings.contract))]
+        notes = [balance_without_count(lab, found)]
     for classes, leaves in groups:
         labels = chosen(leaves, classes.count, declared=classes.declared)
         if labels is None:
@@ -65,12 +61,6 @@ def dg502_label_out_of_range(lab: Lab) -> Judgement:
     return Looked(lab.epoch.exercised, "; ".join(filter(None, notes)) or None)
 
 
-def _unknown(lab: Lab, found: Sequence[Labels], void: Sequence[int]) -> str | None:
-    """The class balance if the number of classes is unknown."""
-    likely = [one for one in found if one.repeats and one.kind is Kind.SAMPLE and len(one.values) > 1]
-    return balance(of_all_samples(lab, likely[0]), void) if len(likely) == 1 else None
-
-
 def _inferred(lab: Lab, found: Sequence[Labels]) -> Iterator[Finding]:
     """Labels out of range if the number of classes is inferred from the labels alone."""
     labels_and_classes = inferred(lab, [of_all_samples(lab, labels) for labels in found])
@@ -80,8 +70,7 @@ def _inferred(lab: Lab, found: Sequence[Labels]) -> Iterator[Finding]:
 
 def _judged(lab: Lab, labels: Labels, classes: Classes) -> Iterator[Finding]:
     """One finding for the values out of range that reach a batch."""
-    void = meaningless(lab.settings.contract, labels, classes)
-    wrong = [one for one in labels.outside(classes.count, void)[:MOST] if arrives(lab, labels, one)]
+    wrong = out_of_range(lab, labels, classes)
     if wrong:
         yield _finding(lab, labels, classes, wrong)
 
@@ -105,6 +94,6 @@ def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -
                 "label table": labels.table,
             }
         ),
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=None if sample.index is None else lab.repro.expression(f".dataset[{sample.index!r}]"),
     )

@@ -43,7 +43,7 @@ def dg503_label_form(lab: Lab) -> Judgement:
         raise NotApplicable(f"the label leaf or the number of classes is unclear: {ASK}")
     for path, fault in divided(lab, count).items():
         source = f"{classes.source} {count}" if classes else f"the labels look like {count}"
-        yield Finding(f"sample{path} {fault}, but {source} classes", at=lab.dataset.place)
+        yield Finding(f"sample{path} {fault}, but {source} classes", at=lab.dataset.location)
     good = [table for table in found if _is_usual(table, count)]
     for table in [] if good else found:
         wrong = misread(lab, table, count)
@@ -83,6 +83,6 @@ def _finding(lab: Lab, table: Table, fault: str) -> Finding:
     return Finding(
         message=f"batch{table.path} {fault}",
         evidence={"collated by": lab.facts.collate, "batches": len(table.numbers)},
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=lab.repro.batch(indices) if indices else None,
     )

@@ -65,7 +65,7 @@ def _finding(lab: Lab, fault: str, samples: Sequence[SampleRecord]) -> Finding:
     count = f"{len(samples)} of {lab.epoch.read or len(lab.epoch.samples)} read"
     evidence = known({"blank samples": count, "indices": list(map(str, indices[:16])), "name": samples[0].name})
     repro = lab.repro.expression(f".dataset[{indices[0]!r}]") if indices else None
-    return Finding(f"{fault} in {where}", evidence, at=lab.dataset.place, repro=repro)
+    return Finding(f"{fault} in {where}", evidence, at=lab.dataset.location, repro=repro)
 
 
 def _box_finding(lab: Lab, boxes: Boxes) -> Finding:
@@ -78,6 +78,6 @@ def _box_finding(lab: Lab, boxes: Boxes) -> Finding:
     return Finding(
         message=f"box {box.place} of sample{boxes.path} of {where}, ({numbers}), {fault} {image}, {reading}",
         evidence={"invalid boxes": f"{len(boxes.wrong)} of {len(boxes.seen)}", "formats": list(boxes.formats)},
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=None if index is None else lab.repro.expression(f".dataset[{index!r}]"),
     )

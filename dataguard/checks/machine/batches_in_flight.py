@@ -14,7 +14,7 @@ from dataguard.incident import observed_or_none
 if TYPE_CHECKING:
     from dataguard.lab.core.index import Index
     from dataguard.lab.core.loader_facts import LoaderFacts
-    from dataguard.lab.core.records import Leaf, SampleRecord
+    from dataguard.lab.core.records import LeafRecord, SampleRecord
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.epoch_trace import EpochTrace
 
@@ -86,14 +86,14 @@ def _largest(facts: LoaderFacts, epoch: EpochTrace) -> tuple[Index, ...]:
 
 
 def _bytes_of(lab: Lab, indices: Sequence[Index]) -> int | None:
-    return observed_or_none(lambda: lab.resources.batch_of(indices)) if indices else None
+    return observed_or_none(lambda: lab.resources.batch_bytes(indices)) if indices else None
 
 
 def _bytes(sample: SampleRecord) -> int:
     return sum(map(_leaf_bytes, sample.leaves))
 
 
-def _leaf_bytes(leaf: Leaf) -> int:
+def _leaf_bytes(leaf: LeafRecord) -> int:
     bits = re.search(r"\d+", leaf.dtype or "")
     return math.prod(leaf.shape or ()) * (int(bits[0]) // 8 if bits else 1)
 

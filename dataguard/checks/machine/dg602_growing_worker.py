@@ -37,10 +37,9 @@ def dg602_growing_worker(lab: Lab) -> Judgement:
         before they start.
     Links: https://docs.python.org/3/library/functools.html#functools.lru_cache
     """
-    growth = growth_of(lab, _taken, LEAST)
+    growth = growth_of(lab, _allocated, LEAST)
     if growth is None:
-        usage = lab.resources.strain
-        return Looked(usage.exercised, _unseen(lab))
+        return Looked(lab.resources.usage.exercised, _unseen(lab))
     files = open_files(lab)
     if files is not None and growth.rate <= FILE * files.rate:
         return Looked(growth.usage.exercised, "the growth comes from files left open: see DG604")
@@ -56,8 +55,8 @@ def dg602_growing_worker(lab: Lab) -> Judgement:
     return Looked(growth.usage.exercised, f"{cached}: {size(needed or 0)}{share} in all workers at the end")
 
 
-def _taken(reading: Reading) -> float:
-    return reading.taken
+def _allocated(reading: Reading) -> float:
+    return reading.allocated
 
 
 def _needed(lab: Lab, growth: Growth) -> float | None:
@@ -68,7 +67,7 @@ def _needed(lab: Lab, growth: Growth) -> float | None:
 
 def _unseen(lab: Lab) -> str | None:
     """A note where growth too small to see in so few samples could still fill the memory."""
-    trends = [trend(points, 0) for points in lab.resources.strain.points(_taken)]
+    trends = [trend(points, 0) for points in lab.resources.usage.points(_allocated)]
     rates = [one.rate for one in trends if one is not None and not one.steady]
     memory, length = memory_of(lab), lab.facts.length
     if not rates or not memory or not length or max(rates) * length < TOO_MUCH * memory:

@@ -12,7 +12,7 @@ from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable,
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.machine.copied_containers import Heavy
+    from dataguard.lab.machine.copied_containers import CopiedContainer
 
 SHARE, MUCH = 0.1, 1 << 29
 """Copies of this share of memory or this many bytes, whichever is less, are worth a warning."""
@@ -38,7 +38,7 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
         raise NotApplicable(f"start method {facts.start_method}: workers share no memory that could be copied later")
     if not lab.machine.platform.startswith("Linux"):
         raise NotApplicable("only Linux reports which memory is shared")
-    containers, memory = lab.resources.heavies, memory_of(lab)
+    containers, memory = lab.resources.copied_containers, memory_of(lab)
     if not containers or memory is None:
         return Looked({"large containers": len(containers)})
     held = sum(
@@ -47,7 +47,7 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
     most = min(SHARE * memory, MUCH)
     if held * facts.num_workers < most:
         return Looked({"large containers": len(containers)}, _little(containers[0], f"at most {size(held)}"))
-    usage = lab.resources.copying
+    usage = lab.resources.page_usage
     copied = usage.copied()
     if not copied or min(total for _, total in copied) < LEAST:
         return Looked(usage.exercised)
@@ -71,7 +71,7 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
     return Looked(usage.exercised)
 
 
-def _little(container: Heavy, copies: str) -> str:
+def _little(container: CopiedContainer, copies: str) -> str:
     return f"workers copy {container.path}, {copies} each: too little to matter here"
 
 

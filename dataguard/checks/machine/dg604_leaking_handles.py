@@ -28,7 +28,7 @@ def dg604_leaking_handles(lab: Lab) -> Judgement:
     """
     growth = open_files(lab)
     if growth is None:
-        return Looked(lab.resources.strain.exercised)
+        return Looked(lab.resources.usage.exercised)
     if growth.containers is not None and growth.containers.opened < CLOSED * growth.rate:
         return Looked(growth.usage.exercised, "files stay open until garbage collection")
     limit, needed = lab.machine.open_files, _needed(lab, growth)

@@ -35,7 +35,7 @@ def dg605_oversubscribed_threads(lab: Lab) -> Judgement:
     threads = max((batch.threads for batch in epoch.batches), default=1)
     if threads < 2 or facts.num_workers * threads < FAR * cores:
         return Looked(epoch.exercised)
-    contention = lab.resources.crowding
+    contention = lab.resources.thread_contention
     ratios = contention.ratios
     exercised = {"workers": contention.workers, "rounds": len(ratios)}
     if len(ratios) < ROUNDS or min(ratios) < CLEAR:

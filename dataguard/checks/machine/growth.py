@@ -13,8 +13,8 @@ from dataguard.stats.trend import HINT, Trend, common, trend
 if TYPE_CHECKING:
     from dataguard.lab.core.process_usage import Reading
     from dataguard.lab.lab import Lab
-    from dataguard.lab.machine.growing_containers import Hoard, Hoards
-    from dataguard.lab.machine.worker_readings import Strain
+    from dataguard.lab.machine.growing_containers import GrowingContainer, GrowingContainers
+    from dataguard.lab.machine.worker_readings import Usage
 
 
 _FILES = 2
@@ -30,11 +30,11 @@ class Growth:
 
     rate: float
     leaks: bool
-    usage: Strain
-    containers: Hoards | None
+    usage: Usage
+    containers: GrowingContainers | None
 
     @property
-    def container(self) -> Hoard | None:
+    def container(self) -> GrowingContainer | None:
         """The container that grows along with it, if one was found."""
         return self.containers.found[0] if self.containers and self.containers.found else None
 
@@ -49,7 +49,7 @@ class Growth:
         Raises Undecided for a stream whose growth may be a buffer that is still filling.
         """
         fits = most is None or (needed is not None and needed <= most)
-        kept_on_purpose = self.container is not None and not self.container.passing
+        kept_on_purpose = self.container is not None and not self.container.in_generator
         if lab.facts.kind == "stream" and not (fits or self.bounded or kept_on_purpose):
             raise Undecided(
                 "usage grew with every sample read, but a shuffle buffer of the stream may still be filling"
@@ -74,13 +74,13 @@ class Growth:
 def growth_of(lab: Lab, measure: Callable[[Reading], float], least: float) -> Growth | None:
     """The growth of a measure in every process; None where it levels off or does not grow.
 
-    It must grow by `least` in each third of the samples. A first, short look needs half of that; a longer one follows
-    and needs all of it.
+    It must grow by `least` in each third of the samples. A first, short measurement needs half of that; a longer one
+    follows and needs all of it.
     """
-    usage = lab.resources.strain
+    usage = lab.resources.usage
     if not any(one is not None and one.steady for one in _trends(usage, measure, least, HINT)):
         return None
-    usage = lab.resources.longer
+    usage = lab.resources.longer_usage
     new, again = _trends(usage, measure, least)
     steady = [one for one in (new, again) if one is not None and one.steady]
     if not steady:
@@ -95,7 +95,7 @@ def open_files(lab: Lab) -> Growth | None:
 
 
 def _trends(
-    usage: Strain, measure: Callable[[Reading], float], least: float, share: float = 1.0
+    usage: Usage, measure: Callable[[Reading], float], least: float, share: float = 1.0
 ) -> tuple[Trend | None, Trend | None]:
     """The trends while samples were new, and while they repeated."""
     new, again = (
@@ -105,8 +105,8 @@ def _trends(
     return new, again
 
 
-def _growing(lab: Lab) -> Hoards | None:
-    return observed_or_none(lambda: lab.resources.hoards)
+def _growing(lab: Lab) -> GrowingContainers | None:
+    return observed_or_none(lambda: lab.resources.growing_containers)
 
 
 def memory_of(lab: Lab) -> int | None:

@@ -10,7 +10,7 @@ from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity,
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.splits.near_duplicates import Likeness
+    from dataguard.lab.splits.near_duplicates import NearDuplicates
     from dataguard.lab.splits.split_overlap import Comparison
     from dataguard.lab.subject import Subject
 
@@ -35,7 +35,7 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
         raise NotApplicable("the target has no other split with several samples to compare with")
     notes, open_ends, compared, repeated = [], [], 0, 0
     for other in beside:
-        seen = lab.splits.beside(other)
+        seen = lab.splits.compared_with(other)
         shared, proven = _shared(seen)
         compared, repeated = max(compared, seen.samples), seen.repeated
         if shared and other.facts.role != "train" and shared >= ALIAS * max(seen.samples, seen.others):
@@ -45,7 +45,7 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
         else:
             open_ends += _open(lab, seen, other.facts.name)
             notes += [f"compared with {other.facts.name} by {seen.complete}"] if seen.complete else []
-            notes += [_near_duplicates(seen.likeness, other.facts.name)] if seen.likeness else []
+            notes += [_near_duplicates(seen.near_duplicates, other.facts.name)] if seen.near_duplicates else []
     if open_ends:
         raise Undecided("; ".join([*open_ends, *notes]))
     notes += [f"{repeated} of its samples are duplicates of others in it"] if repeated else []
@@ -55,19 +55,21 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
 def _shared(seen: Comparison) -> tuple[int, bool]:
     """How many samples are in both splits, and whether all pairs that were read again confirm it."""
     best = (0, False)
-    for way in seen.ways:
-        proven = sum(pair.same for pair in way.looked)
-        whole = bool(way.looked) and proven == len(way.looked)
-        best = max(best, (way.pairs if whole else proven, whole))
+    for match in seen.matches:
+        proven = sum(pair.same for pair in match.compared)
+        whole = bool(match.compared) and proven == len(match.compared)
+        best = max(best, (match.pairs if whole else proven, whole))
     return best
 
 
 def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven: bool) -> Finding:
-    pairs = [pair for way in seen.ways for pair in way.looked if pair.same]
+    pairs = [pair for match in seen.matches for pair in match.compared if pair.same]
     first = pairs[0]
     count = f"{'' if proven else 'at least '}{shared} of {seen.samples} samples"
     one, two = other.facts.name, lab.facts.name
-    matched = {way.name: f"{way.pairs} pairs" for way in seen.ways if any(pair.same for pair in way.looked)}
+    matched = {
+        match.name: f"{match.pairs} pairs" for match in seen.matches if any(pair.same for pair in match.compared)
+    }
     confirmed = list(dict.fromkeys(f"{two} {pair.index} = {one} {pair.earlier}" for pair in pairs))
     return Finding(
         message=f"dataset[{first.index}] of {two} is dataset[{first.earlier}] of {one}: {count} are in both",
@@ -76,21 +78,21 @@ def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven:
             "confirmed by reading": confirmed[:8],
             "samples": {one: seen.others, two: seen.samples},
         },
-        at=lab.dataset.place,
+        at=lab.dataset.location,
         repro=lab.repro.expression(f".dataset[{first.index!r}]"),
     )
 
 
-def _near_duplicates(likeness: Likeness, other: str) -> str:
-    names = " and ".join("/".join(Path(name).parts[-2:]) for name in (likeness.own, likeness.earlier))
-    copies = "a re-saved copy" if likeness.count == 1 else "re-saved copies"
-    verb = "looks" if likeness.count == 1 else "look"
-    return f"{likeness.count} of its {likeness.of} images {verb} like {copies} from {other}: {names}"
+def _near_duplicates(found: NearDuplicates, other: str) -> str:
+    names = " and ".join("/".join(Path(name).parts[-2:]) for name in (found.own, found.earlier))
+    copies = "a re-saved copy" if found.count == 1 else "re-saved copies"
+    verb = "looks" if found.count == 1 else "look"
+    return f"{found.count} of its {found.of} images {verb} like {copies} from {other}: {names}"
 
 
 def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
     """Why it is undecided whether two splits share samples, if it is."""
-    files = [pair for way in seen.ways for pair in way.looked if pair.file]
+    files = [pair for match in seen.matches for pair in match.compared if pair.file]
     if files:
         pair = files[0]
         return [f"index {pair.index} and index {pair.earlier} of {other} read one file, perhaps in parts: {pair.file}"]

@@ -34,5 +34,5 @@ def dg515_mismatched_splits(lab: Lab) -> Judgement:
         for mismatch in mismatches(lab, other):
             if mismatch.kind not in seen:
                 seen.add(mismatch.kind)
-                yield Finding(f"{lab.facts.name} {mismatch.fault}", mismatch.evidence, at=lab.dataset.place)
+                yield Finding(f"{lab.facts.name} {mismatch.fault}", mismatch.evidence, at=lab.dataset.location)
     return Looked({**epoch.exercised, "loaders": 1 + len(before)})

@@ -39,11 +39,11 @@ def dg517_augmented_evaluation(lab: Lab) -> Judgement:
     ):
         if leaves:
             yield _finding(lab, leaves, why)
-    blended = () if seeded or entropic else lab.batches.blended
-    if blended:
+    random_leaves = () if seeded or entropic else lab.batches.random_leaves
+    if random_leaves:
         by = f"{lab.facts.collate} draws it, while its samples stay the same"
-        evidence = {"leaves": [f"batch{path}" for path in blended]}
-        yield Finding(f"batch{blended[0]} is random in a {lab.facts.role} loader: {by}", evidence)
+        evidence = {"leaves": [f"batch{path}" for path in random_leaves]}
+        yield Finding(f"batch{random_leaves[0]} is random in a {lab.facts.role} loader: {by}", evidence)
     return Looked(readings.exercised)
 
 
@@ -51,10 +51,10 @@ def _seeded(readings: Readings) -> dict[str, list[Index]]:
     """The leaves that depend on the random state and on nothing else that varies, with their indices."""
     found: dict[str, list[Index]] = {}
     states = readings.forward.passes
-    steady = readings.forward.steady
+    same_state = readings.forward.same_state
     for place, index in enumerate(readings.items):
-        for path, digest in steady[0][place].digests.items():
-            constant = all(answers[place].digests.get(path) == digest for answers in steady)
+        for path, digest in same_state[0][place].digests.items():
+            constant = all(answers[place].digests.get(path) == digest for answers in same_state)
             if constant and any(answers[place].digests.get(path) != digest for answers in states):
                 found.setdefault(path, []).append(index)
     return found
@@ -69,24 +69,24 @@ def _entropic(lab: Lab, readings: Readings) -> dict[str, list[Index]]:
 
 def _finding(lab: Lab, leaves: dict[str, list[Index]], why: str) -> Finding:
     path, (index, *others) = next(iter(leaves.items()))
-    drawing = lab.dataset.drawing(lab.dataset.readings.items)
-    if drawing:
-        why = f"it is drawn from {' and '.join(state.path for state in drawing[:2])}"
+    drawn = lab.dataset.drawn_generators(lab.dataset.readings.items)
+    if drawn:
+        why = f"it is drawn from {' and '.join(state.path for state in drawn[:2])}"
     return Finding(
         message=f"sample{path} of index {index} is random in a {lab.facts.role} loader: {why}",
         evidence=known(
             {
                 "leaves": [f"sample{one}" for one in leaves],
                 "samples that vary": f"{1 + len(others)} of {len(lab.dataset.readings.items)}",
-                "generators": {state.path: state.kind for state in drawing},
+                "generators": {state.path: state.kind for state in drawn},
             }
         ),
-        at=_place(drawing) or lab.dataset.place,
+        at=_place(drawn) or lab.dataset.location,
         repro=lab.repro.reads([index, index]),
     )
 
 
-def _place(drawing: tuple[GeneratorState, ...]) -> Location | None:
+def _place(drawn: tuple[GeneratorState, ...]) -> Location | None:
     """Where a generator that is not global is stored."""
-    held = next((state for state in drawing if state.at and not state.path.startswith("global ")), None)
+    held = next((state for state in drawn if state.at and not state.path.startswith("global ")), None)
     return Location(*held.at, held.path) if held and held.at else None

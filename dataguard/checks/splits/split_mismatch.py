@@ -13,7 +13,7 @@ from dataguard.incident import LoaderFailed, observed_or_none
 from dataguard.settings.normalization import recovered, shown
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import BatchRecord, Leaf
+    from dataguard.lab.core.records import BatchRecord, LeafRecord
     from dataguard.lab.images.chart_fit import Fit
     from dataguard.lab.lab import Lab
 
@@ -120,7 +120,7 @@ def _class_indices(lab: Lab, other: Lab) -> Mismatch | None:
 
 
 def _declared(lab: Lab) -> Mapping[str, int]:
-    return next((naming.numbers for naming in lab.dataset.namings if naming.numbers), {})
+    return next((names.numbers for names in lab.dataset.class_names if names.numbers), {})
 
 
 def _by_folder(lab: Lab) -> Mapping[str, int]:
@@ -188,7 +188,7 @@ def _structure(lab: Lab, other: Lab) -> Mismatch | None:
     return None
 
 
-def _input(lab: Lab) -> tuple[str, Leaf, frozenset[str]] | None:
+def _input(lab: Lab) -> tuple[str, LeafRecord, frozenset[str]] | None:
     """The path of the largest leaf of the first complete batch, that leaf, and the paths of all leaves."""
     batches: list[BatchRecord] = [one for one in lab.epoch.batches if not one.incident and one.leaves]
     if not batches:
@@ -199,11 +199,11 @@ def _input(lab: Lab) -> tuple[str, Leaf, frozenset[str]] | None:
     return _ENTRY.sub("[*]", largest.path), largest, paths
 
 
-def _form(leaf: Leaf) -> tuple[str, int]:
+def _form(leaf: LeafRecord) -> tuple[str, int]:
     return leaf.type_name, len(leaf.shape or ())
 
 
-def _channels(leaf: Leaf) -> str | None:
+def _channels(leaf: LeafRecord) -> str | None:
     """Where the channels of a batch of images are, and how many there are; None for other batches."""
     shape = leaf.shape or ()
     if len(shape) == 3 and min(shape[1:]) > max(_CHANNELS) and leaf.type_name != "int64":

@@ -31,7 +31,7 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
         yield Finding(
             message=f"{unused.path} ({unused.name}) is never used while {unused.samples} samples are read",
             evidence={"watched": "building the dataset, reading samples, collating them"},
-            at=lab.dataset.place,
+            at=lab.dataset.location,
         )
         return Looked({"samples": unused.samples})
     pipeline = lab.transforms.pipeline
@@ -53,7 +53,7 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
             message=f"the result of {discarded.path} ({discarded.name}) is discarded: "
             f"{discarded.samples} samples stay the same whatever it returns",
             evidence={"compared": "samples under the same random state, with other images in its result"},
-            at=lab.dataset.place,
+            at=lab.dataset.location,
         )
     off = [step.path for step in pipeline.steps if step.intended]
     return Looked(pipeline.exercised, f"{off[0]} does nothing by design" if off else None)
@@ -80,5 +80,5 @@ def _finding(lab: Lab, steps: list[PipelineStep], words: str) -> Finding:
                 "trials with other images": first.trials,
             }
         ),
-        at=lab.dataset.place,
+        at=lab.dataset.location,
     )

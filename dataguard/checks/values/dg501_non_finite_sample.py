@@ -10,7 +10,7 @@ from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Judgement, Looked, Severity
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import Leaf
+    from dataguard.lab.core.records import LeafRecord
     from dataguard.lab.lab import Lab
 
 
@@ -41,7 +41,7 @@ def dg501_non_finite_sample(lab: Lab) -> Judgement:
     return Looked({**epoch.exercised, "samples": read})
 
 
-def _at_the_ends(lab: Lab) -> list[tuple[str | None, tuple[Leaf, ...]]]:
+def _at_the_ends(lab: Lab) -> list[tuple[str | None, tuple[LeafRecord, ...]]]:
     """The first and last samples of a map-style dataset, which an ordinary epoch may not have read."""
     ends = observed_or_none(lambda: lab.dataset.ends)
     if ends is None:
@@ -50,17 +50,17 @@ def _at_the_ends(lab: Lab) -> list[tuple[str | None, tuple[Leaf, ...]]]:
     return [(str(answer.index), answer.leaves) for answer in ends.inside if answer.index not in known]
 
 
-def _worst(leaves: Iterable[Leaf]) -> Leaf | None:
+def _worst(leaves: Iterable[LeafRecord]) -> LeafRecord | None:
     """The first leaf with non-finite values; an additive attention mask is -inf by design."""
     return next((leaf for leaf in leaves if (leaf.nan or leaf.inf) and not leaf.mask), None)
 
 
-def _counts(leaf: Leaf | None) -> str:
+def _counts(leaf: LeafRecord | None) -> str:
     counts = ((leaf.nan, "NaN"), (leaf.inf, "Inf")) if leaf else ()
     return " and ".join(f"{count} {name}" for count, name in counts if count)
 
 
-def _in_samples(lab: Lab, bad: list[tuple[str | None, Leaf]], read: int) -> Finding:
+def _in_samples(lab: Lab, bad: list[tuple[str | None, LeafRecord]], read: int) -> Finding:
     index, leaf = bad[0]
     return Finding(
         message=f"sample{leaf.path} of {'a stream' if index is None else f'dataset[{index}]'} contains {_counts(leaf)}",

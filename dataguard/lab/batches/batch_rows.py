@@ -1,4 +1,4 @@
-"""A batch as columns of rows, and which sample each row is of, told by what it holds."""
+"""A batch as columns of rows, and which sample each row belongs to, judged by content."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, unpack_sequence
 
-from dataguard.lab.core.leaves import describe, walk
+from dataguard.lab.core.leaves import describe, iter_leaves
 
 MOST_COLUMNS = 128
 _NUMBERED = re.compile(r"\[(\d+)\]")
 
 Content = Tensor | bytes
-"""What a row or leaf holds: numbers as a tensor, anything else as a digest."""
+"""The content of a row or leaf: a tensor for numbers, a digest for anything else."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """One leaf of a batch cut along an axis, or the like leaves of a list: a row for each sample, if all is well.
+    """One leaf of a batch split along an axis, or corresponding leaves of a list: ideally one row per sample.
 
     `name` reads like `['image']`, `[1][*]['boxes']`, or `['tokens'] along axis 1`; `axis` is None for a list.
     """
@@ -35,7 +35,7 @@ class Column:
 
 
 def content_of(value: Any) -> Content:
-    """A leaf's content, for comparison; a digest for tensors whose numbers cannot be had."""
+    """The content of a leaf, for comparison; a digest for tensors whose values are not accessible."""
     try:
         numbers = _numbers(value)
     except (RuntimeError, TypeError, ValueError, OverflowError):
@@ -56,7 +56,7 @@ def _numbers(value: Any) -> Tensor | None:
 
 
 def dense(tensor: Tensor) -> Tensor:
-    """A plain tensor of the same numbers, outside of shared memory, which may be small."""
+    """A plain tensor of the same values, outside shared memory, which may be small."""
     plain = tensor.detach()
     plain = plain.to_dense() if plain.layout is not torch.strided else plain
     plain = (plain.int_repr() if plain.is_quantized else plain).cpu().as_subclass(Tensor)
@@ -64,54 +64,56 @@ def dense(tensor: Tensor) -> Tensor:
 
 
 def sample_contents(sample: Any) -> dict[str, Content]:
-    """What a sample holds, by the paths of its leaves."""
-    return {path: content_of(leaf) for path, leaf in walk(sample)}
+    """The content of each leaf of a sample, by path."""
+    return {path: content_of(leaf) for path, leaf in iter_leaves(sample)}
 
 
 def columns(batch: Any, count: int) -> Iterator[Column]:
-    """Every way to cut a batch into rows; along other axes than the first only where that gives `count` of them."""
-    leaves = list(walk(batch, whole=(PackedSequence,)))
+    """Every way to split a batch into rows; along axes other than the first only if that yields `count` rows."""
+    leaves = list(iter_leaves(batch, atomic=(PackedSequence,)))
     found: dict[str, dict[int, Any]] = defaultdict(dict)
     for path, leaf in leaves:
         for name, number in _listed(path):
             found[name][number] = leaf
-    single = {name for name, items in found.items() if len(items) == count > 1 and _are_alike(items.values())}
+    single = {
+        name for name, items in found.items() if len(items) == count > 1 and _are_arrays_of_one_rank(items.values())
+    }
     made = 0
     for path, leaf in leaves:
         if not single.isdisjoint(name for name, _ in _listed(path)):
-            continue  # what belongs to one sample has channels, and no rows
-        for column in _cut(path, leaf, count):
+            continue  # an item of a single sample has channels, not rows
+        for column in _split(path, leaf, count):
             made += 1
             yield column
         if made > MOST_COLUMNS:
             return
     for name, items in list(found.items())[:MOST_COLUMNS]:
-        if set(items) == set(range(len(items))) and not _is_long(items.values()):
+        if set(items) == set(range(len(items))) and not _has_packed(items.values()):
             yield Column(name, tuple(content_of(items[number]) for number in range(len(items))))
 
 
 def _listed(path: str) -> Iterator[tuple[str, int]]:
-    """The lists that a leaf belongs to, `[1][*]['boxes']`, and its number in each."""
+    """The lists that contain a leaf, such as `[1][*]['boxes']`, with its position in each."""
     for step in _NUMBERED.finditer(path):
         yield f"{path[: step.start()]}[*]{path[step.end() :]}", int(step[1])
 
 
-def _are_alike(items: Iterable[Any]) -> bool:
-    """Whether there is one thing for each sample: arrays of one rank."""
+def _are_arrays_of_one_rank(items: Iterable[Any]) -> bool:
+    """Whether there is one item per sample: arrays of the same rank."""
     ranks = {getattr(item, "ndim", 0) for item in items}
     return len(ranks) == 1 and 0 not in ranks
 
 
-def _is_long(items: Iterable[Any]) -> bool:
+def _has_packed(items: Iterable[Any]) -> bool:
     return any(isinstance(item, PackedSequence) for item in items)
 
 
-def _cut(path: str, leaf: Any, count: int) -> Iterator[Column]:
+def _split(path: str, leaf: Any, count: int) -> Iterator[Column]:
     most = max(4 * count, 16)
     if isinstance(leaf, PackedSequence):
         yield Column(path, tuple(dense(row) for row in unpack_sequence(leaf)), 0)
         return
-    if isinstance(leaf, list | tuple):  # plain values: token numbers, names
+    if isinstance(leaf, list | tuple):  # plain values: token ids, names
         if len(leaf) <= most:
             yield Column(path, tuple(content_of(item) for item in leaf), 0)
         return
@@ -131,12 +133,12 @@ def _cut(path: str, leaf: Any, count: int) -> Iterator[Column]:
 
 
 def key(content: Content) -> bytes:
-    """What tells one content from another."""
+    """A digest by which contents are compared."""
     return describe("", content).digest if isinstance(content, Tensor) else content
 
 
 def holds(row: Content, content: Content) -> bool:
-    """Whether a row is this content: equal once it is cast to the row's type, padded, cut off or reshaped."""
+    """Whether a row is this content: equal after casting to the row's dtype, padding, truncation or a reshape."""
     if not isinstance(row, Tensor) or not isinstance(content, Tensor):
         return isinstance(row, bytes) and isinstance(content, bytes) and row == content
     try:
@@ -158,11 +160,14 @@ def _holds(row: Tensor, content: Tensor) -> bool:
 
 
 def padding_of(row: Tensor, content: Tensor) -> Tensor | None:
-    """The one value that fills up a content to the shape of a row, behind it or before it; None where nothing does."""
+    """The single value that pads a content to the shape of a row, on either side; None if there is none."""
     if not row.numel() or row.shape == content.shape:
         return None
     cast = content.to(row.dtype)
-    for fill, corner in ((row.flatten()[-1], _corner(cast.shape)), (row.flatten()[0], _far(cast.shape, row.shape))):
+    for fill, corner in (
+        (row.flatten()[-1], _corner(cast.shape)),
+        (row.flatten()[0], _far_corner(cast.shape, row.shape)),
+    ):
         if not _equal(row[corner], cast):
             continue
         padded = torch.full_like(row, 0).copy_(fill.expand_as(row))
@@ -176,12 +181,12 @@ def _corner(shape: Sequence[int]) -> tuple[slice, ...]:
     return tuple(slice(0, size) for size in shape)
 
 
-def _far(inner: Sequence[int], outer: Sequence[int]) -> tuple[slice, ...]:
+def _far_corner(inner: Sequence[int], outer: Sequence[int]) -> tuple[slice, ...]:
     return tuple(slice(whole - size, whole) for size, whole in zip(inner, outer, strict=True))
 
 
 def _equal(one: Tensor, two: Tensor) -> bool:
-    """Whether two tensors of one shape and type are the same, NaN for NaN."""
+    """Whether two tensors of the same shape and dtype are equal; NaN equals NaN."""
     if torch.equal(one, two):
         return True
     return one.is_floating_point() and bool(((one == two) | (one.isnan() & two.isnan())).all())

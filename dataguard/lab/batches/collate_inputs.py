@@ -1,6 +1,6 @@
-"""A handful of samples that were really seen in one batch, held in a process that passes for a worker.
+"""Samples that were collated into one batch, kept in a process that emulates a worker.
 
-They are read once and put together by collate_fn again and again: in order, reversed, alone, each twice.
+They are read once and collated repeatedly: in order, reversed, alone, each twice.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.records import BatchRecord, SampleRecord
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.rng.frozen_rng import RngFreezer
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
 MOST = 8
-"""How many samples of a batch are taken, where collate_fn does not insist on more."""
+"""How many samples of a batch are used unless collate_fn requires more."""
 LARGEST = 64
-"""The largest batch that is read whole for a collate_fn which insists on it."""
-SEEDS = ((PIN,), (PIN + 1,))
-"""What every generator is seeded with before each batch: the first for all, the second to compare."""
-READING = tuple(range(PIN + 2, PIN + 2 + LARGEST))
-"""The same before each read: every sample has a seed of its own, for a dataset may draw all of it."""
+"""The largest batch that is read completely for a collate_fn that requires it."""
+SEEDS = ((SEED,), (SEED + 1,))
+"""The seeds of all generators before each batch: the first for all batches, the second to compare."""
+READING = tuple(range(SEED + 2, SEED + 2 + LARGEST))
+"""The seeds before each read: one per sample, because a dataset may generate samples entirely at random."""
 
 
 def choose(epoch: EpochTrace) -> tuple[Index, ...]:
-    """The indices of the batch whose samples differ most; as many None for a stream.
+    """The indices of the batch with the most varied samples; as many None for a stream.
 
-    Raises NotApplicable where the indices could not be asked for again.
+    Raises NotApplicable if the indices cannot be requested again.
     """
     members = epoch.members()
     good = [batch for batch in epoch.batches if batch.incident is None]
@@ -56,13 +56,13 @@ def choose(epoch: EpochTrace) -> tuple[Index, ...]:
 
 
 def _variety(samples: Sequence[SampleRecord]) -> int:
-    """How many structures there are, and how many contents of each leaf."""
+    """How many different structures there are, plus how many contents of each leaf."""
     contents = {(leaf.path, leaf.digest) for sample in samples for leaf in sample.leaves}
     return len({sample.structure for sample in samples}) + len(contents)
 
 
 def _varied_first(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
-    """The samples, each index or content once, in an order in which the first few differ in structure."""
+    """The samples, each index or content once, ordered so that the first few differ in structure."""
     distinct = list({sample.digest if sample.index is None else sample.index: sample for sample in samples}.values())
     kinds = {sample.structure: number for number, sample in reversed(list(enumerate(distinct)))}
     heads = set(list(dict.fromkeys(kinds.values()))[:MOST])
@@ -71,19 +71,19 @@ def _varied_first(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
 
 
 def collate_seconds(batches: Sequence[BatchRecord]) -> float:
-    """The median time that collate_fn takes for a batch, in seconds; a first one may import something."""
+    """The median time of collate_fn per batch, in seconds; the first call may import something."""
     return statistics.median(batch.collate_seconds for batch in batches) if batches else 0.0
 
 
 class Refused(Exception):
-    """collate_fn raised; the original exception is its cause."""
+    """collate_fn or `__getitems__` raised; the original exception is the cause."""
 
 
-class Handful:
-    """Samples of a loader in this process, which is taken for a worker where the loader has any.
+class CollateInputs:
+    """Samples of a loader in this process, which emulates a worker if the loader has any.
 
-    Every read and every batch begins with all generators in one state, those that the user's objects hold included, if
-    they are `frozen`.
+    If `frozen`, all generators, including those in the user's objects, start every read and every batch in the same
+    state.
     """
 
     def __init__(self, loader: Loader, folder: Path, indices: Sequence[Index], *, frozen: bool = True) -> None:
@@ -116,20 +116,20 @@ class Handful:
         self.samples += [self.read(index) for index in self.indices[len(self.samples) : count]]
 
     def keep(self, positions: Sequence[int]) -> None:
-        """Let go of all other samples."""
+        """Drop all other samples."""
         self.samples = [self.samples[position] for position in positions]
         self.indices = [self.indices[position] for position in positions]
 
     def read(self, index: Any) -> Any:
-        """A sample of a map-style dataset, read anew."""
+        """Read a sample of a map-style dataset again."""
         self.reads += 1
         self.recorder.mark(None, "sample", index)
         number = self._numbers.setdefault(index, len(self._numbers))
         with gate("sample"), self._frozen(len(SEEDS), number):
             return self.loader.dataset[index]
 
-    def read_together(self, indices: Sequence[Any]) -> Any:
-        """What `__getitems__` gives for these indices. Raises Refused where the dataset does."""
+    def read_getitems(self, indices: Sequence[Any]) -> Any:
+        """What `__getitems__` returns for these indices. Raises Refused if it raises."""
         self.reads += len(indices)
         self.recorder.mark(None, "sample", indices[0])
         dataset: Any = self.loader.dataset
@@ -140,7 +140,7 @@ class Handful:
             raise Refused from error
 
     def fresh(self, position: int) -> Any:
-        """A copy of a sample, for collate_fn to do with as it likes; where it cannot be copied, it is read again."""
+        """A copy of a sample that collate_fn may modify; a sample that cannot be copied is read again."""
         try:
             return duplicate(self.samples[position])
         except Exception as error:
@@ -149,11 +149,11 @@ class Handful:
             return self.read(self.indices[position])
 
     def collate(self, positions: Sequence[int], seed: int = 0) -> Any:
-        """The batch of copies of these samples. Raises Refused where collate_fn does."""
+        """The batch of copies of these samples. Raises Refused if collate_fn raises."""
         return self.collate_these([self.fresh(position) for position in positions], seed)
 
     def collate_these(self, samples: list[Any], seed: int = 0) -> Any:
-        """The batch of these very samples, under one of `SEEDS`. Raises Refused where collate_fn does."""
+        """The batch of exactly these objects, under one of `SEEDS`. Raises Refused if collate_fn raises."""
         self.recorder.mark(None, "collate", None)
         try:
             with self._frozen(seed):
@@ -165,13 +165,13 @@ class Handful:
 
 
 def bytes_of(sample: Any) -> int:
-    """How many bytes the numbers of a sample take."""
-    leaves = [leaf for _, leaf in walk(sample)]
+    """The size of a sample's arrays and tensors in bytes."""
+    leaves = [leaf for _, leaf in iter_leaves(sample)]
     tensors = sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, torch.Tensor))
     return tensors + sum(leaf.nbytes for leaf in leaves if isinstance(leaf, np.ndarray))
 
 
 def duplicate(sample: Any) -> Any:
-    """A deep copy of a sample; of a tensor that shows a part of a large one, only this part."""
-    tensors = [leaf for _, leaf in walk(sample) if isinstance(leaf, torch.Tensor)]
+    """A deep copy of a sample; a tensor that is a view of a larger one is cloned alone."""
+    tensors = [leaf for _, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor)]
     return copy.deepcopy(sample, {id(tensor): tensor.clone() for tensor in tensors})

@@ -1,4 +1,4 @@
-"""What collate_fn makes of a handful of samples: which row of each leaf holds which sample, form by form."""
+"""What collate_fn makes of a few samples: which row of each leaf holds which sample, form by form."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import torch
 from torch import Tensor
 
 from dataguard.lab.batches.batch_rows import Column, Content, columns, holds, key, sample_contents
-from dataguard.lab.batches.collate_inputs import LARGEST, MOST, SEEDS, Handful, Refused, bytes_of
+from dataguard.lab.batches.collate_inputs import LARGEST, MOST, SEEDS, CollateInputs, Refused, bytes_of
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Leaf
+from dataguard.lab.core.records import LeafRecord
 from dataguard.model import Undecided
 
 REREAD = 4
-"""How many samples are read again after they were collated."""
+"""How many samples are read again after being collated."""
 COLLATED = 2 * len(SEEDS) + 3
-"""How many batches are put together, but for those of one sample."""
+"""How many batches are collated, apart from those of one sample."""
 READS = MOST + 4 * REREAD + MOST
-"""How many samples are read, `__getitems__` included."""
+"""How many samples are read, including by `__getitems__`."""
 DOUBLED = "each twice"
 MOST_BYTES = 128_000_000
-"""How large the samples of a handful are together at most; there are some ten copies of them at a time."""
+"""The most bytes of all samples together; about ten copies of them exist at a time."""
 FEWEST = 4
-"""Different numbers that all become the same, before this is more than a coincidence."""
+"""How many different values must become equal to exclude coincidence."""
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 Rows = tuple[frozenset[int], ...]
@@ -36,10 +36,10 @@ Rows = tuple[frozenset[int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """A leaf of the batch whose rows are all recognised.
+class RecognizedLeaf:
+    """A leaf of the batch whose rows are all recognized.
 
-    `source` tells which leaves carry the same thing: what this leaf is for each of the samples alone.
+    `source` identifies leaves of the same content: what this leaf is for each sample alone.
     """
 
     leaf: str
@@ -49,82 +49,82 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One batch: the positions of the samples that were put in, and the leaves that carry them on.
+    """One batch: the positions of the collated samples, and the leaves in which they are recognized.
 
-    `orders` are leaves that hold the numbers of rows in another order, as for putting sorted rows back.
+    `orders` are leaves that hold a permutation of row numbers, such as one that restores sorted rows.
     """
 
     positions: tuple[int, ...]
-    carried: tuple[Carried, ...]
+    recognized: tuple[RecognizedLeaf, ...]
     orders: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Collation:
-    """Batches of the samples at `indices`, by seed and form; None stands for a sample of a stream.
+    """Batches of the samples at `indices`, by seed and form; None is a sample of a stream.
 
-    `alone` tells that each sample gives something when it is put into a batch by itself, and `twins` which samples are
-    the same to a source. `written` are leaves of samples that were different when read again after being collated.
-    `cut` are leaves whose numbers differ until they are made whole in the batch, where all are the same; `wrapped` are
-    those whose whole numbers do not fit the batch's type.
+    `alone`: each sample yields something in a batch of its own. `equal_samples` are the samples that are equal in a
+    source. `mutated` are leaves of samples that differ when read again after being collated. `truncated` are leaves
+    whose values differ until the batch casts them to integers, all of them equal; `overflowed` are leaves whose
+    integers do not fit the dtype of the batch.
     """
 
     indices: tuple[Index, ...]
     shown: tuple[str, ...]
     forms: Mapping[tuple[int, str], Form]
     alone: bool
-    twins: Mapping[bytes, Rows]
-    written: Mapping[str, Index] = field(default_factory=dict)
-    cut: Mapping[str, str] = field(default_factory=dict)
-    wrapped: Mapping[str, str] = field(default_factory=dict)
+    equal_samples: Mapping[bytes, Rows]
+    mutated: Mapping[str, Index] = field(default_factory=dict)
+    truncated: Mapping[str, str] = field(default_factory=dict)
+    overflowed: Mapping[str, str] = field(default_factory=dict)
 
 
-def gather(handful: Handful) -> None:
-    """Read the samples: a few, or the whole batch where collate_fn insists on it. Raises Refused where it refuses.
+def read_samples(inputs: CollateInputs) -> None:
+    """Read a few samples, or the whole batch if collate_fn requires it. Raises Refused if it fails.
 
     Raises Undecided for samples so large that several batches of them would fill the memory.
     """
-    handful.fill(1)
-    size = max((bytes_of(sample) for sample in handful.samples), default=0)
+    inputs.fill(1)
+    size = max((bytes_of(sample) for sample in inputs.samples), default=0)
     room = MOST_BYTES // max(size, 1)
     if room < 2:
         raise Undecided(f"a sample takes {size / 1e6:.0f} MB, too much to collate several of them repeatedly")
-    handful.fill(min(len(handful.indices), MOST, room))
+    inputs.fill(min(len(inputs.indices), MOST, room))
     try:
-        handful.collate(range(len(handful.samples)))
+        inputs.collate(range(len(inputs.samples)))
     except Refused:
-        if not len(handful.samples) < len(handful.indices) <= min(LARGEST, room):
+        if not len(inputs.samples) < len(inputs.indices) <= min(LARGEST, room):
             raise
-        handful.fill(len(handful.indices))
-        handful.collate(range(len(handful.samples)))
+        inputs.fill(len(inputs.indices))
+        inputs.collate(range(len(inputs.samples)))
 
 
-def try_forms(handful: Handful, alone: Sequence[Mapping[str, Column]]) -> Collation:
-    """Put the samples together in every form, and look what became of them; `alone` is what `try_alone` gave."""
-    count = len(handful.samples)
-    contents = [sample_contents(sample) for sample in handful.samples]
+def collate_forms(inputs: CollateInputs, alone: Sequence[Mapping[str, Column]]) -> Collation:
+    """Collate the samples in every form, and find them in the batch; `alone` is the result of `collate_singly`."""
+    count = len(inputs.samples)
+    contents = [sample_contents(sample) for sample in inputs.samples]
     order = tuple(range(count))
     wanted = {(seed, name): form for seed in range(len(SEEDS)) for name, form in _orders(order).items()}
     wanted[0, DOUBLED] = tuple(sorted(order * 2))[:count]
-    cut = {form: _columns(handful, positions, form[0]) for form, positions in wanted.items()}
+    columns_of = {form: _columns(inputs, positions, form[0]) for form, positions in wanted.items()}
     sources = _Sources(alone, contents)
     forms = {
-        form: Form(wanted[form], sources.carried(found, wanted[form]), _numberings(found))
-        for form, found in cut.items()
+        form: Form(wanted[form], sources.recognized(found, wanted[form]), _permutations(found))
+        for form, found in columns_of.items()
     }
     always = frozenset.intersection(*(_pairs(form) for form in forms.values()))
     kept = {
-        form: replace(found, carried=tuple(one for one in found.carried if (one.leaf, one.source) in always))
+        form: replace(found, recognized=tuple(one for one in found.recognized if (one.leaf, one.source) in always))
         for form, found in forms.items()
     }
     return Collation(
-        tuple(handful.indices[:count]),
-        tuple(map(str, handful.indices[:count])),
+        tuple(inputs.indices[:count]),
+        tuple(map(str, inputs.indices[:count])),
         kept,
         bool(alone),
-        {source: sources.twins(source) for _, source in always},
-        _written(handful),
-        *_squeezed(cut[0, "in order"], contents),
+        {source: sources.equal_samples(source) for _, source in always},
+        _mutated(inputs),
+        *_lossy_casts(columns_of[0, "in order"], contents),
     )
 
 
@@ -132,7 +132,7 @@ def _orders(order: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     return {"in order": order, "reversed": order[::-1]}
 
 
-def _numberings(found: Mapping[str, Column]) -> tuple[tuple[int, ...], ...]:
+def _permutations(found: Mapping[str, Column]) -> tuple[tuple[int, ...], ...]:
     numbers = (
         tuple(int(row) for row in column.rows if isinstance(row, Tensor) and not row.ndim and row.dtype in _WHOLE)
         for column in found.values()
@@ -141,26 +141,26 @@ def _numberings(found: Mapping[str, Column]) -> tuple[tuple[int, ...], ...]:
 
 
 def _pairs(form: Form) -> frozenset[tuple[str, bytes]]:
-    return frozenset((one.leaf, one.source) for one in form.carried)
+    return frozenset((one.leaf, one.source) for one in form.recognized)
 
 
-def _columns(handful: Handful, positions: Sequence[int], seed: int) -> dict[str, Column]:
+def _columns(inputs: CollateInputs, positions: Sequence[int], seed: int) -> dict[str, Column]:
     try:
-        batch = handful.collate(positions, seed)
-    except Refused:  # it does not take repeated samples, say: then nothing is known to be carried
+        batch = inputs.collate(positions, seed)
+    except Refused:  # for example, it rejects repeated samples: then nothing is recognized
         return {}
     return {column.name: column for column in columns(batch, len(positions))}
 
 
-def try_alone(handful: Handful) -> list[dict[str, Column]]:
-    """The columns of each sample's own batch, or of one that holds it twice; nothing where collate_fn takes neither.
+def collate_singly(inputs: CollateInputs) -> list[dict[str, Column]]:
+    """The columns of a batch of each sample alone, or twice; empty if collate_fn accepts neither.
 
-    Samples of which nothing comes out are left out of the handful, as long as others give something.
+    Samples that yield nothing are dropped, as long as others yield something.
     """
     for times in (1, 2):
-        found = [_columns(handful, [position] * times, 0) for position in range(len(handful.samples))]
+        found = [_columns(inputs, [position] * times, 0) for position in range(len(inputs.samples))]
         if any(found):
-            handful.keep([position for position, columns in enumerate(found) if columns])
+            inputs.keep([position for position, columns in enumerate(found) if columns])
             return [columns for columns in found if columns]
     return []
 
@@ -169,9 +169,9 @@ _NONE = Column("", ())
 
 
 class _Sources:
-    """What can be recognised in a batch: what its leaves are for each of the samples alone.
+    """What can be recognized in a batch: its leaves for each of the samples alone.
 
-    Where samples cannot be alone, their own leaves serve, as far as no two samples have the same.
+    If samples cannot be collated alone, their own leaves are used, unless two samples share a value.
     """
 
     def __init__(self, alone: Sequence[Mapping[str, Column]], contents: Sequence[Mapping[str, Content]]) -> None:
@@ -198,59 +198,63 @@ class _Sources:
         return source
 
     def _candidates(self, name: str) -> list[bytes]:
-        """What a leaf may carry: what it is for each sample alone; where that is nothing, what no two samples share."""
+        """What a leaf may hold: what it is for each sample alone or, without such, what no two samples share."""
         own = self._of_leaf.get(name)
         if own is not None or any(one.get(name, _NONE).rows for one in self.alone):
             return [own] if own is not None else []
-        return [source for source in self.known if all(len(twins) == 1 for twins in self.twins(source))]
+        return [
+            source
+            for source in self.known
+            if all(len(equal_samples) == 1 for equal_samples in self.equal_samples(source))
+        ]
 
-    def twins(self, source: bytes) -> Rows:
-        """For each sample, those that are the same to a source."""
+    def equal_samples(self, source: bytes) -> Rows:
+        """For each sample, those that are equal to it in a source."""
         keys = [frozenset(map(key, alternatives)) for alternatives in self.known[source]]
         return tuple(frozenset(n for n, other in enumerate(keys) if other & own) for own in keys)
 
-    def carried(self, found: Mapping[str, Column], positions: Sequence[int]) -> tuple[Carried, ...]:
-        """The columns all of whose rows are recognised, by sources that tell samples apart."""
-        carried = []
+    def recognized(self, found: Mapping[str, Column], positions: Sequence[int]) -> tuple[RecognizedLeaf, ...]:
+        """The columns whose rows are all recognized, by sources that distinguish samples."""
+        recognized = []
         for name, column in found.items():
             for source in self._candidates(name):
                 rows = self._rows(column, source, sorted(set(positions)))
-                if rows and len(set(self.twins(source))) > 1:
-                    carried.append(Carried(name, source, rows))
-        return tuple(carried)
+                if rows and len(set(self.equal_samples(source))) > 1:
+                    recognized.append(RecognizedLeaf(name, source, rows))
+        return tuple(recognized)
 
     def _rows(self, column: Column, source: bytes, among: Sequence[int]) -> Rows | None:
         contents, rows = self.known[source], []
         for row in column.rows:
-            who = frozenset(n for n in among if any(holds(row, content) for content in contents[n]))
-            if not who:
+            candidates = frozenset(n for n in among if any(holds(row, content) for content in contents[n]))
+            if not candidates:
                 return None
-            rows.append(who)
+            rows.append(candidates)
         return tuple(rows)
 
 
-def _squeezed(found: Mapping[str, Column], contents: Sequence[Mapping[str, Content]]) -> tuple[dict[str, str], ...]:
-    """Leaves whose fractions are cut off so that all samples become the same, and those that wrap round."""
-    cut: dict[str, str] = {}
-    wrapped: dict[str, str] = {}
+def _lossy_casts(found: Mapping[str, Column], contents: Sequence[Mapping[str, Content]]) -> tuple[dict[str, str], ...]:
+    """Leaves whose fractions are truncated so that all samples become equal, and those that overflow."""
+    truncated: dict[str, str] = {}
+    overflowed: dict[str, str] = {}
     for path in contents[0]:
         inside = [one.get(path) for one in contents]
         for column in found.values():
             pairs = list(zip(inside, column.rows, strict=False))
-            if len(column.rows) != len(inside) or not all(_is_made_whole(one, row) for one, row in pairs):
+            if len(column.rows) != len(inside) or not all(_is_integer_cast(one, row) for one, row in pairs):
                 continue
             numbers = [(one, row) for one, row in pairs if isinstance(one, Tensor) and isinstance(row, Tensor)]
-            words = f"{_type(numbers[0][0])} becomes {_type(numbers[0][1])} in batch{column.name}"
+            cast = f"{_type(numbers[0][0])} becomes {_type(numbers[0][1])} in batch{column.name}"
             if numbers[0][0].is_floating_point():
                 if len({key(one) for one, _ in numbers}) >= FEWEST > len({key(row) for _, row in numbers}) == 1:
-                    cut[path] = words
+                    truncated[path] = cast
             elif any(not torch.equal(row.to(one.dtype), one) for one, row in numbers):
-                wrapped[path] = words
-    return cut, wrapped
+                overflowed[path] = cast
+    return truncated, overflowed
 
 
-def _is_made_whole(content: Content | None, row: Content) -> bool:
-    """Whether a row is a content of another type that was cast to whole numbers."""
+def _is_integer_cast(content: Content | None, row: Content) -> bool:
+    """Whether a row is a content of another dtype that was cast to integers."""
     if not isinstance(content, Tensor) or not isinstance(row, Tensor) or content.shape != row.shape:
         return False
     whole = (
@@ -263,32 +267,32 @@ def _type(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _written(handful: Handful) -> dict[str, Index]:
-    """Leaves of samples that are different when read again after collate_fn had the samples, and stay so.
+def _mutated(inputs: CollateInputs) -> dict[str, Index]:
+    """Leaves of samples that differ when read again after collate_fn had the samples, and stay so.
 
-    Two readings before have to agree, for a dataset may well change by itself.
+    Two earlier reads must agree, because a dataset may change on its own.
     """
-    if handful.is_stream:
+    if inputs.is_stream:
         return {}
-    count = min(REREAD, len(handful.samples))
-    readings = [_read(handful, count) for _ in range(2)]
-    rest = [handful.fresh(position) for position in range(count, len(handful.samples))]
+    count = min(REREAD, len(inputs.samples))
+    readings = [_read(inputs, count) for _ in range(2)]
+    rest = [inputs.fresh(position) for position in range(count, len(inputs.samples))]
     try:
-        handful.collate_these([*(sample for sample, _ in readings[1]), *rest])
+        inputs.collate_these([*(sample for sample, _ in readings[1]), *rest])
     except Refused:
         return {}
-    readings += [_read(handful, count) for _ in range(2)]
-    written: dict[str, Index] = {}
+    readings += [_read(inputs, count) for _ in range(2)]
+    mutated: dict[str, Index] = {}
     for position in range(count):
         before, again, after, later = ({leaf.path: leaf for leaf in reading[position][1]} for reading in readings)
         for path, leaf in before.items():
-            same_type = path not in after or after[path].kind == leaf.kind  # else something was put off until then
+            same_type = path not in after or after[path].kind == leaf.kind  # else the value was loaded lazily
             if same_type and again.get(path) == leaf != after.get(path) == later.get(path):
-                written.setdefault(path, handful.indices[position])
-    return written
+                mutated.setdefault(path, inputs.indices[position])
+    return mutated
 
 
-def _read(handful: Handful, count: int) -> list[tuple[Any, tuple[Leaf, ...]]]:
-    """The first samples with their leaves as they are now; what they are later may be another thing."""
-    samples = [handful.read(index) for index in handful.indices[:count]]
+def _read(inputs: CollateInputs, count: int) -> list[tuple[Any, tuple[LeafRecord, ...]]]:
+    """The first samples with their leaves as they are now, before they are modified."""
+    samples = [inputs.read(index) for index in inputs.indices[:count]]
     return [(sample, leaves_of(sample)) for sample in samples]

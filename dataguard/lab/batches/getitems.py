@@ -1,4 +1,4 @@
-"""Whether `__getitems__` gives the samples that it is asked for, one for each index, in their order."""
+"""Whether `__getitems__` returns the requested samples, one per index, in order."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dataguard.lab.batches.collate_inputs import Handful, Refused
+from dataguard.lab.batches.collate_inputs import CollateInputs, Refused
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.model import NotApplicable
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
-    """Samples read by `__getitems__`, compared with the same ones read one by one.
+class GetitemsReads:
+    """Samples read by `__getitems__`, compared with the same samples read one by one.
 
-    `given` tells for each place in the answer the asked indices whose sample stands there; empty where it is none of
-    them, and then `parts` says for the first such place which leaf is of which sample.
+    `given` lists, for each returned sample, the requested indices that it matches. It is empty for a mixture, and
+    `parts` then lists which leaf of the first mixture comes from which sample.
     """
 
     asked: tuple[Index, ...]
@@ -25,28 +25,28 @@ class Together:
     parts: tuple[tuple[str, Index], ...] = ()
 
 
-def gives_batches(handful: Handful) -> bool:
-    """Whether `__getitems__` gives something else than samples: a batch that is put together already."""
-    if not callable(getattr(handful.loader.dataset, "__getitems__", None)):
+def returns_batches(inputs: CollateInputs) -> bool:
+    """Whether `__getitems__` returns something other than samples: a collated batch."""
+    if not callable(getattr(inputs.loader.dataset, "__getitems__", None)):
         return False
-    answer = handful.read_together(handful.indices[:2])
-    paths = {leaf.path for leaf in leaves_of(handful.samples[0])}
+    answer = inputs.read_getitems(inputs.indices[:2])
+    paths = {leaf.path for leaf in leaves_of(inputs.samples[0])}
     inside = answer if isinstance(answer, list | tuple) else ()
     return all({leaf.path for leaf in leaves_of(one)} != paths for one in inside)
 
 
-def ask_together(handful: Handful, order: Sequence[int]) -> Together | None:
-    """Ask for the samples at these places by `__getitems__`.
+def compare_getitems(inputs: CollateInputs, order: Sequence[int]) -> GetitemsReads | None:
+    """Read the samples at these positions by `__getitems__`, and compare them with single reads.
 
-    None where there is nothing to compare: the answer is a batch already, or samples are never twice the same.
+    None if nothing can be compared: the result is a batch, or samples never repeat.
     """
-    dataset: Any = handful.loader.dataset
+    dataset: Any = inputs.loader.dataset
     if not callable(getattr(dataset, "__getitems__", None)):
         return None
-    asked = [handful.indices[place] for place in order]
+    asked = [inputs.indices[place] for place in order]
     try:
-        answer = handful.read_together(asked)
-        singly = [_stable(handful, index, handful.samples[place]) for index, place in zip(asked, order, strict=True)]
+        answer = inputs.read_getitems(asked)
+        singly = [_stable(inputs, index, inputs.samples[place]) for index, place in zip(asked, order, strict=True)]
     except (Refused, NotApplicable):
         return None
     if not isinstance(answer, list | tuple):
@@ -61,18 +61,18 @@ def ask_together(handful: Handful, order: Sequence[int]) -> Together | None:
         for sample in got
     ]
     known = [path for path in telling if all(one[path] for one in owners)]
-    if not known:  # nothing of it is what single reads give: they are augmented in another way
+    if not known:  # nothing matches single reads: the augmentation differs
         return None
     given = [frozenset.intersection(*(one[path] for path in known)) for one in owners]
     pairs = next((one for one, both in zip(owners, given, strict=True) if not both), None)
-    return Together(
+    return GetitemsReads(
         tuple(asked),
         tuple(tuple(asked[n] for n in sorted(both)) for both in given),
         tuple((path, asked[min(pairs[path])]) for path in known) if pairs else (),
     )
 
 
-def _stable(handful: Handful, index: Index, first: Any) -> dict[str, bytes]:
-    """The leaves of a sample that are the same when it is read again."""
-    again = {leaf.path: leaf.digest for leaf in leaves_of(handful.read(index))}
+def _stable(inputs: CollateInputs, index: Index, first: Any) -> dict[str, bytes]:
+    """The leaves of a sample that are equal when it is read again."""
+    again = {leaf.path: leaf.digest for leaf in leaves_of(inputs.read(index))}
     return {leaf.path: leaf.digest for leaf in leaves_of(first) if again.get(leaf.path) == leaf.digest}

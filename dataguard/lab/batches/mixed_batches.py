@@ -1,4 +1,4 @@
-"""Batches made up of the most different samples that were really seen, down to the smallest that collate_fn refuses."""
+"""Batches of the most different samples of an epoch, down to the smallest that collate_fn refuses."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from itertools import permutations
 from pathlib import Path
 
 from dataguard.incident import Incident
-from dataguard.lab.batches.collate_inputs import LARGEST, Handful, Refused
-from dataguard.lab.batches.shrinking import Drawing
+from dataguard.lab.batches.collate_inputs import LARGEST, CollateInputs, Refused
+from dataguard.lab.batches.shrinking import ExampleSearch
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Leaf, SampleRecord
+from dataguard.lab.core.records import LeafRecord, SampleRecord
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.target.variants import Loader
 
 MOST_KINDS = 10
-"""How many kinds of sample are put together: 90 ordered pairs, for default_collate minds which dtype comes first."""
+"""How many kinds of sample are combined: 90 ordered pairs, because default_collate depends on their order."""
 EXAMPLES = 60
-"""How many larger batches are tried where all pairs go well."""
+"""How many larger batches are tried if all pairs succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Samples that collate_fn refuses together, although it takes some of them by themselves."""
+    """Samples that collate_fn refuses together, although it accepts some of them alone."""
 
     indices: tuple[Index, ...]
-    samples: tuple[tuple[Leaf, ...], ...]
+    samples: tuple[tuple[LeafRecord, ...], ...]
     incident: Incident
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Two samples that collate_fn took in this order, and the leaves of the batch that it made of them."""
+class MixedPair:
+    """Two samples that collate_fn accepted in this order, and the leaves of their batch."""
 
     indices: tuple[Index, ...]
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[LeafRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Mixtures:
-    """What came of it: the first clash, how many `batches` of how many `kinds` of sample were tried, and the reads.
+class MixedBatches:
+    """The first clash, how many `batches` of how many `kinds` of sample were tried, and the reads.
 
     `pairs` are the batches of two samples of different kinds.
     """
@@ -50,11 +50,11 @@ class Mixtures:
     batches: int
     kinds: int
     reads: int
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[MixedPair, ...] = ()
 
 
 def kinds_of(samples: Sequence[SampleRecord]) -> tuple[Index, ...]:
-    """The index of a sample of each structure; those that differ in more than their shapes come first."""
+    """The index of one sample of each structure; those that differ in more than shape come first."""
     forms: dict[object, Index] = {}
     kinds: dict[object, Index] = {}
     for sample in samples:
@@ -64,42 +64,48 @@ def kinds_of(samples: Sequence[SampleRecord]) -> tuple[Index, ...]:
     return tuple(dict.fromkeys([*forms.values(), *kinds.values()]))[:MOST_KINDS]
 
 
-def run_mixtures(
-    build: Callable[..., Loader], folder: Path, kinds: Sequence[Index], size: int, drawing: Drawing, *, single: bool
-) -> Mixtures:
-    """Put the kinds together in batches of two, and of up to `size`; of one where a batch may be `single`."""
-    handful = Handful(build(), folder, kinds, frozen=False)
-    handful.fill(len(kinds))
-    trials = _Trials(handful, size, drawing)
+def run_mixed_batches(
+    build: Callable[..., Loader],
+    folder: Path,
+    kinds: Sequence[Index],
+    size: int,
+    search: ExampleSearch,
+    *,
+    single: bool,
+) -> MixedBatches:
+    """Collate the kinds in batches of two, and of up to `size`; of one if a batch may be `single`."""
+    inputs = CollateInputs(build(), folder, kinds, frozen=False)
+    inputs.fill(len(kinds))
+    trials = _Trials(inputs, size, search)
     found = trials.smallest(single=single)
     clash = None if found is None else trials.clash(found)
-    pairs = (Pair(tuple(kinds[place] for place in two), leaves) for two, leaves in trials.pairs.items())
-    return Mixtures(clash, len(trials.outcomes), len(kinds), handful.reads, tuple(pairs))
+    pairs = (MixedPair(tuple(kinds[place] for place in two), leaves) for two, leaves in trials.pairs.items())
+    return MixedBatches(clash, len(trials.outcomes), len(kinds), inputs.reads, tuple(pairs))
 
 
 class _Trials:
-    """Trials of collate_fn on positions of a handful, each made once."""
+    """Calls of collate_fn on samples by position, each made once."""
 
-    def __init__(self, handful: Handful, size: int, drawing: Drawing) -> None:
-        self.handful = handful
-        self.drawing = drawing
+    def __init__(self, inputs: CollateInputs, size: int, search: ExampleSearch) -> None:
+        self.inputs = inputs
+        self.search = search
         self.outcomes: dict[tuple[int, ...], BaseException | None] = {}
-        self.pairs: dict[tuple[int, ...], tuple[Leaf, ...]] = {}
-        self.places = range(len(handful.samples))
+        self.pairs: dict[tuple[int, ...], tuple[LeafRecord, ...]] = {}
+        self.places = range(len(inputs.samples))
         self.size = size
         self.filled = not any(self.takes((place, place)) for place in self.places) and 2 < size <= LARGEST
-        """Whether only whole batches are taken: then those are filled up with the first sample of a trial."""
+        """Whether only full batches are accepted: the first sample of a trial then fills them up."""
         self.good = {place for place in self.places if self.takes((place,)) or self.takes((place, place))}
 
     def takes(self, positions: Sequence[int]) -> bool:
-        """Whether collate_fn takes these samples."""
+        """Whether collate_fn accepts these samples."""
         return self.outcome(tuple(positions)) is None
 
     def outcome(self, positions: tuple[int, ...]) -> BaseException | None:
         """What collate_fn raises for these samples, if anything."""
         if positions not in self.outcomes:
             try:
-                batch = self.handful.collate(positions)
+                batch = self.inputs.collate(positions)
                 self.outcomes[positions] = None
                 if len(set(positions)) == len(positions) == 2:
                     self.pairs[positions] = leaves_of(batch)
@@ -108,34 +114,36 @@ class _Trials:
         return self.outcomes[positions]
 
     def smallest(self, *, single: bool) -> tuple[int, ...] | None:
-        """The smallest batch that is refused, of samples some of which are good by themselves."""
-        lonely = (place for place in self.places if single and self.takes((place, place)) and not self.takes((place,)))
-        alone = next(lonely, None)
+        """The smallest refused batch in which some samples are accepted alone."""
+        alone_only = (
+            place for place in self.places if single and self.takes((place, place)) and not self.takes((place,))
+        )
+        alone = next(alone_only, None)
         if alone is not None:
             return (alone,)
         pairs = (pair for pair in permutations(self.places, 2) if self.refuses(pair))
-        return next(pairs, None) or (self._search() if self.size > 2 else None)
+        return next(pairs, None) or (self._larger() if self.size > 2 else None)
 
     def refuses(self, positions: Sequence[int]) -> bool:
-        """Whether these samples clash: it is no evidence when none of them is good, as when all are filtered away."""
+        """Whether these samples clash; no evidence if none is accepted alone, as when all are filtered out."""
         if self.filled:
             whole = (*[positions[0]] * (self.size - len(positions)), *positions)
             return self.takes([positions[0]] * self.size) and not self.takes(whole)
         return not self.good.isdisjoint(positions) and not self.takes(positions)
 
-    def _search(self) -> tuple[int, ...] | None:
-        """Let hypothesis look for larger batches, and make them small."""
-        from hypothesis import strategies as st  # it takes a while to import, and is rarely needed
+    def _larger(self) -> tuple[int, ...] | None:
+        """Search for larger batches with hypothesis, which shrinks them."""
+        from hypothesis import strategies as st  # slow to import, and rarely needed
 
         batches = st.lists(st.sampled_from(self.places), min_size=3, max_size=min(self.size, LARGEST))
-        found = self.drawing.smallest(batches, self.refuses, examples=EXAMPLES, subject="batches")
+        found = self.search.smallest(batches, self.refuses, examples=EXAMPLES, subject="batches")
         return None if found is None else tuple(found)
 
     def clash(self, positions: tuple[int, ...]) -> Clash:
-        """A refused batch with what it was made of."""
+        """A refused batch with its samples."""
         whole = (*[positions[0]] * (self.size - len(positions)), *positions) if self.filled else positions
         error = self.outcome(whole)
         assert error is not None
-        indices = [self.handful.indices[place] for place in whole]
-        samples = tuple(leaves_of(self.handful.samples[place]) for place in whole)
+        indices = [self.inputs.indices[place] for place in whole]
+        samples = tuple(leaves_of(self.inputs.samples[place]) for place in whole)
         return Clash(tuple(indices), samples, incident_of(error, "collate", None, indices))

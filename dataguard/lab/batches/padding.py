@@ -1,4 +1,4 @@
-"""Leaves of a batch that are padded, and the leaves that tell how long their contents are."""
+"""Leaves of a batch that are padded, and the leaves that give the lengths of their contents."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import torch
 from torch import Tensor
 
 from dataguard.lab.batches.batch_rows import Column, Content, columns, holds, padding_of, sample_contents
-from dataguard.lab.batches.collate_inputs import Handful
+from dataguard.lab.batches.collate_inputs import CollateInputs
 
 FEWEST = 3
-"""Different lengths at least, for anything that grows with them to tell them."""
+"""The fewest different lengths for which a correlated leaf counts as their source."""
 MOST_NUMBERS = 16
-"""A row of more numbers than this is no list of sizes."""
+"""A row of more values than this is no list of sizes."""
 
-VOID = (255, -100)
-"""What marks pixels of no class in masks of class numbers: by convention, and by torch's losses."""
+IGNORED = (255, -100)
+"""Class indices of ignored pixels in masks: by convention, and in torch's losses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """A leaf whose rows are contents of different length, filled up to one.
+    """A leaf whose rows are contents of different lengths, padded to the same length.
 
-    `lengths` are those of the contents along `axis`, row by row. `told_by` names a leaf from which they follow, and
-    `distinct` says that the value that fills up is never one of the contents, or that a loss leaves it out of masks, so
-    that it tells them by itself.
+    `lengths` are those of the contents along `axis`, row by row. `lengths_from` names a leaf that gives them.
+    `distinct`: the padding value never occurs in the contents, or losses ignore it in masks, so that it marks the
+    padding.
     """
 
     leaf: str
@@ -38,41 +38,42 @@ class Padded:
     longest: int
     fill: str
     distinct: bool
-    told_by: str | None
+    lengths_from: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """The padded leaves of one batch. `uneven` are leaves of samples whose shapes differ."""
+    """The padded leaves of one batch. `unequal` are leaves of samples whose shapes differ."""
 
     padded: tuple[Padded, ...]
-    uneven: tuple[str, ...]
+    unequal: tuple[str, ...]
     samples: int
 
 
-def find_padding(handful: Handful, batch: Any, alone: Sequence[Mapping[str, Column]]) -> Padding:
-    """Compare the samples of a handful with the batch that collate_fn made of them.
+def find_padding(inputs: CollateInputs, batch: Any, alone: Sequence[Mapping[str, Column]]) -> Padding:
+    """Compare samples with the batch that collate_fn made of them.
 
-    `alone` is what it makes of each by itself, where it does so: the content of what only collate_fn makes, as of text.
+    `alone` is the batch of each sample alone, if there is one: the content of leaves that only collate_fn makes, as of
+    text.
     """
-    count = len(handful.samples)
-    contents = [sample_contents(sample) for sample in handful.samples]
+    count = len(inputs.samples)
+    contents = [sample_contents(sample) for sample in inputs.samples]
     found = [column for column in columns(batch, count) if len(column.rows) == count]
-    uneven = {path: tensors for path in contents[0] if (tensors := _uneven(path, contents))}
+    unequal = {path: tensors for path in contents[0] if (tensors := _unequal(path, contents))}
     singly = [{name: column.rows[0] for name, column in one.items() if len(column.rows) == 1} for one in alone]
     padded = []
     for column in found:
-        own = _uneven(column.name, singly) if singly else None
-        inside = [*uneven.items(), *([(f"batch{column.name}", own)] if own else [])]
+        own = _unequal(column.name, singly) if singly else None
+        inside = [*unequal.items(), *([(f"batch{column.name}", own)] if own else [])]
         ways = (_padded(path, tensors, column, found, batch) for path, tensors in inside)
         padded += [one for one in (next(filter(None, ways), None),) if one]
-    told = [one for one in padded if one.distinct or one.told_by]
-    helped = tuple(one if one.told_by else _told_by_another(one, told) for one in padded)
-    return Padding(helped, tuple(uneven), count)
+    known = [one for one in padded if one.distinct or one.lengths_from]
+    complete = tuple(one if one.lengths_from else _with_shared_lengths(one, known) for one in padded)
+    return Padding(complete, tuple(unequal), count)
 
 
-def _uneven(path: str, contents: Sequence[Mapping[str, Content]]) -> list[Tensor] | None:
-    """The samples' tensors at a path, if they have as many axes and are not equally long."""
+def _unequal(path: str, contents: Sequence[Mapping[str, Content]]) -> list[Tensor] | None:
+    """The samples' tensors at a path, if their ranks are equal and their shapes are not."""
     tensors = [one.get(path) for one in contents]
     if not all(isinstance(tensor, Tensor) and tensor.ndim for tensor in tensors):
         return None
@@ -96,7 +97,7 @@ def _padded(path: str, tensors: Sequence[Tensor], column: Column, found: Sequenc
     others = [one for one in found if one is not column]
     measures = [[one.shape[axis] for one in inside] for axis in range(rows[0].ndim)]
     measures = [sizes for sizes in (*measures, [one.numel() for one in inside]) if len(set(sizes)) > 1]
-    told_by = next((one.name for sizes in measures for one in _tellers(others, batch, sizes) if one), None)
+    lengths_from = next((one.name for sizes in measures for one in _length_leaves(others, batch, sizes) if one), None)
     return Padded(
         column.name,
         path,
@@ -104,13 +105,13 @@ def _padded(path: str, tensors: Sequence[Tensor], column: Column, found: Sequenc
         lengths,
         rows[0].shape[axis],
         str(fills[0].item()),
-        _is_void(fills[0], inside) or _is_distinct(fills[0], [one.to(rows[0].dtype) for one in inside]),
-        told_by,
+        _is_ignored(fills[0], inside) or _is_distinct(fills[0], [one.to(rows[0].dtype) for one in inside]),
+        lengths_from,
     )
 
 
 def _owner(row: Content, place: int, tensors: Sequence[Tensor]) -> int | None:
-    """The sample whose tensor a row holds: the one at its own place, else the longest of those that begin alike."""
+    """The sample whose tensor a row holds: the one in the same position, else the longest that is a prefix."""
     if not isinstance(row, Tensor):
         return None
     fits = [
@@ -123,14 +124,14 @@ def _owner(row: Content, place: int, tensors: Sequence[Tensor]) -> int | None:
     return place if place in fits else max(fits, key=lambda n: tensors[n].numel(), default=None)
 
 
-def _is_void(fill: Tensor, contents: Sequence[Tensor]) -> bool:
-    """Whether masks are filled up with what marks pixels of no class, which may lie inside of them as well."""
-    numbers = fill.dtype in (torch.int32, torch.int64)  # as losses take them, and no grey of 8 bits
-    return numbers and int(fill) in VOID and all(one.ndim > 1 for one in contents)
+def _is_ignored(fill: Tensor, contents: Sequence[Tensor]) -> bool:
+    """Whether masks are padded with an ignored class index, which may also occur inside them."""
+    numbers = fill.dtype in (torch.int32, torch.int64)  # the dtypes of losses; 255 in 8 bits may be a grey level
+    return numbers and int(fill) in IGNORED and all(one.ndim > 1 for one in contents)
 
 
 def _is_distinct(fill: Tensor, contents: Sequence[Tensor]) -> bool:
-    """Whether a value marks padding: one that no content has, and for measurements, that lies beyond all of them."""
+    """Whether a value marks padding: no content has it and, for floats, it is outside their range."""
     if fill.is_floating_point():
         if bool(fill.isnan()):
             return not any(bool(one.isnan().any()) for one in contents)
@@ -140,9 +141,9 @@ def _is_distinct(fill: Tensor, contents: Sequence[Tensor]) -> bool:
     return not any(bool((one == fill).any()) for one in contents)
 
 
-def _tellers(found: Sequence[Column], batch: Any, lengths: Sequence[int]) -> Iterator[Column | None]:
+def _length_leaves(found: Sequence[Column], batch: Any, lengths: Sequence[int]) -> Iterator[Column | None]:
     for column in found:
-        yield column if _tells(column, lengths) else None
+        yield column if _gives_lengths(column, lengths) else None
     offsets = [sum(lengths[:end]) for end in range(len(lengths) + 1)]
     for column in columns(batch, len(lengths) + 1):
         if len(column.rows) == len(lengths) + 1 and all(
@@ -151,8 +152,8 @@ def _tellers(found: Sequence[Column], batch: Any, lengths: Sequence[int]) -> Ite
             yield column if [float(row) for row in column.rows if isinstance(row, Tensor)] == offsets else None
 
 
-def _tells(column: Column, lengths: Sequence[int]) -> bool:
-    """Whether lengths follow from a column: from its numbers, its own lengths, or how much of it is not zero."""
+def _gives_lengths(column: Column, lengths: Sequence[int]) -> bool:
+    """Whether a column gives the lengths: by its values, its own lengths, or its count of nonzeros."""
     rows = [row for row in column.rows if isinstance(row, Tensor) and not row.is_complex()]
     if len(rows) != len(lengths):
         return False
@@ -173,7 +174,7 @@ def _tells(column: Column, lengths: Sequence[int]) -> bool:
 
 
 def _follows(numbers: Sequence[float], lengths: Sequence[int]) -> bool:
-    """Whether numbers are lengths, up to a unit, an offset and rounding; just a unit where any two would fit."""
+    """Whether numbers are lengths up to scale, offset and rounding; only up to scale if any two would fit."""
     if len(set(lengths)) < FEWEST:
         return _is_proportional(numbers, lengths)
     xs, ys = torch.tensor(lengths, dtype=torch.float64), torch.tensor(numbers, dtype=torch.float64)
@@ -200,15 +201,15 @@ def _is_proportional(numbers: Sequence[float], lengths: Sequence[int]) -> bool:
 
 
 def _is_monotone(counts: Sequence[int], lengths: Sequence[int]) -> bool:
-    """Whether counts grow with lengths, or shrink, and are equal where these are."""
+    """Whether counts increase, or decrease, with the lengths, and are equal for equal lengths."""
     by_length = sorted(set(zip(lengths, counts, strict=True)))
     steps = [(two[0] - one[0], two[1] - one[1]) for one, two in pairwise(by_length)]
     return all(up for up, _ in steps) and (all(more > 0 for _, more in steps) or all(more < 0 for _, more in steps))
 
 
-def _told_by_another(one: Padded, told: Sequence[Padded]) -> Padded:
-    """A leaf whose lengths another padded leaf tells."""
-    other = next((two for two in told if two.leaf != one.leaf and two.lengths == one.lengths), None)
+def _with_shared_lengths(one: Padded, known: Sequence[Padded]) -> Padded:
+    """The leaf, with `lengths_from` naming another padded leaf that has the same lengths."""
+    other = next((two for two in known if two.leaf != one.leaf and two.lengths == one.lengths), None)
     if other is None:
         return one
     return Padded(one.leaf, one.source, one.axis, one.lengths, one.longest, one.fill, one.distinct, other.leaf)

@@ -1,4 +1,4 @@
-"""Which tensors of a batch torch's pinning reaches."""
+"""Which tensors of a batch torch pins."""
 
 from __future__ import annotations
 
@@ -12,60 +12,60 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 
 
 @dataclass(frozen=True, slots=True)
 class Pinning:
-    """What comes out of pinning a batch: how many `tensors` it holds then, and the paths of those that are `unpinned`.
+    """The result of pinning a batch: how many `tensors` it has then, and the paths of those `unpinned`.
 
-    `before` is the number of tensors in the batch, `kind` its type, and `refused` what pinning it raised. `really`
-    tells that memory was pinned, and not only asked for.
+    `before` is the number of tensors in the batch, `kind` its type, `result` the type afterwards, and `refused` what
+    pinning raised. `real`: memory was pinned, not only requested.
     """
 
     before: int
     tensors: int
     unpinned: tuple[str, ...]
     kind: str
-    came_out: str
+    result: str
     refused: str | None = None
-    really: bool = False
+    real: bool = False
 
 
-def try_pinning(batch: Any, *, really: bool = False) -> Pinning:
-    """Let torch pin a batch as its pinning thread does, and look which of the tensors that come out are pinned.
+def try_pinning(batch: Any, *, real: bool = False) -> Pinning:
+    """Let torch pin a batch as its pinning thread does, and find the tensors that are not pinned.
 
-    Without an accelerator no memory can be pinned: then `Tensor.pin_memory` takes note that it was called.
+    Without an accelerator no memory can be pinned: calls of `Tensor.pin_memory` are recorded instead.
     """
     before, kind = sum(1 for _ in tensors_of(batch)), type(batch).__name__
     noted: dict[int, Tensor] = {}
 
     def note(self: Tensor, *_: Any, **__: Any) -> Tensor:
         pinned = self.detach()
-        noted[id(pinned)] = pinned  # held, so that no other object gets the same id
+        noted[id(pinned)] = pinned  # kept alive, so that no other object gets the same id
         return pinned
 
-    is_pinned: Callable[[Tensor], bool] = _is_really_pinned if really else lambda tensor: id(tensor) in noted
+    is_pinned: Callable[[Tensor], bool] = _is_really_pinned if real else lambda tensor: id(tensor) in noted
     original = Tensor.pin_memory
-    if not really:
+    if not real:
         Tensor.pin_memory = note  # type: ignore[method-assign, assignment]
     try:
         pinned = pin_memory(batch)
-    except Exception as error:  # noqa: BLE001 - classes of the user's own may raise anything
-        return Pinning(before, 0, (), kind, "nothing", f"{type(error).__name__}: {error}", really)
+    except Exception as error:  # noqa: BLE001 - user-defined classes may raise anything
+        return Pinning(before, 0, (), kind, "nothing", f"{type(error).__name__}: {error}", real)
     finally:
         Tensor.pin_memory = original  # type: ignore[method-assign]
     found = list(tensors_of(pinned))
     unpinned = tuple(path for path, tensor in found if not is_pinned(tensor))
-    return Pinning(before, len(found), unpinned, kind, type(pinned).__name__, None, really)
+    return Pinning(before, len(found), unpinned, kind, type(pinned).__name__, None, real)
 
 
 def tensors_of(batch: Any) -> Iterator[tuple[str, Tensor]]:
     """Every CPU tensor in a batch, with its path.
 
-    The batch sizes of a PackedSequence are left out: torch itself never moves them.
+    The batch sizes of a PackedSequence are left out: torch never moves them.
     """
-    for path, leaf in walk(batch, whole=(PackedSequence,)):
+    for path, leaf in iter_leaves(batch, atomic=(PackedSequence,)):
         if isinstance(leaf, PackedSequence):
             yield f"{path}.data", leaf.data
         elif isinstance(leaf, Set):

@@ -1,4 +1,4 @@
-"""Settings of a DataLoader, drawn by hypothesis; apart from the rest, for importing that takes a while."""
+"""DataLoader settings as a hypothesis strategy; a separate module because importing hypothesis is slow."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from torch.utils.data import DataLoader
 def loader_settings(
     draw: DrawFn, *, workers: Sequence[int] = (0, 1, 2), batch_sizes: Sequence[int] = (1, 2, 3, 8)
 ) -> dict[str, Any]:
-    """Arguments of `DataLoader` under which any dataset should give the same samples: `DataLoader(data, **settings)`.
+    """Arguments of `DataLoader` under which any dataset should yield the same samples: `DataLoader(data, **settings)`.
 
-    They hold `batch_size`, `drop_last` and `num_workers`; with workers also `persistent_workers`, `prefetch_factor`
-    and, where torch has it, `in_order`. They shrink towards the first of `workers` and of `batch_sizes`.
+    The dict has `batch_size`, `drop_last` and `num_workers`; with workers also `persistent_workers`, `prefetch_factor`
+    and, if torch has it, `in_order`. They shrink towards the first of `workers` and of `batch_sizes`.
     """
     settings: dict[str, Any] = {
         "batch_size": draw(st.sampled_from(batch_sizes)),

@@ -1,4 +1,4 @@
-"""A few samples under loader settings that hypothesis draws: what would fail, or come out otherwise, only then."""
+"""A few samples under loader settings drawn by hypothesis: what fails or changes only under these settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import LoaderFailed
-from dataguard.lab.batches.shrinking import Drawing
+from dataguard.lab.batches.shrinking import ExampleSearch
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Trials
 from dataguard.lab.core.records import BatchRecord, read_spools
@@ -20,7 +20,7 @@ from dataguard.lab.spy.recording import Records
 from dataguard.target.variants import Loader
 
 SAMPLES = 5
-"""How many samples make up the batches: with 2 or 3 to a batch, the last one is smaller."""
+"""How many samples form the batches: with a batch size of 2 or 3, the last batch is smaller."""
 EXAMPLES = 4
 """How many settings are drawn."""
 BATCH_SIZES = (1, 2, 3)
@@ -31,39 +31,39 @@ Form = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """The simplest settings under which a loader fails, or makes batches of another structure, and how."""
+class SettingsProblem:
+    """The simplest settings under which a loader fails or changes the structure of batches, and how."""
 
     settings: Mapping[str, Any]
-    words: str
+    message: str
 
     @property
     def note(self) -> str:
-        """The settings and the trouble in one line."""
-        return f"with {', '.join(f'{name}={value}' for name, value in self.settings.items())}, {self.words}"
+        """The settings and the problem in one line."""
+        return f"with {', '.join(f'{name}={value}' for name, value in self.settings.items())}, {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangements:
-    """How many settings were tried, and the trouble that came of one, if any did."""
+class SettingsTrials:
+    """How many settings were tried, and the problem that one caused, if any."""
 
     tried: int
-    trouble: Trouble | None
+    problem: SettingsProblem | None
 
 
-def run_arrangements(
+def run_settings_trials(
     build: Callable[..., Loader],
     folder: Path,
     indices: Sequence[Index],
     form: Form | None,
     workers: Sequence[int],
-    drawing: Drawing,
-) -> Arrangements:
-    """Iterate these samples under drawn settings, with as many workers as one of `workers` says.
+    search: ExampleSearch,
+) -> SettingsTrials:
+    """Iterate these samples under drawn settings, with one of the given numbers of `workers`.
 
-    `form` is the structure that every batch of the loader has, if there is one.
+    `form` is the structure of every batch of the loader, if they share one.
     """
-    from dataguard.lab.batches.settings_strategy import loader_settings  # hypothesis takes a while to import
+    from dataguard.lab.batches.settings_strategy import loader_settings  # hypothesis is slow to import
 
     outcomes: dict[str, str | None] = {}
 
@@ -73,23 +73,23 @@ def run_arrangements(
             place = folder / str(len(outcomes))
             place.mkdir()
             outcomes[key] = None
-            # A factory that cannot be called again in one process, such as while an LMDB is open there, tells nothing.
+            # A factory that cannot be called twice in one process, such as with an open LMDB, shows nothing.
             with contextlib.suppress(LoaderFailed):
                 loader = _build(build, indices, settings)
-                outcomes[key] = _trouble(loader, place, form, settings)
+                outcomes[key] = _problem(loader, place, form, settings)
         return outcomes[key] is not None
 
     strategy = loader_settings(workers=workers, batch_sizes=BATCH_SIZES)
-    found = drawing.smallest(strategy, fails, examples=EXAMPLES, subject="settings")
+    found = search.smallest(strategy, fails, examples=EXAMPLES, subject="settings")
     if found is None:
-        return Arrangements(len(outcomes), None)
-    return Arrangements(len(outcomes), Trouble(found, outcomes[repr(sorted(found.items()))] or ""))
+        return SettingsTrials(len(outcomes), None)
+    return SettingsTrials(len(outcomes), SettingsProblem(found, outcomes[repr(sorted(found.items()))] or ""))
 
 
 def form_of(batch: BatchRecord) -> Form:
-    """The paths of a batch's leaves without their numbers, each with its dtype and rank; once, however many there are.
+    """The paths of a batch's leaves without list positions, each with its dtype and rank, without repetition.
 
-    A list may hold as many of a kind as there are samples.
+    A list may have as many leaves of a kind as there are samples.
     """
     kinds = {
         (re.sub(r"\[\d+\]", "[]", leaf.path), f"{leaf.type_name} of rank {len(leaf.shape or ())}")
@@ -107,8 +107,8 @@ def _build(build: Callable[..., Loader], indices: Sequence[Index], settings: Map
     return build(schedule=lambda inner, batched: Trials(inner, batches), **others)
 
 
-def _trouble(loader: Loader, folder: Path, form: Form | None, settings: Mapping[str, Any]) -> str | None:
-    """What goes wrong under these settings, in words."""
+def _problem(loader: Loader, folder: Path, form: Form | None, settings: Mapping[str, Any]) -> str | None:
+    """What goes wrong under these settings, as a sentence."""
     epochs = (None, None) if settings.get("persistent_workers") else (None,)
     try:
         drive(loader, Plan(folder, (Records(),)), batches=epochs)

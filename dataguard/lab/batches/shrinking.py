@@ -1,4 +1,4 @@
-"""Where hypothesis looks for the smallest example of something: the same in every run, unless the user has a seed."""
+"""The smallest example of a failure, found by hypothesis: reproducible unless the user sets a seed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """How hypothesis draws for one loader: always the same, by another seed, or with a database of failing examples.
+class ExampleSearch:
+    """How hypothesis searches for one loader: deterministic, with another seed, or with an example database.
 
-    `database` is a folder, from which failing examples are tried first; other examples are new in each run then. As
-    with hypothesis itself, a `seed` goes without the database, and so does a profile that is derandomized, as on CI.
-    `name` is that of the loader, whose examples are its own.
+    `database` is a folder of failing examples, which are tried first; all others then vary between runs. As in
+    hypothesis, a `seed` or a derandomized profile, as on CI, disables the database. `name` is that of the loader, which
+    has examples of its own.
     """
 
     seed: int | str | None = None
@@ -30,20 +30,20 @@ class Drawing:
     def smallest(
         self, strategy: SearchStrategy[T], fails: Callable[[T], bool], *, examples: int, subject: str
     ) -> T | None:
-        """The smallest of at most so many examples, and of what is near them, that fails; None where none does."""
+        """The smallest of at most so many examples, and of those near them, that fails; None if none does."""
         from hypothesis import HealthCheck, find, settings
         from hypothesis.database import DirectoryBasedExampleDatabase
         from hypothesis.errors import NoSuchExample
 
-        steady = self.seed is not None or self.database is None or settings().derandomize
+        fixed = self.seed is not None or self.database is None or settings().derandomize
         quiet = settings(
             max_examples=examples,
-            database=None if steady else DirectoryBasedExampleDatabase(Path(self.database or "")),
+            database=None if fixed else DirectoryBasedExampleDatabase(Path(self.database or "")),
             deadline=None,
             derandomize=False,
             suppress_health_check=list(HealthCheck),
         )
-        random = Random(self.seed or 0) if steady else None
+        random = Random(self.seed or 0) if fixed else None
         key = f"dataguard {subject} {self.name}".encode()
         try:
             return find(strategy, fails, settings=quiet, random=random, database_key=key)

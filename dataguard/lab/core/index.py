@@ -1,4 +1,4 @@
-"""Indices as samplers give them. Standard library only."""
+"""Indices as samplers yield them. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import operator
 from typing import Any
 
 Index = int | str | tuple[Any, ...] | None
-"""An index as a sampler gave it, when it is plain enough to be given again; None for streams."""
+"""An index as a sampler yielded it, if it is plain enough to be requested again; None for streams."""
 
 
 def plain_index(index: Any) -> Index:
-    """The index itself when it is a plain number, string or tuple of such; None otherwise.
+    """The index itself if it is a plain number, string or tuple of such; None otherwise.
 
     numpy integers and 0-d integer tensors, which samplers do yield, become int.
     """

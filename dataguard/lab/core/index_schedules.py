@@ -1,7 +1,7 @@
-"""Index samplers that take the place of the user's own: which samples an observation asks for, and in which order.
+"""Index samplers that replace the user's: which samples an observation requests, and in which order.
 
-Each wraps the loader's index sampler (its batch_sampler, or its sampler without automatic batching), draws indices
-from it, and passes every other attribute on to it, so that code which looks at its sampler still finds its own.
+Each wraps the loader's index sampler (its batch_sampler, or its sampler without automatic batching), draws indices from
+it, and forwards every other attribute to it, so that code that inspects its sampler still finds its own.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from itertools import cycle, islice
 from typing import Any
 
 MOST_BATCHES = 1_000_000
-"""An epoch of more batches is looked at only so far; drawing indices takes about a second by then."""
+"""Batches of an epoch that are drawn at most, which takes about a second."""
 
 MOST_RECORDED = 100_000
-"""Indices of an epoch that are drawn at most, unless there are as many in the dataset."""
+"""Indices of an epoch that are drawn at most, unless the dataset has as many."""
 
 PATIENCE = 4096
-"""Known indices in a row, at least, after which no new one is waited for."""
+"""The fewest repeated indices in a row after which no new one is expected."""
 MOST_SPREAD = 10_000
-"""Indices of an epoch over which a few are spread."""
+"""Indices of an epoch among which evenly spaced ones are chosen."""
 MOST_DEALT = 10_000
-"""Batches for each worker that are read over and over; time ends it before."""
+"""Batches per worker that are read repeatedly; a time limit ends this earlier."""
 
 
 class Schedule:
-    """An index sampler that stands in for `inner`."""
+    """An index sampler that replaces `inner`."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -34,17 +34,17 @@ class Schedule:
         return len(self.inner)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "inner":  # not set yet: this object is just being unpickled or copied
+        if name == "inner":  # not set yet: this object is being unpickled or copied
             raise AttributeError(name)
         return getattr(self.inner, name)
 
 
 class Spread(Schedule):
-    """The user's own batches, cut down to about `samples` samples: the first, the last and some evenly between.
+    """The user's own batches, reduced to about `samples` samples: the first, the last and some evenly between.
 
-    `sizes` holds the number of samples of every batch of the epoch after iterating, None without automatic batching.
-    Integer indices of `limit` and above are left out of them. Epochs after the first one have `later` batches, so that
-    workers fetch no more of them ahead.
+    After iterating, `sizes` holds the size of every batch of the epoch, None without automatic batching. Integer
+    indices of `limit` and above are left out. Epochs after the first have `later` batches, so that workers prefetch no
+    more.
     """
 
     def __init__(self, inner: Any, samples: int, limit: int | None, later: int, *, batched: bool) -> None:
@@ -80,7 +80,7 @@ class Spread(Schedule):
 
 
 def existing(batch: Any, limit: int | None, *, batched: bool) -> Any:
-    """A batch, or an index alone, without integers of `limit` and above, which do not exist; [] where none is left."""
+    """A batch, or a single index, without the nonexistent integers of `limit` and above; [] if none is left."""
     if limit is None:
         return batch
     kept = [index for index in (batch if batched else [batch]) if not (isinstance(index, int) and index >= limit)]
@@ -90,10 +90,10 @@ def existing(batch: Any, limit: int | None, *, batched: bool) -> Any:
 class SameItems(Schedule):
     """The same few indices for every worker, in one order and several times over.
 
-    torch hands batch k to worker k mod `workers`, so that repeating each one-item batch `workers` times gives every
-    worker the same work. The indices are the first ones of the user's own order, or `spread` over it, and over again
-    where there are fewer; `rounds` lists, for each round, how many of them it reads. A batch holds `size` of them, each
-    index leading one.
+    torch hands batch k to worker k mod `workers`, so repeating each one-item batch `workers` times gives every worker
+    the same work. The indices are the first of the user's order, or `spread` over it, repeated if there are too few;
+    `rounds` lists how many of them each round reads. A batch holds `size` of them; each index is the first of one
+    batch.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class SameItems(Schedule):
         return sum(self.rounds) * self.workers
 
     def _spread(self) -> list[Any]:
-        """Indices from all over an epoch, but for its end, where some may not exist."""
+        """Indices from all over an epoch except its end, where some may not exist."""
         known = list(islice(unique(self._flat()), MOST_SPREAD))
         return known[:: max(len(known) // self.items, 1)]
 
@@ -138,9 +138,9 @@ class SameItems(Schedule):
 
 
 class Scripted(Schedule):
-    """What a script says: `scripts[epoch][worker]` lists, fetch by fetch, places in the user's own order of indices.
+    """A given order: `scripts[epoch][worker]` lists, fetch by fetch, positions in the user's order of indices.
 
-    All scripts of an epoch are equally long; the last epoch goes on. A batch holds one index `size` times.
+    All scripts of an epoch have the same length; the last epoch repeats. A batch holds one index `size` times.
     """
 
     def __init__(self, inner: Any, scripts: Sequence[Sequence[Sequence[int]]], size: int, *, batched: bool) -> None:
@@ -164,16 +164,16 @@ class Scripted(Schedule):
         return sum(map(len, self.scripts[max(0, min(self._epoch, len(self.scripts) - 1))]))
 
 
-def enough(length: int | None) -> int:
-    """How many indices tell that a sampler of a dataset of this length never ends."""
+def most_recorded(length: int | None) -> int:
+    """How many indices show that a sampler of a dataset of this length never ends."""
     return max(MOST_RECORDED, 2 * (length or 0))
 
 
 class Recorded(Schedule):
-    """Notes the `batches` of indices that `inner` yields in an epoch, and yields nothing itself.
+    """Records the `batches` of indices that `inner` yields in an epoch, and yields nothing itself.
 
-    `whole` tells that it came to its end before `most` indices. Once it is begun, it is among `begun`: a factory may
-    make other loaders, which are not.
+    `whole`: it ended before `most` indices. Once iterated, it is in `begun`: a factory may build other loaders, which
+    are not.
     """
 
     def __init__(self, inner: Any, most: int, begun: list[Recorded], *, batched: bool) -> None:
@@ -202,20 +202,20 @@ class Recorded(Schedule):
 
 
 def recorder(length: int | None) -> tuple[list[Recorded], Callable[[Any, bool], Recorded]]:
-    """A list, and a schedule that records the sampler of a dataset of this length, and adds itself once it is begun."""
+    """A list, and a schedule that records the sampler of a dataset of this length and joins the list when iterated."""
     begun: list[Recorded] = []
 
     def schedule(inner: Any, batched: bool) -> Recorded:
-        return Recorded(inner, enough(length), begun, batched=batched)
+        return Recorded(inner, most_recorded(length), begun, batched=batched)
 
     return begun, schedule
 
 
 class Dealt(Schedule):
-    """The same items over and over for each worker, which is always dealt its own ones, in batches of `size`.
+    """The same items repeatedly for each worker, in batches of `size`.
 
-    torch hands batch k to worker k mod the number of workers. Each round begins elsewhere, so that the workers meet
-    in ever other places. `look` is called in the main process before every batch.
+    torch hands batch k to worker k mod the number of workers. Each round starts elsewhere, so that the workers coincide
+    at different items. `before_batch` is called in the main process before every batch.
     """
 
     def __init__(self, inner: Any, dealt: Sequence[Sequence[Any]], size: int, *, batched: bool) -> None:
@@ -223,12 +223,12 @@ class Dealt(Schedule):
         self.dealt = dealt
         self.size = size if batched else 1
         self.batched = batched
-        self.look: Callable[[], None] = lambda: None
+        self.before_batch: Callable[[], None] = lambda: None
 
     def __iter__(self) -> Iterator[Any]:
         workers = len(self.dealt)
         for number in range(len(self)):
-            self.look()
+            self.before_batch()
             items, start = self.dealt[number % workers], number // workers * (self.size + 1)
             batch = [items[(start + step) % len(items)] for step in range(self.size)]
             yield batch if self.batched else batch[0]
@@ -238,7 +238,7 @@ class Dealt(Schedule):
 
 
 class Trials(Schedule):
-    """Batches made up for the occasion: each a trial of collate_fn on samples that the dataset really yields."""
+    """Constructed batches: each tests collate_fn on samples of the dataset."""
 
     def __init__(self, inner: Any, trials: Sequence[Sequence[Any]]) -> None:
         super().__init__(inner)
@@ -269,14 +269,14 @@ def _flat(order: Iterable[Any], *, batched: bool) -> Iterator[Any]:
 
 
 def _first(indices: Iterable[Any], count: int) -> list[Any]:
-    """The first `count` distinct indices, over again where there are fewer."""
+    """The first `count` distinct indices, repeated if there are too few."""
     return list(islice(cycle(list(islice(unique(indices), count))), count))
 
 
 def unique(indices: Iterable[Any]) -> Iterator[Any]:
     """Each index once; one that cannot be hashed is compared by its repr.
 
-    A sampler without end has no more new ones, or hardly any, once many in a row are known.
+    Stops after many repeated indices in a row, because a sampler may never end.
     """
     seen, known = set(), 0
     for index in indices:

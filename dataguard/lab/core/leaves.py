@@ -1,4 +1,4 @@
-"""The one walker over samples and batches of any structure: every leaf with its path, type, shape and digest."""
+"""The leaves of samples and batches of any structure, each with its path, type, shape and digest."""
 
 from __future__ import annotations
 
@@ -19,55 +19,55 @@ import numpy as np
 import torch
 from xxhash import xxh3_64
 
-from dataguard.lab.core.records import FEWEST, Leaf
+from dataguard.lab.core.records import FEWEST, LeafRecord
 
 MAX_DEPTH = 12
 MAX_LEAVES = 4096
 CHANNELS = (3, 4)
 """How many channels an image with colours has."""
 _FLAGS = {-1, 0, 1}
-"""Planes of several of these are no colour, but those of an empty board."""
+"""Planes with several of these values are not colours but, for example, an empty game board."""
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
 _VALUES = (PurePath, date, time, timedelta, Enum, UUID, range, slice, torch.dtype, torch.device)
-"""Types whose objects are told by how Python writes them."""
+"""Types whose objects are identified by their repr."""
 _SUMMED = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
 SHORT = 60
-"""Characters of a text that is shown to a reader at most."""
+"""The longest string that is shown in a report."""
 LONG = 16
 """A list of more plain scalars than this is one leaf (token ids, not a tuple of fields)."""
 
 
-def leaves_of(value: Any, *, digests: bool = True) -> tuple[Leaf, ...]:
+def leaves_of(value: Any, *, digests: bool = True) -> tuple[LeafRecord, ...]:
     """Every leaf of a sample or batch, in order of appearance; containers are entered, tensors and the like are not.
 
-    Without `digests` those of large leaves are empty, which takes a fraction of the time.
+    Without `digests`, those of large leaves are empty, which takes a fraction of the time.
     """
-    found: list[Leaf] = []
-    for path, leaf in walk(value):
+    found: list[LeafRecord] = []
+    for path, leaf in iter_leaves(value):
         found.append(describe(path, leaf, digests=digests))
         if len(found) == MAX_LEAVES:
             break
     return tuple(found)
 
 
-def walk(
-    value: Any, path: str = "", depth: int = 0, above: tuple[int, ...] = (), whole: tuple[type, ...] = ()
+def iter_leaves(
+    value: Any, path: str = "", depth: int = 0, above: tuple[int, ...] = (), atomic: tuple[type, ...] = ()
 ) -> Iterator[tuple[str, Any]]:
     """Yield `(path, leaf)` pairs. Paths read like Python: `['image']`, `[1].boxes`, `` for a lone leaf.
 
-    Objects of the types in `whole` are not entered.
+    Objects of the types in `atomic` are not entered.
     """
-    closed = depth >= MAX_DEPTH or id(value) in above or isinstance(value, whole)
+    closed = depth >= MAX_DEPTH or id(value) in above or isinstance(value, atomic)
     children = None if closed else _children(value)
     if children is None:
         yield path, value
         return
     for step, child in children:
-        yield from walk(child, path + step, depth + 1, (*above, id(value)), whole)
+        yield from iter_leaves(child, path + step, depth + 1, (*above, id(value)), atomic)
 
 
 def _children(value: Any) -> list[tuple[str, Any]] | None:
-    """The parts of a container with the step that leads to each, or None for a leaf."""
+    """The parts of a container, each with its path step, or None for a leaf."""
     if isinstance(value, np.void) and value.dtype.names:
         return [(f"[{name!r}]", value[name]) for name in value.dtype.names]
     if value is None or isinstance(value, str | bytes | bytearray | numbers.Number | torch.Tensor | np.generic | type):
@@ -102,13 +102,13 @@ def _is_long_scalars(value: list[Any] | tuple[Any, ...] | deque[Any]) -> bool:
 
 
 def is_pillow(value: Any) -> bool:
-    """Whether this is an image of Pillow's."""
+    """Whether this is a Pillow image."""
     pillow = sys.modules.get("PIL.Image")  # imported only if the user's code did
     return pillow is not None and isinstance(value, pillow.Image)
 
 
 def array_of(value: Any) -> np.ndarray:
-    """The numbers of an image, array or tensor as they are, without what its container adds."""
+    """The values of an image, array or tensor, without its container."""
     if isinstance(value, torch.Tensor):
         plain = value.detach().cpu().as_subclass(torch.Tensor)
         return np.asarray((plain.float() if plain.dtype == torch.bfloat16 else plain).numpy())
@@ -126,15 +126,15 @@ def _state(value: Any) -> dict[str, Any]:
     return state
 
 
-def describe(path: str, value: Any, *, digests: bool = True) -> Leaf:
+def describe(path: str, value: Any, *, digests: bool = True) -> LeafRecord:
     """One leaf with its path, type, shape and digest."""
     try:
         return _describe(path, value, digests)
-    except Exception:  # noqa: BLE001 - a tensor type that cannot be read is our lack, and no fault of the user's loader
-        return Leaf(path, type(value).__name__, None, None, b"")
+    except Exception:  # noqa: BLE001 - a tensor type that cannot be read is our limitation, not a fault of the loader
+        return LeafRecord(path, type(value).__name__, None, None, b"")
 
 
-def _describe(path: str, value: Any, digests: bool) -> Leaf:
+def _describe(path: str, value: Any, digests: bool) -> LeafRecord:
     kind = type(value).__name__
     if isinstance(value, torch.Tensor):
         return _tensor_leaf(path, kind, value, digests)
@@ -142,38 +142,42 @@ def _describe(path: str, value: Any, digests: bool) -> Leaf:
         array = np.asarray(value)
         nan, inf, mask = _non_finite_array(array, path) if array.dtype.kind in "fc" else (0, 0, False)
         if not digests:
-            return Leaf(path, kind, str(array.dtype), array.shape, b"", nan, inf, mask)
+            return LeafRecord(path, kind, str(array.dtype), array.shape, b"", nan, inf, mask)
         content = np.ascontiguousarray(array).data if array.dtype.kind not in "MmOV" else array.tobytes()
         digest = _digest(str(array.dtype), array.shape, content)
-        return Leaf(path, kind, str(array.dtype), array.shape, digest, nan, inf, mask, constant=_is_constant(array))
+        return LeafRecord(
+            path, kind, str(array.dtype), array.shape, digest, nan, inf, mask, constant=_is_constant(array)
+        )
     if is_pillow(value):
         nan, inf, mask = _non_finite(torch.from_numpy(np.array(value)), path) if value.mode == "F" else (0, 0, False)
         content, pixels = value.tobytes(), math.prod(value.size)
         same = value.mode != "1" and content == content[: len(content) // max(pixels, 1)] * pixels
         constant = pixels >= FEWEST and same
         digest = _digest(value.mode, value.size, content) if digests else b""
-        return Leaf(path, "PIL.Image", value.mode, value.size, digest, nan, inf, mask, constant=constant)
+        return LeafRecord(path, "PIL.Image", value.mode, value.size, digest, nan, inf, mask, constant=constant)
     if isinstance(value, float | complex) and not isinstance(value, bool):
         nan, inf = (math.isnan(value), math.isinf(value)) if isinstance(value, float) else (False, False)
-        return Leaf(path, kind, None, None, _digest(kind, (), repr(value).encode()), int(nan), int(inf))
+        return LeafRecord(path, kind, None, None, _digest(kind, (), repr(value).encode()), int(nan), int(inf))
     if isinstance(value, list | tuple | deque):
         nan = sum(isinstance(item, float) and math.isnan(item) for item in value)
         inf = sum(isinstance(item, float) and math.isinf(item) for item in value)
-        return Leaf(path, kind, None, (len(value),), _digest(kind, (), repr(value).encode()), nan, inf)
+        return LeafRecord(path, kind, None, (len(value),), _digest(kind, (), repr(value).encode()), nan, inf)
     if isinstance(value, Set):
-        return Leaf(path, kind, None, (len(value),), _digest(kind, (), repr(sorted(map(repr, value))).encode()))
+        return LeafRecord(path, kind, None, (len(value),), _digest(kind, (), repr(sorted(map(repr, value))).encode()))
     plain = value is None or isinstance(value, (str, bytes, bytearray, numbers.Number, *_VALUES))
-    # An opaque object's repr may hold its address, which would look random: only its type counts.
+    # The repr of an opaque object may contain its address, which would look random: only its type counts.
     short = len(value) <= SHORT if isinstance(value, str) else isinstance(value, int) and value.bit_length() <= 64
     shown = repr(value) if short else None
-    return Leaf(path, kind, None, None, _digest(kind, (), repr(value).encode() if plain else b""), shown=shown)
+    return LeafRecord(path, kind, None, None, _digest(kind, (), repr(value).encode() if plain else b""), shown=shown)
 
 
-def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor, digests: bool) -> Leaf:
+def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor, digests: bool) -> LeafRecord:
     dtype = str(tensor.dtype).removeprefix("torch.")
     device = None if tensor.device.type == "cpu" else str(tensor.device)
     if tensor.device.type == "meta":  # it has no content
-        return Leaf(path, kind, dtype, tuple(tensor.shape), _digest(dtype, tuple(tensor.shape), b""), device=device)
+        return LeafRecord(
+            path, kind, dtype, tuple(tensor.shape), _digest(dtype, tuple(tensor.shape), b""), device=device
+        )
     dense = tensor.detach()
     if dense.is_nested:
         shape: tuple[int, ...] = (dense.size(0),)
@@ -188,16 +192,16 @@ def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor, digests: bool) -> L
     dense = dense.resolve_conj().resolve_neg().contiguous()
     nan, inf, mask = _non_finite(dense, path) if dense.is_floating_point() or dense.is_complex() else (0, 0, False)
     if not digests:
-        return Leaf(path, kind, dtype, shape, b"", nan, inf, mask, device=device)
+        return LeafRecord(path, kind, dtype, shape, b"", nan, inf, mask, device=device)
     content = dense.reshape(-1).view(torch.uint8).numpy().data if dense.numel() else b""
     digest, constant = _digest(dtype, shape, content), _is_constant(dense)
-    return Leaf(path, kind, dtype, shape, digest, nan, inf, mask, device=device, constant=constant)
+    return LeafRecord(path, kind, dtype, shape, digest, nan, inf, mask, device=device, constant=constant)
 
 
 def _is_constant(array: Any) -> bool:
-    """Whether a tensor or array of some size holds one value throughout, or an image one colour.
+    """Whether a tensor or array of some size holds a single value, or an image a single colour.
 
-    A few values tell of most that they do not.
+    A few values suffice to rule out most arrays.
     """
     if math.prod(array.shape) < FEWEST:
         return False
@@ -212,7 +216,7 @@ def _is_constant(array: Any) -> bool:
 
 
 def _channels(array: Any) -> Iterator[list[Any]]:
-    """An array as a whole, and by its channels, along each axis that may be theirs."""
+    """An array as a whole, and by channel along each axis that may hold channels."""
     yield [array]
     axes = {array.ndim - 3, array.ndim - 1} if array.ndim in (3, 4) else set()
     for axis in sorted(axes):
@@ -228,8 +232,8 @@ def _non_finite_array(array: np.ndarray, path: str) -> tuple[int, int, bool]:
 
 
 def _non_finite(tensor: torch.Tensor, path: str) -> tuple[int, int, bool]:
-    """Count NaN and Inf. An additive attention mask is 0 and -inf by design, and is told apart."""
-    # One pass over the memory, which hides nothing; a sum may overflow, and is then looked into.
+    """Count NaN and Inf, and recognize an additive attention mask, which is 0 and -inf by design."""
+    # A finite sum proves that all values are finite; it may also overflow, and then the values are tested.
     if tensor.dtype in _SUMMED and math.isfinite(abs(tensor.sum().item())):
         return 0, 0, False
     finite = torch.isfinite(tensor)
@@ -238,7 +242,7 @@ def _non_finite(tensor: torch.Tensor, path: str) -> tuple[int, int, bool]:
     nan = int(torch.isnan(tensor).sum())
     inf = int(torch.isinf(tensor).sum())
     only_minus = not tensor.is_complex() and nan == 0 and bool((tensor[~finite] < 0).all())
-    only_zero = bool(finite.any()) and not bool(tensor[finite].any())  # the logarithm of silence holds no 0
+    only_zero = bool(finite.any()) and not bool(tensor[finite].any())  # the logarithm of silence contains no 0
     return nan, inf, only_minus and (only_zero or "mask" in path.lower())
 
 
@@ -249,15 +253,15 @@ def _digest(dtype: str, shape: tuple[int, ...], content: Any) -> bytes:
 
 
 def shared_bytes(batch: Any) -> int:
-    """Bytes of shared memory that sending this batch to the main process takes.
+    """Bytes of shared memory needed to send this batch to the main process.
 
-    Each distinct CPU storage is sent whole, however small the view, and rounded up to a page of 4096 bytes; with the
-    strategy "file_system", 64 bytes for a reference count come first. numpy arrays go through a pipe and take none
+    Each distinct CPU storage is sent in full, however small the view, and rounded up to a page of 4096 bytes; with the
+    strategy "file_system", a reference count of 64 bytes precedes it. numpy arrays go through a pipe and need none
     (measured on torch 2.15).
     """
     header = 64 if torch.multiprocessing.get_sharing_strategy() == "file_system" else 0
     storages = {}
-    for _, leaf in walk(batch):
+    for _, leaf in iter_leaves(batch):
         for part in _strided_parts(leaf):
             storage = part.untyped_storage()
             storages[storage.data_ptr()] = storage.nbytes()
@@ -265,7 +269,7 @@ def shared_bytes(batch: Any) -> int:
 
 
 def _strided_parts(leaf: Any) -> list[torch.Tensor]:
-    """The plain CPU tensors that carry a leaf's content."""
+    """The plain CPU tensors that hold a leaf's content."""
     if not isinstance(leaf, torch.Tensor) or leaf.device.type != "cpu":
         return []
     if leaf.layout is torch.sparse_coo:

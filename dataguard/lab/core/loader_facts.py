@@ -1,4 +1,4 @@
-"""What can be said of a loader without iterating it."""
+"""What is known about a loader without iterating it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ _RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 class LoaderFacts:
     """One loader's settings, as plain data.
 
-    `kind` is "map" or "stream"; `length` is `len(dataset)` or None, and `batches` what `len(loader)` says, as the user
-    sees it; `batched` tells whether torch collates batches;
-    `prefetch` is None without workers; `role` is train, val, test or None when nothing tells;
-    `epoch_hooks` are the `set_epoch` methods that the loader and its parts have, the dataset's first;
-    `mixes_samples` that any two may meet in a batch, because torch's own samplers shuffle and cut them; `unweighted` is
-    how many samples torch's weighted sampler has no weight for, and so never draws; `holder` is the class of what the
-    user iterates in its place, if anything; `bare` tells that the user gave a dataset alone, `own_iter` that the
-    loader's class has an `__iter__` of its own, and `double` that float64 is torch's default type.
+    `kind` is "map" or "stream"; `length` is `len(dataset)` or None, and `batches` is `len(loader)` as the user sees it;
+    `batched`: torch collates batches; `prefetch` is None without workers; `role` is train, val, test or None if
+    unknown; `epoch_hooks` are the `set_epoch` methods of the loader and its parts, the dataset's first;
+    `mixes_samples`: any two samples may share a batch, because torch's own samplers shuffle and batch them;
+    `unweighted` is how many samples torch's weighted sampler has no weight for, and so never draws; `holder` is the
+    class of the object that the user iterates instead, if any; `bare`: the user passed only a dataset; `own_iter`: the
+    loader's class overrides `__iter__`; `double`: float64 is torch's default dtype.
     """
 
     name: str
@@ -70,12 +69,12 @@ class LoaderFacts:
 
     @property
     def spawns(self) -> bool:
-        """Whether workers start without the main process's memory, so that they are sent the dataset by pickle."""
+        """Whether workers start without the main process's memory and receive the dataset by pickle."""
         return self.num_workers > 0 and self.start_method in ("spawn", "forkserver")
 
     @property
     def stem(self) -> str | None:
-        """The loader's name without the word that spells its role; None where none does."""
+        """The loader's name without the word for its role; None without such a word."""
         return stem_of(self.name)
 
     def need_role(self, *roles: str, otherwise: str) -> None:
@@ -86,12 +85,12 @@ class LoaderFacts:
             raise NotApplicable(f"the role is {self.role}: {otherwise}")
 
     def stretch(self, samples: int) -> int:
-        """How many samples of a stream are looked at: so many for each of its own workers, whoever reads them."""
+        """How many samples of a stream are read: so many for each of its own workers, whatever process reads them."""
         return samples * max(self.num_workers, 1)
 
 
 def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) -> LoaderFacts:
-    """Read one loader; calls nothing of the user's but `len` of the dataset and the loader."""
+    """Read one loader; of the user's code it calls only `len` of the dataset and the loader."""
     index_sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     order = getattr(index_sampler, "sampler", index_sampler)
     shuffled = _is_shuffler(order) or getattr(order, "shuffle", False) is True
@@ -134,7 +133,7 @@ def overrides_iter(loader: Loader) -> bool:
 
 
 def start_method(loader: Loader) -> str:
-    """How the loader's workers start: as it says, or as the platform does by default."""
+    """How the loader's workers start: by its own setting, or the platform's default."""
     context = loader.multiprocessing_context
     method = context.get_start_method() if context is not None else multiprocessing.get_start_method()
     return method or "fork"
@@ -149,36 +148,36 @@ def _epoch_hooks(loader: Loader) -> Iterator[Location]:
 
 
 def _unweighted(order: Any, length: int | None) -> int:
-    """How many of the last samples have no weight; a sampler of the user's own may read its weights otherwise."""
+    """How many of the last samples have no weight; a user-defined sampler may read its weights differently."""
     if type(order) is not WeightedRandomSampler or length is None:
         return 0
     return max(0, length - len(order.weights))
 
 
 def _is_shuffler(order: Any) -> bool:
-    """Whether a sampler of torch or torchdata shuffles; one of the user's own may keep samples apart on purpose."""
+    """Whether a sampler of torch or torchdata shuffles; a user-defined one may keep samples apart on purpose."""
     if not type(order).__module__.startswith(("torch.", "torchdata.")):
         return False
     return type(order).__name__ in _RANDOM or getattr(order, "shuffle", False) is True
 
 
 def spelled_role(name: str) -> str | None:
-    """The role that a name spells: `make_train_loader`, `val`, `testDataloader`."""
+    """The role in a name: `make_train_loader`, `val`, `testDataloader`."""
     words = re.findall(r"[A-Z]?[a-z]+", name)
     roles = [role for word in words for role, pattern in _ROLE_WORDS if pattern.fullmatch(word.lower())]
     return roles[0] if len(set(roles)) == 1 else None
 
 
 def stem_of(name: str) -> str | None:
-    """A name without the word that spells its role, which splits of the same data have in common; None without one."""
+    """A name without the word for its role, which splits of the same data share; None without such a word."""
     if spelled_role(name) is None:
         return None
     return re.sub(r"[A-Z]?[a-z]+", lambda word: "" if spelled_role(word[0]) else word[0].lower(), name)
 
 
 def length_of(sized: Any) -> int | None:
-    """What `len` says of a dataset or loader, or None where it says nothing."""
+    """The `len` of a dataset or loader, or None if it has none."""
     try:
         return len(sized)
-    except Exception:  # noqa: BLE001 - a stream has no length, or one that its own code cannot tell; either is fine
+    except Exception:  # noqa: BLE001 - a stream may have no length, or fail to compute it; either is fine
         return None

@@ -1,11 +1,11 @@
-"""Everything that can be reached from some objects, without running any code of the user's.
+"""Everything that can be reached from some objects, without running user code.
 
-The walk enters attributes, containers, closures, defaults, partials, bound methods, generator frames, the globals that
-functions and methods of the user's own use, what the garbage collector says that an object holds, and, for types that
-tell it nothing, what they are pickled as. Big containers are sampled, so that a dataset of a million strings costs
-about as much as one of a hundred.
+The search enters attributes, containers, closures, defaults, partials, bound methods, generator frames, globals used by
+the user's functions and methods, referents known to the garbage collector and, for types that do not support it, what
+they are pickled as. Large containers are sampled: a dataset of a million strings costs about as much as one of a
+hundred.
 
-Types are asked with `issubclass(type(value), ...)`: `isinstance` looks at `__class__`, which may be code of the user's.
+Types are tested with `issubclass(type(value), ...)`: `isinstance` reads `__class__`, which may be user code.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from dataguard.lab.core.source_location import file_of, is_own, shared_by
 MOST_OBJECTS = 20_000
 MOST_SECONDS = 1.0
 MOST_REDUCING = 0.1
-"""Seconds after which nothing is taken apart by reduction any more, which may copy what it holds."""
+"""Seconds after which no object is reduced any more, because that may copy its content."""
 FEW = 48
-"""How many entries of one type in a big container are looked into."""
+"""How many entries of one type in a large container are entered."""
 MOST_ENTRIES = 10_000
-"""How many entries of a container are looked at: of a longer sequence fewer, all over it, of anything else the first.
+"""How many entries of a container are read: evenly spaced ones of a longer sequence, the first of anything else.
 
-To look at an object counts a reference to it, and that copies the memory around it into a forked process.
+Reading an object increments its reference count, which copies its memory page into a forked process.
 """
 _MOST_KEY = 60
-"""Characters of a key that are shown in a path."""
+"""The most characters of a key that are shown in a path."""
 
 _CONTAINERS: tuple[Any, ...] = (dict, list, tuple, deque, set, frozenset)
 _METHODS = (types.FunctionType, staticmethod, classmethod)
@@ -54,7 +54,7 @@ _KEYS = (str, bytes, int, float, bool, type(None))
 _ATOMS = (
     *(str, bytes, bytearray, int, float, complex, bool, type(None)),
     *(torch.Tensor, torch.UntypedStorage, torch.TypedStorage, np.dtype, np.generic),
-    # They lead to the whole program: a module's globals are entered one by one, where a function uses them.
+    # These lead to the whole program: a module's globals are entered one by one if a function uses them.
     *(types.ModuleType, types.CodeType, types.FrameType, types.TracebackType, logging.Logger),
 )
 _COLLECTED = 1 << 14
@@ -63,7 +63,7 @@ _COLLECTED = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An object that was reached: the last step of the path to it, itself, and the node of the object that holds it."""
+    """An object that was reached: the last step of its path, the object, and the node of its holder."""
 
     step: str
     value: Any
@@ -71,7 +71,7 @@ class Node:
 
     @property
     def path(self) -> str:
-        """The path that leads to it, as in `dataset.transform.rng`."""
+        """The full path, such as `dataset.transform.rng`."""
         return "".join(node.step for node in reversed(self.line))
 
     @property
@@ -85,13 +85,13 @@ class Node:
         return nodes
 
 
-def walk(roots: Mapping[str, Any], wanted: Callable[[Any], object], *, enter: bool = False) -> Iterator[Node]:
-    """Every object that is wanted and can be reached, nearest first, each once.
+def reachable(roots: Mapping[str, Any], wanted: Callable[[Any], object], *, enter: bool = False) -> Iterator[Node]:
+    """Every wanted object that can be reached, nearest first, each once.
 
-    What is wanted is not entered, unless asked for. No code of the user's runs, as long as `wanted` calls none.
+    Wanted objects are not entered, except with `enter`. No user code runs, as long as `wanted` calls none.
     """
     seen: set[int] = set()
-    made: list[object] = []  # held, so that no other object gets the same `id` meanwhile
+    made: list[object] = []  # kept alive, so that no other object gets the same `id`
     queue = deque(Node(name, root) for name, root in roots.items())
     deadline, reducing = time.monotonic() + MOST_SECONDS, MOST_REDUCING
     while queue and len(seen) < MOST_OBJECTS and (now := time.monotonic()) < deadline:
@@ -112,21 +112,21 @@ def walk(roots: Mapping[str, Any], wanted: Callable[[Any], object], *, enter: bo
 
 
 def _children(value: Any) -> list[tuple[str, Any]]:
-    """What an object holds, each with the step of the path that leads to it."""
+    """What an object holds, each with its path step."""
     kind = type(value)
     try:
-        # Through the built-in's own methods: those of a subclass, or of any other mapping, are the user's code.
+        # By the built-in type's methods: those of a subclass, or of any other mapping, are user code.
         builtin = next((known for known in _CONTAINERS if issubclass(kind, known)), None)
         if builtin is None:
             return list(_others(value, kind))
         found = _entries(value, builtin)
         return found if kind is builtin else [*found, *_held(value, found)]
-    except RuntimeError:  # a thread of the user's changes the container meanwhile
+    except RuntimeError:  # a user thread changed the container
         return []
 
 
 def _entries(value: Any, builtin: Any) -> list[tuple[str, Any]]:
-    """Some of what a built-in container holds: a few entries of each type, and none that are plain values."""
+    """Part of a built-in container: a few entries of each type, without plain values."""
     if builtin is dict:
         return [(_key(key), item) for key, item in _few(islice(dict.items(value), MOST_ENTRIES))]
     if builtin in (list, tuple):
@@ -136,13 +136,13 @@ def _entries(value: Any, builtin: Any) -> list[tuple[str, Any]]:
 
 
 def _spread(count: int, get: Callable[[int], Any]) -> list[tuple[str, Any]]:
-    """The same of a sequence, all over it where it is long."""
+    """The same for a sequence, evenly spaced if it is long."""
     numbers = range(0, count, 1 if count <= MOST_ENTRIES else count // FEW)
     return [(f"[{number}]", item) for number, item in _few((number, get(number)) for number in numbers)]
 
 
 def _others(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
-    """What an object that is no container holds."""
+    """What an object holds that is not a container."""
     if issubclass(kind, np.ndarray):
         if value.dtype == object:
             yield from _spread(value.size, value.flat.__getitem__)
@@ -172,9 +172,9 @@ def _others(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def _held(value: Any, known: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """The attributes of an object, what else the garbage collector says that it holds, and its classes.
+    """The attributes of an object, its other referents known to the garbage collector, and its classes.
 
-    What is `known` is left out.
+    `known` items are left out.
     """
     state = _attributes(value)
     yield from ((f".{name}", item) for name, item in state.items())
@@ -202,7 +202,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _dict_of(value: Any) -> dict[str, Any]:
-    """The `__dict__` of an object, as it is there without any `__getattribute__` or `__getattr__`."""
+    """The `__dict__` of an object, without calling any `__getattribute__` or `__getattr__`."""
     look = threading.local.__getattribute__ if issubclass(type(value), threading.local) else object.__getattribute__
     try:
         found = look(value, "__dict__")
@@ -227,7 +227,7 @@ def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
-    """The names of globals, attributes and modules that a function uses, nested functions included."""
+    """The names of globals, attributes and modules that a function uses, including nested functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -235,7 +235,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 
 def _used(names: Iterable[str], space: Mapping[str, Any], prefix: str, entered: set[int]) -> Iterator[tuple[str, Any]]:
-    """What a function uses by name: globals, and what modules and classes of the user's own hold by these names."""
+    """What a function uses by name: globals, and members of the user's modules and classes with these names."""
     for name in names:
         held = space.get(name)
         if issubclass(type(held), types.ModuleType):
@@ -253,7 +253,7 @@ def _used(names: Iterable[str], space: Mapping[str, Any], prefix: str, entered: 
 
 
 def _few(entries: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """A few of the keyed entries of each type, evenly spread, and none that are plain values."""
+    """A few of the keyed entries of each type, evenly spaced, without plain values."""
     by_type: defaultdict[int, list[tuple[Any, Any]]] = defaultdict(list)
     for entry in entries:
         if not issubclass(type(entry[1]), _ATOMS):
@@ -271,9 +271,9 @@ def _key(key: Any) -> str:
 
 
 def _is_opaque(cls: type) -> bool:
-    """Whether objects of a library's type tell the garbage collector nothing, but say what they are pickled as.
+    """Whether objects of a library's type are unknown to the garbage collector but can be reduced for pickling.
 
-    Types with a `__getstate__` alone are left out: those of tables and tokenizers write all that they hold into bytes.
+    Types with only a `__getstate__` are left out: tables and tokenizers write all their content into bytes there.
     """
     if cls.__flags__ & _COLLECTED or cls in getattr(ForkingPickler, "_extra_reducers", {}):
         return False
@@ -291,6 +291,6 @@ def _reduced(value: Any) -> list[tuple[str, Any]]:
         except Exception:  # noqa: BLE001 - a library may refuse with anything
             return []
         return _few(parts)
-    except (ValueError, BufferError):  # memory that no view shows, as of dates
+    except (ValueError, BufferError):  # memory without a view, as of dates
         pass
     return []

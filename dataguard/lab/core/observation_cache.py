@@ -1,4 +1,4 @@
-"""Observations made so far, and the time that is left: each is made once, in a process of its own."""
+"""The observations of a loader and the time left: each is made once, in a separate process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class ObservationCache:
-    """Observations of one loader by their keys; `left` is what is left of the budget, in seconds."""
+    """Observations of one loader by key; `left` is the rest of the budget, in seconds."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings = settings
@@ -27,7 +27,7 @@ class ObservationCache:
         self._made: dict[object, object] = {}
 
     def afford(self, seconds: float) -> None:
-        """Raise Undecided when reading samples for so long takes more than a third of the time that is left."""
+        """Raise Undecided if reading samples takes longer than a third of the time left."""
         if seconds > max(self.left, 0) / 3:
             left = f"{max(self.left, 0):.0f} s of the budget are left"
             raise Undecided(f"{left}, too little for {seconds:.2g} s of repeated reads: raise --budget")
@@ -57,13 +57,13 @@ class ObservationCache:
         folder: Path | None = None,
         watch: Callable[[Path], Callable[[], None]] | None = None,
     ) -> Any:
-        """Make an observation, or recall it, its failure included.
+        """Make an observation, or return the cached one; failures are cached too.
 
-        `run` is called with a scratch folder in a process of its own. `read` is called in this process with that folder
-        and what `run` returned (None where the budget cut it short), and gives the observation; without it, that is
-        what `run` returned. An `unbounded` observation takes as long as it makes progress, whatever the budget.
-        `folder` is used in place of a new one; `watch` makes, for that folder, what is called meanwhile.
-        Raises Undecided where the budget ran out before there was anything to read.
+        `run` is called with a scratch folder in a separate process. `read` is called in this process with that folder
+        and the result of `run` (None if the budget cut it short), and returns the observation, which otherwise is that
+        result. An `unbounded` observation continues as long as it makes progress, whatever the budget. `folder`
+        replaces a new one; `watch` returns, for that folder, a function that is called meanwhile. Raises Undecided if
+        the budget ran out before there was anything to read.
         """
         if key not in self._made:
             folder = folder or Path(tempfile.mkdtemp(dir=self._folder))
@@ -100,7 +100,7 @@ class ObservationCache:
     def _run(
         self, run: Callable[[Path], Any], folder: Path, meanwhile: Callable[[], None]
     ) -> tuple[Any, isolation.OutOfTime | None]:
-        """What it answers, and what cut it short, if anything did."""
+        """The result, and the exception that cut it short, if any."""
         allowed, timeout = max(self.left, 1.0), self.settings.timeout
         try:
             return isolation.isolated(

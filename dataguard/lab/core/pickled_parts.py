@@ -1,4 +1,4 @@
-"""What an object is pickled as: its parts, each with the step of the path that leads to it."""
+"""What an object is pickled as: its parts, each with its path step."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 MOST_PARTS = 100_000
-"""How many parts of one container are given, evenly spread."""
+"""How many parts of one container are returned, evenly spaced."""
 
 
 def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
-    """What is pickled along with an object, each with the step of the path that leads to it."""
+    """What is pickled with an object, each with its path step."""
     if isinstance(value, type | types.FunctionType | types.ModuleType | str | bytes | int | float):
         return
     if type(value) is dict:
@@ -41,7 +41,7 @@ def _some(parts: Iterator[tuple[str, Any]], count: int) -> Iterator[tuple[str, A
 
 
 def _reduced_parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """The parts of what the object's own `__reduce__` or `__getstate__`, or a reducer of its type, makes of it."""
+    """The parts returned by the object's `__reduce__` or `__getstate__`, or by a reducer of its type."""
     reducers = {**copyreg.dispatch_table, **getattr(ForkingPickler, "_extra_reducers", {})}
     special = reducers.get(type(value))
     reduced = special(value) if special else value.__reduce_ex__(pickle.DEFAULT_PROTOCOL)

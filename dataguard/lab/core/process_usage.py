@@ -16,7 +16,7 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A process after so many `samples`: bytes it allocated (`taken`), its `pages` if counted, and open `descriptors`.
+    """A process after so many `samples`: bytes `allocated`, its `pages` if counted, and open `descriptors`.
 
     `at` is the time, and `spent` the CPU time of all earlier readings, in seconds.
     """
@@ -24,7 +24,7 @@ class Reading:
     worker: int | None
     epoch: int
     samples: int
-    taken: int
+    allocated: int
     pages: Pages | None
     descriptors: int
     at: float

@@ -1,4 +1,4 @@
-"""What travels out of the user's processes: small, frozen, plain data. Standard library only."""
+"""What the observed processes send back: small, frozen, plain data. Standard library only."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from dataguard.incident import Incident
 from dataguard.lab.core.index import Index, plain_index
 
 FEWEST = 64
-"""Fewest values of an array that may be called constant."""
+"""The fewest values of an array that may be called constant."""
 _ENTRY = re.compile(r".\[\d+\]")
 """An entry of a list inside a sample."""
 _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class LeafRecord:
     """One value at the bottom of a sample or batch.
 
-    `kind` is the type's name, `shape` is None for what has none, `digest` is a hash of 8 bytes over dtype, shape and
-    content. `nan` and `inf` count non-finite elements; `mask` says that they are nothing but -inf in an additive mask.
-    `shown` is a short text or whole number as Python writes it, `device` where a tensor is, if that is not the CPU.
-    `constant`: an array of some size that holds one value throughout, or one colour.
+    `kind` is the type's name, `shape` is None if it has none, `digest` is a hash of 8 bytes over dtype, shape and
+    content. `nan` and `inf` count non-finite elements; `mask`: all of them are -inf in an additive mask. `shown` is the
+    repr of a short string or integer, `device` where a tensor is, if not on the CPU. `constant`: an array of some size
+    with a single value, or a single colour.
     """
 
     path: str
@@ -44,12 +44,12 @@ class Leaf:
 
     @property
     def size(self) -> int:
-        """How many values it holds; 1 for what has no shape."""
+        """The number of values; 1 without a shape."""
         return math.prod(self.shape or ())
 
     @property
     def is_coloured(self) -> bool:
-        """Whether it has the form of an image with three or four channels."""
+        """Whether it has the shape of an image with three or four channels."""
         if self.kind == "PIL.Image":
             return self.dtype not in ("1", "L", "P", "I", "I;16", "F")
         shape = self.shape or ()
@@ -57,13 +57,13 @@ class Leaf:
 
     @property
     def type_name(self) -> str:
-        """The type of its values, such as float32; a number of Python's is named like what it becomes in a tensor."""
+        """The dtype of its values, such as float32; a Python number has that of the tensor it becomes."""
         name = self.dtype or {"int": "int64", "float": "float64"}.get(self.kind, self.kind)
         return "str" if name.lstrip("<>|=")[:1] in ("U", "S") else name
 
 
-def blank_of(leaves: Sequence[Leaf]) -> Leaf | None:
-    """The first image of a sample, where each of them has one colour throughout; of other tables, where it has none."""
+def blank_of(leaves: Sequence[LeafRecord]) -> LeafRecord | None:
+    """The first image of a sample if each image has a single colour; of other arrays without images."""
     tables = [leaf for leaf in leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
     inputs = [leaf for leaf in tables if leaf.is_coloured] or tables
     return inputs[0] if inputs and all(leaf.constant for leaf in inputs) else None
@@ -71,7 +71,7 @@ def blank_of(leaves: Sequence[Leaf]) -> Leaf | None:
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """One sample as the dataset gave it, before collating. `worker` is None in the main process."""
+    """One sample as the dataset returned it, before collating. `worker` is None in the main process."""
 
     worker: int | None
     epoch: int
@@ -80,22 +80,22 @@ class SampleRecord:
     index: Index
     shown: str | None
     seconds: float
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[LeafRecord, ...]
 
     @property
     def digest(self) -> tuple[tuple[str, bytes], ...]:
-        """The identity of the whole content: every leaf's path and digest."""
+        """The identity of the content: every leaf's path and digest."""
         return tuple((leaf.path, leaf.digest) for leaf in self.leaves)
 
     @property
     def name(self) -> str | None:
-        """The leaf by which a reader knows the sample: a key or path, else another text, with its value."""
+        """The leaf that identifies the sample to a reader, with its value: a key or path, else another string."""
         texts = [leaf for leaf in self.leaves if leaf.shown]
         keys = [leaf for leaf in texts if _KEY.search(leaf.path)] or [leaf for leaf in texts if leaf.kind == "str"]
         return f"{keys[0].path.lstrip('.') or 'sample'} = {keys[0].shown}" if keys else None
 
     @property
-    def blank(self) -> Leaf | None:
+    def blank(self) -> LeafRecord | None:
         """See `blank_of`."""
         return blank_of(self.leaves)
 
@@ -106,7 +106,7 @@ class SampleRecord:
 
     @property
     def form(self) -> frozenset[tuple[str, str, int]]:
-        """The path, type and rank of every leaf; lists inside a sample may hold what they want."""
+        """The path, type and rank of every leaf, without the entries of lists inside a sample."""
         leaves = (leaf for leaf in self.leaves if not _ENTRY.search(leaf.path))
         return frozenset((leaf.path, leaf.type_name, len(leaf.shape or ())) for leaf in leaves)
 
@@ -115,7 +115,7 @@ def sample_records(
     place: tuple[int | None, int, int],
     indices: Sequence[Any],
     seconds: Sequence[float],
-    leaves: Iterable[tuple[Leaf, ...]],
+    leaves: Iterable[tuple[LeafRecord, ...]],
 ) -> Iterator[SampleRecord]:
     """The samples of one fetch, by the leaves of each; `place` is its worker, epoch and number."""
     for position, found in enumerate(leaves):
@@ -132,11 +132,11 @@ def sample_records(
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """One batch as collate_fn gave it, inside the worker.
+    """One batch as collate_fn returned it, inside the worker.
 
-    `shared_bytes` is what sending it takes of shared memory, each tensor storage rounded up to 4096 bytes. When
-    collate_fn fails, `refuses_each` is whether it fails on each of the samples alone, not only on their combination.
-    `threads` counts those of the process, without Python's own but for the main one.
+    `shared_bytes` is the shared memory needed to send it, each tensor storage rounded up to 4096 bytes. If collate_fn
+    fails, `refuses_each` is whether it fails on each sample alone, not only on their combination. `threads` counts
+    those of the process, of Python's only the main one.
     """
 
     worker: int | None
@@ -146,7 +146,7 @@ class BatchRecord:
     indices: tuple[Index, ...]
     fetch_seconds: float
     collate_seconds: float
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[LeafRecord, ...]
     shared_bytes: int
     incident: Incident | None = None
     refuses_each: bool = False
@@ -245,7 +245,7 @@ class Seedings:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exception in a worker, caught on its way to torch."""
+    """An exception in a worker, caught before torch handles it."""
 
     worker: int | None
     epoch: int
@@ -254,7 +254,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A StopIteration from a map-style dataset, which torch takes for the end of the epoch."""
+    """A StopIteration from a map-style dataset, which torch interprets as the end of the epoch."""
 
     worker: int | None
     epoch: int
@@ -262,9 +262,9 @@ class Stop:
 
 
 class Spool:
-    """An append-only file of records, one for each process that writes; what was written survives a crash.
+    """An append-only file of records, one for each writing process; records survive a crash.
 
-    A record is any plain data: whoever reads a spool picks the types it knows.
+    A record is any plain data: a reader picks the types it knows.
     """
 
     def __init__(self, folder: Path, worker: int | None) -> None:
@@ -272,13 +272,13 @@ class Spool:
         self._path = folder / f"{name}.spool"
 
     def write(self, *records: object) -> None:
-        """Append records. The file is opened again each time: user code may close descriptors that are not its own."""
+        """Append records. The file is reopened each time: user code may close descriptors that are not its own."""
         with self._path.open("ab", buffering=0) as file:
             file.write(b"".join(pickle.dumps(record, protocol=pickle.HIGHEST_PROTOCOL) for record in records))
 
 
 def read_spools(folder: Path) -> Iterator[object]:
-    """Every whole record that the processes of one observation left behind, process by process."""
+    """Every complete record that the processes of one observation wrote, process by process."""
     for path in sorted(folder.glob("*.spool")):
         with path.open("rb") as file:
             while True:

@@ -1,4 +1,4 @@
-"""Lines that a user can run to see a finding again."""
+"""Commands that reproduce a finding."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from dataguard.incident import Incident
 
 @dataclass(frozen=True, slots=True)
 class Repro:
-    """Writes such lines for one loader of a target, by its spelling and the loader's name."""
+    """Writes such commands for one loader of a target, by its spelling and the loader's name."""
 
     target: str
     loader: str
     num_workers: int
 
     def expression(self, expression: str) -> str:
-        """A line that builds the loader and evaluates an expression of it, such as `.dataset[17]`."""
+        """A command that builds the loader and evaluates an expression of it, such as `.dataset[17]`."""
         return f'python -c "from dataguard.target.loading import load; print({self._build}{expression})"'
 
     def incident(self, incident: Incident) -> str | None:
-        """A line that reads the sample at which the user's code failed, where it was one with an index."""
+        """A command that reads the sample at which the user's code failed, if it has an index."""
         failed_at_sample = incident.stage == "sample" and incident.index
         return self.expression(f".dataset[{incident.index}]") if failed_at_sample else None
 
     def batch(self, indices: Sequence[object]) -> str:
-        """A line that builds the loader and collates these samples, in a worker where the loader has any."""
+        """A command that builds the loader and collates these samples, in a worker if the loader has any."""
         samples = f"[loader.dataset[i] for i in {list(indices)!r}]"
         imports, work = "", f"loader.collate_fn({samples})"
         if self.num_workers:
@@ -37,7 +37,7 @@ class Repro:
         return f'python -c "{build}; print({work})"'
 
     def reads(self, indices: Sequence[object]) -> str:
-        """A line that builds the loader and reads these samples, one after the other."""
+        """A command that builds the loader and reads these samples, one after the other."""
         work = f"dataset = {self._build}.dataset; print([dataset[i] for i in {list(indices)!r}])"
         return f'python -c "from dataguard.target.loading import load; {work}"'
 

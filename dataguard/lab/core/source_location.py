@@ -1,4 +1,4 @@
-"""Where classes and functions come from: their file and line, and whether they are the user's own."""
+"""Where classes and functions are defined: their file and line, and whether they are the user's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from dataguard.incident import is_library
 
 _HEAP_TYPE = 1 << 9
-"""The flag of a type that is made at run time, as every one of Python code is (`Py_TPFLAGS_HEAPTYPE`)."""
+"""The flag of a type created at run time, as every Python class is (`Py_TPFLAGS_HEAPTYPE`)."""
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
@@ -55,21 +55,21 @@ def _class_at(cls: type) -> tuple[str, int] | None:
 
 
 def file_of(cls: type) -> str:
-    """The file of the module that defines a class; `<built-in>` where there is none."""
+    """The file of the module that defines a class; `<built-in>` if there is none."""
     module = sys.modules.get(cls.__module__) if cls.__flags__ & _HEAP_TYPE else None
     found = None if module is None else object.__getattribute__(module, "__dict__").get("__file__")
     return found or "<built-in>"
 
 
 def is_own(thing: Any) -> bool:
-    """Whether a function, a class, or the class of an object is the user's own."""
+    """Whether a function, a class, or the class of an object is the user's."""
     if issubclass(type(thing), types.FunctionType):
         return not is_library(thing.__code__.co_filename)
     return not is_library(file_of(thing if issubclass(type(thing), type) else type(thing)))
 
 
 def package_of(thing: Any) -> str | None:
-    """The installed package that defines the class of an object; None for the standard library and the user's own."""
+    """The installed package that defines the class of an object; None for the standard library and the user's code."""
     if not _INSTALLED.intersection(Path(file_of(type(thing))).parts):
         return None
     return type(thing).__module__.partition(".")[0]
@@ -77,9 +77,9 @@ def package_of(thing: Any) -> str | None:
 
 @functools.lru_cache(maxsize=4096)
 def shared_by(cls: type) -> tuple[tuple[str, Any], ...]:
-    """What the library classes among a class and its bases hold for all their objects: no methods, nothing plain.
+    """The attributes of a class's library base classes that all its objects share, without methods and plain values.
 
-    MONAI keeps the generator of all its transforms so.
+    MONAI stores the generator of all its transforms in one.
     """
     found: dict[str, Any] = {}
     for base in cls.__mro__:

@@ -1,4 +1,4 @@
-"""Stand-ins for what the user's code calls: a function or a callable object of which another one takes the place."""
+"""Stand-ins for functions or callable objects that the user's code calls."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 
-class _Called:
-    """What is called in place of an object that has no twin, and has the other attributes of that object."""
+class _Wrapper:
+    """A callable in place of an object that cannot be copied, with the other attributes of that object."""
 
     def __init__(self, original: Any, function: Callable[..., Any]) -> None:
         self._original = original
@@ -24,26 +24,26 @@ class _Called:
 
 
 def standing_in(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """What is called as the function, and is of the original's own type, where that is a class of the user's side."""
+    """A callable that calls the function and, if possible, has the type of the original."""
     if isinstance(original, types.FunctionType | types.BuiltinFunctionType | types.MethodType):
         return function
     try:
         stand_in = copy.copy(original)
         calls = {"__call__": lambda _, *args, **kwargs: function(*args, **kwargs)}
         stand_in.__class__ = type(type(original).__name__, (type(original),), calls)
-    except Exception:  # noqa: BLE001 - built-in types, such as a connection of sqlite3, have no such twin
-        return _Called(original, function)
+    except Exception:  # noqa: BLE001 - built-in types, such as a connection of sqlite3, cannot be copied
+        return _Wrapper(original, function)
     return stand_in  # type: ignore[no-any-return]
 
 
-_STRANGERS = sys.stdlib_module_names | {"numpy", "scipy", "sympy", "torch"}
-"""Packages that have no name for what another one decodes images with; they have most of the names there are."""
+_UNRELATED = sys.stdlib_module_names | {"numpy", "scipy", "sympy", "torch"}
+"""Packages that never refer to another package's image decoder; they define most names in a process."""
 
 
 def rebind(known: dict[int, tuple[Any, Any]]) -> None:
-    """Put the stand-in of each function into every module that has a name for the function."""
+    """Bind the stand-in of each function in every module that refers to the function."""
     for spelling, module in list(sys.modules.items()):
-        if spelling.partition(".")[0] in _STRANGERS:
+        if spelling.partition(".")[0] in _UNRELATED:
             continue
         names = module.__dict__ if isinstance(module, types.ModuleType) else {}
         for name, value in list(names.items()):

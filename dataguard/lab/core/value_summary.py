@@ -11,7 +11,7 @@ from dataguard.lab.core.index import Index
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of the last axis of a leaf: the sum of its values, the two largest of them and the least."""
+    """One row of the last axis of a leaf: the sum, the two largest and the smallest of its values."""
 
     sum: float
     largest: float
@@ -23,9 +23,9 @@ class Row:
 class Numbers:
     """The values of one leaf of a sample or batch, which may be a label, boxes or an image.
 
-    `low` and `high` are the least and the greatest finite value. `whole`: all are whole numbers; `counts` is how often
-    each occurs, if they are few. `divided`: the values times 255 are whole, and are what `counts` holds. `rows`
-    summarize each row of a table in a batch, and `values` are all values, if they are few. `layout` and `canvas` are
+    `low` and `high` are the smallest and the largest finite value. `whole`: all are integers; `counts` is how often
+    each occurs, if there are few. `divided`: the values times 255 are integers, and `counts` holds these. `rows`
+    summarize each row of a table in a batch, and `values` are all values, if there are few. `layout` and `canvas` are
     the format of boxes and the height and width of their image, if their type has these.
     """
 
@@ -49,7 +49,7 @@ class Numbers:
 
     @property
     def size(self) -> int:
-        """How many values it holds."""
+        """The number of values."""
         return math.prod(self.shape)
 
 

@@ -19,9 +19,9 @@ DEEPEST = 6
 _INSIDE = ("reader", "parser", "base", "inner")
 """Attributes that count as datasets whatever their type: timm keeps file names and classes in a reader."""
 
-Step = tuple[str, Any]
+Part = tuple[str, Any]
 """The path of an object, and the object."""
-Inner = Callable[[Any], Iterator[Step]]
+Inner = Callable[[Any], Iterator[Part]]
 """Returns what one dataset wraps, with the step from it."""
 Own = Callable[[Any], Iterable[tuple[str, np.ndarray]]]
 """Finds the columns of one dataset alone: their names, and one entry per index."""
@@ -29,7 +29,7 @@ Columns = dict[str, tuple[str, np.ndarray]]
 """Columns by name, each with the path of the dataset that has it."""
 
 
-def by_name(dataset: Any) -> Iterator[Step]:
+def by_name(dataset: Any) -> Iterator[Part]:
     """The attributes `dataset` and `datasets`, as in torch's wrappers, of any class: not all derive from torch's.
 
     Other attributes are left out: a user-defined wrapper may use only a part of such a dataset.
@@ -40,7 +40,7 @@ def by_name(dataset: Any) -> Iterator[Step]:
     return ((step, part) for step, part in parts if hasattr(part, "__dict__"))
 
 
-def by_type(dataset: Any) -> Iterator[Step]:
+def by_type(dataset: Any) -> Iterator[Part]:
     """Every attribute that is a torch dataset or a list of them, whatever its name, and readers."""
     for name, value in list(getattr(dataset, "__dict__", {}).items()):
         if isinstance(value, Dataset) or name in _INSIDE:
@@ -49,7 +49,7 @@ def by_type(dataset: Any) -> Iterator[Step]:
             yield from ((f".{name}[{place}]", one) for place, one in enumerate(value))
 
 
-def by_torch(dataset: Any) -> Iterator[Step]:
+def by_torch(dataset: Any) -> Iterator[Part]:
     """What `Subset` and `ConcatDataset` wrap, but not their subclasses, which may map indices in another way."""
     if type(dataset) is Subset:
         yield ".dataset", dataset.dataset
@@ -57,18 +57,18 @@ def by_torch(dataset: Any) -> Iterator[Step]:
         yield from ((f".datasets[{place}]", part) for place, part in enumerate(dataset.datasets))
 
 
-def wrapped_by(dataset: Any, inner: Inner) -> Iterator[Step]:
+def wrapped_by(dataset: Any, inner: Inner) -> Iterator[Part]:
     """A dataset and all that it wraps, each once, outermost first."""
-    level: list[Step] = [("dataset", dataset)]
+    level: list[Part] = [("dataset", dataset)]
     seen: dict[int, Any] = {}
     while level:
-        fresh = []
+        new = []
         for path, part in level:
             if id(part) not in seen:
                 seen[id(part)] = part
-                fresh.append((path, part))
+                new.append((path, part))
                 yield path, part
-        level = [(path + step, part) for path, holder in fresh for step, part in inner(holder)]
+        level = [(path + step, part) for path, holder in new for step, part in inner(holder)]
 
 
 def callables_of(dataset: Any, inner: Inner) -> Iterator[tuple[dict[str, Any], str, Any]]:
@@ -82,7 +82,7 @@ def callables_of(dataset: Any, inner: Inner) -> Iterator[tuple[dict[str, Any], s
                 yield held, name, value
 
 
-def innermost(dataset: Any, inner: Inner) -> Iterator[Step]:
+def innermost(dataset: Any, inner: Inner) -> Iterator[Part]:
     """The datasets that wrap no others."""
     return (step for step in wrapped_by(dataset, inner) if next(inner(step[1]), None) is None)
 

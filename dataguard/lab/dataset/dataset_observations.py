@@ -1,4 +1,4 @@
-"""The dataset of a loader, asked directly: the part of a lab for what an index means, and whether it stays so."""
+"""Observations of a loader's dataset: what an index means, and whether that changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from dataguard.lab.batches import drawn_generators
+from dataguard.lab.batches import drawn_generators as generators
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
@@ -15,21 +15,21 @@ from dataguard.lab.core.source_location import is_own, made_at
 from dataguard.lab.core.value_summary import Numbers
 from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads, source_mutation
 from dataguard.lab.dataset.changed_attributes import find_changed
-from dataguard.lab.dataset.fresh_import import Made, Places, build_anew, read_made
+from dataguard.lab.dataset.fresh_import import Places, Rebuilt, read_rebuilt, rebuild
 from dataguard.lab.dataset.hash_order import ordered_sets
 from dataguard.lab.dataset.index_ends import Ends, find_ends
-from dataguard.lab.dataset.index_semantics import Spans, probe_spans
+from dataguard.lab.dataset.index_semantics import IndexSemantics, probe_semantics
 from dataguard.lab.dataset.listing_order import listed
-from dataguard.lab.dataset.missing_file import Source, Substitute, find_source, read_without
+from dataguard.lab.dataset.missing_file import SampleFile, Substitute, find_sample_file, read_without
 from dataguard.lab.dataset.periodicity import hints_of
 from dataguard.lab.dataset.repeated_reads import Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
-from dataguard.lab.labels.class_names import Naming, find_namings
+from dataguard.lab.labels.class_names import ClassNames, find_class_names
 from dataguard.lab.labels.label_tables import Table, find_table
 from dataguard.lab.reading.loader_survey import requested
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits import sample_folders
-from dataguard.lab.splits.sample_folders import Filed
+from dataguard.lab.splits.sample_folders import SampleFolders
 from dataguard.lab.spy.value_summaries import numbers_of
 from dataguard.lab.subject import Subject
 from dataguard.model import Location, NotApplicable, Undecided
@@ -40,151 +40,151 @@ PROBES = 8
 
 
 class DatasetObservations:
-    """Observations of the dataset itself, each in a process of its own (map-style only)."""
+    """Observations of the dataset itself, each in a separate process (map-style only)."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        self._begun: set[object] = set()
+        self._afforded: set[object] = set()
 
     @property
     def ends(self) -> Ends:
-        """What the dataset answers at and beyond the ends of its index range."""
+        """What the dataset returns at and beyond the ends of its index range."""
         with contextlib.suppress(Undecided):
-            self._subject.epoch  # noqa: B018 - a loader that hangs or dies in an ordinary epoch is not asked again
+            self._subject.epoch  # noqa: B018 - a loader that hangs or dies in an ordinary epoch is not read again
         return find_ends(self._subject)
 
     @property
     def readings(self) -> Readings:
-        """A few samples read over and over, in two orders."""
-        self._need("readings", repeated_reads.READS)
+        """A few samples read repeatedly, in two orders."""
+        self._afford_reads("readings", repeated_reads.READS)
         return repeated_reads.read_repeatedly(self._subject, self._known)
 
-    def again(self, number: int) -> Run:
-        """The first of the two runs, made once more for each number above 0."""
-        self._need(("again", number), repeated_reads.AGAIN)
+    def reread(self, number: int) -> Run:
+        """The first of the two runs, repeated once for each number above 0."""
+        self._afford_reads(("again", number), repeated_reads.AGAIN)
         return repeated_reads.read_again(self._subject, self._known, number)
 
     @property
-    def spans(self) -> Spans:
-        """What indices mean: periods inside the range, what -1 is, and numbers of other types."""
+    def semantics(self) -> IndexSemantics:
+        """What indices mean: periods inside the range, index -1, and indices of other types."""
         if self.ends.first_failing is not None:
             raise NotApplicable("len(dataset) is too large: see DG301")
-        self._need("spans", index_semantics.READS)
+        self._afford_reads("semantics", index_semantics.READS)
         hints, build = hints_of(self._subject.epoch.samples), self._subject.build
-        return self._subject.vary("spans", lambda folder: probe_spans(build(), folder, hints))
+        return self._subject.vary("semantics", lambda folder: probe_semantics(build(), folder, hints))
 
     @property
-    def wraps(self) -> bool:
+    def content_repeats(self) -> bool:
         """Whether content was seen to repeat inside the range."""
         try:
-            return any(period.where == "dataset" for period in self.spans.repeats)
+            return any(period.where == "dataset" for period in self.semantics.repeats)
         except (NotApplicable, Undecided):
             return False
 
-    def stored(self, index: Index) -> tuple[Change, ...]:
-        """What of its own content the dataset changes when a sample is read."""
+    def changed_content(self, index: Index) -> tuple[Change, ...]:
+        """Which of its own content the dataset changes when a sample is read."""
         first, _, _ = repeated_reads.chosen(self._known)
         build = self._subject.build
         return self._subject.vary(
-            ("stored", index),
+            ("changed content", index),
             lambda folder: source_mutation.find_changes(build(), folder, first, index),
             lambda _, found: found or (),
         )
 
-    def listed(self, *, turned: bool = False, again: bool = False) -> Made:
-        """What some indices mean when folders are listed by name, or backwards; sets have one order all the time."""
+    def listed(self, *, backward: bool = False, again: bool = False) -> Rebuilt:
+        """What some indices mean if folders are listed by name, or backward; the order of sets is fixed."""
         places: Places = {}
-        return self._made(
-            ("listed", turned, again), places, listed(places, turned=turned), ordered_sets({}, turned=False)
+        return self._rebuilt(
+            ("listed", backward, again), places, listed(places, backward=backward), ordered_sets({}, backward=False)
         )
 
-    def hashed(self, *, turned: bool = False, again: bool = False) -> Made:
-        """What some indices mean when sets of texts have one order, or another."""
+    def hashed(self, *, backward: bool = False, again: bool = False) -> Rebuilt:
+        """What some indices mean if sets of strings have one order, or the reverse."""
         places: Places = {}
-        return self._made(("hashed", turned, again), places, ordered_sets(places, turned=turned))
+        return self._rebuilt(("hashed", backward, again), places, ordered_sets(places, backward=backward))
 
     @property
-    def source(self) -> Source:
-        """A sample that is made of a file of its own."""
-        self._need("source", missing_file.READS)
-        first, index, other = self._three
+    def sample_file(self) -> SampleFile:
+        """A sample that is read from a file no other sample uses."""
+        self._afford_reads("sample file", missing_file.READS)
+        first, index, other = self._first_middle_last
         build = self._subject.build
-        return self._subject.vary("source", lambda folder: find_source(build(), folder, first, index, other))
+        return self._subject.vary("sample file", lambda folder: find_sample_file(build(), folder, first, index, other))
 
     @property
     def substitutes(self) -> tuple[Substitute, ...]:
-        """What comes out in its place when that file is missing, and when it holds what cannot be decoded."""
-        missed, one, two = (self._without(content) for content in (None, *missing_file.GARBAGE))
-        return (missed, one) if one.answer.digests == two.answer.digests else (missed,)
+        """What the dataset returns if that file is missing, and if it cannot be decoded."""
+        missing, one, two = (self._without(content) for content in (None, *missing_file.GARBAGE))
+        return (missing, one) if one.answer.digests == two.answer.digests else (missing,)
 
     def _without(self, content: bytes | None) -> Substitute:
-        path, build = self.source.path, self._subject.build
-        first, index, _ = self._three
+        path, build = self.sample_file.path, self._subject.build
+        first, index, _ = self._first_middle_last
         return self._subject.vary(
             ("without", content), lambda folder: read_without(build(), folder, first, index, path, content)
         )
 
     @property
-    def _three(self) -> tuple[Index, Index, Index]:
+    def _first_middle_last(self) -> tuple[Index, Index, Index]:
         known = self._probes
         if len(known) < 3:
             raise NotApplicable("too few samples can be read by index")
         return known[0], known[len(known) // 2], known[-1]
 
-    def _made(self, key: object, places: Places, *orders: AbstractContextManager[None]) -> Made:
-        self._need(key, PROBES)
+    def _rebuilt(self, key: object, places: Places, *orders: AbstractContextManager[None]) -> Rebuilt:
+        self._afford_reads(key, PROBES)
         indices = self._probes
-        return self._subject.vary(key, lambda folder: read_made(self._build_anew, folder, indices, places, *orders))
+        return self._subject.vary(key, lambda folder: read_rebuilt(self._rebuild, folder, indices, places, *orders))
 
-    def _build_anew(self) -> Loader:
+    def _rebuild(self) -> Loader:
         subject = self._subject
-        return build_anew(subject.target, subject.facts.name, subject.settings, requested(subject.settings))
+        return rebuild(subject.target, subject.facts.name, subject.settings, requested(subject.settings))
 
     @property
     def _probes(self) -> tuple[Index, ...]:
-        """A few of the indices that the loader was seen to ask for."""
+        """A few of the indices that the loader requested."""
         return self._subject.epoch.asked(PROBES)
 
     @property
-    def changed(self) -> tuple[Location, ...]:
+    def changed_attributes(self) -> tuple[Location, ...]:
         """The attributes of the dataset that reading a few samples changes."""
         return find_changed(self._subject)
 
-    def drawing(self, items: Sequence[Index]) -> tuple[GeneratorState, ...]:
+    def drawn_generators(self, items: Sequence[Index]) -> tuple[GeneratorState, ...]:
         """The generators that reading these samples draws from."""
         build = self._subject.build
-        self._need(("drawing", *items), drawn_generators.READS)
-        indices = (list(items) * drawn_generators.READS)[: drawn_generators.READS]
+        self._afford_reads(("drawn generators", *items), generators.READS)
+        indices = (list(items) * generators.READS)[: generators.READS]
         return self._subject.vary(
-            ("drawing", *items), lambda folder: drawn_generators.find_drawing(build(), folder, indices)
+            ("drawn generators", *items), lambda folder: generators.find_drawn_generators(build(), folder, indices)
         )
 
     @property
-    def folders(self) -> tuple[Filed, ...]:
-        """Some samples, with the folders that their own files stand in."""
-        self._need("folders", sample_folders.READS)
+    def folders(self) -> tuple[SampleFolders, ...]:
+        """Some samples, with the folders of the files that only they use."""
+        self._afford_reads("folders", sample_folders.READS)
         known, build = self._subject.epoch.indices, self._subject.build
         return self._subject.vary(
             "folders", lambda folder: sample_folders.find_folders(build(), folder, evenly(known, sample_folders.READS))
         )
 
     @property
-    def namings(self) -> tuple[Naming, ...]:
-        """What the dataset, and those that it wraps, say of their classes; the outermost first."""
+    def class_names(self) -> tuple[ClassNames, ...]:
+        """The class names and counts of the dataset and those that it wraps; the outermost first."""
         build = self._subject.build
-        return self._subject.vary("namings", lambda _: find_namings(build), lambda _, found: found or ())
+        return self._subject.vary("class_names", lambda _: find_class_names(build), lambda _, found: found or ())
 
     def numbers(self, index: Index) -> tuple[Numbers, ...]:
-        """The numbers in the sample of an index."""
-        self._need(("numbers", index), 1)
+        """The values in the sample of an index."""
+        self._afford_reads(("numbers", index), 1)
         build = self._subject.build
         return self._subject.vary(
             ("numbers", index), lambda folder: tuple(numbers_of(Reader(build(), folder).read(index)))
         )
 
     def is_blank(self, index: Index) -> bool:
-        """Whether the sample of an index, read once more and alone, has images of one value."""
-        self._need(("blank", index), 1)
+        """Whether the sample of an index, read again alone, has only images of one value."""
+        self._afford_reads(("blank", index), 1)
         build = self._subject.build
         return bool(
             self._subject.vary(
@@ -193,29 +193,29 @@ class DatasetObservations:
         )
 
     def table(self, seen: tuple[tuple[int, int], ...]) -> Table | None:
-        """Where the dataset keeps all of the labels of which these, pairs of index and label, were seen; if it does."""
+        """The table of all labels in the dataset that agrees with these pairs of index and label, if any."""
         build = self._subject.build
         return self._subject.vary(("table", seen), lambda _: find_table(build, seen))
 
     @property
-    def place(self) -> Location | None:
+    def location(self) -> Location | None:
         """Where the class of the dataset is defined."""
-        place: tuple[str, int] | None = self._subject.vary("place", lambda _: made_at(self._subject.build().dataset))
-        return Location(place[0], place[1], self._subject.facts.dataset) if place else None
+        at: tuple[str, int] | None = self._subject.vary("location", lambda _: made_at(self._subject.build().dataset))
+        return Location(at[0], at[1], self._subject.facts.dataset) if at else None
 
     @property
-    def own(self) -> bool:
-        """Whether the class of the dataset is the user's own, and none of a library."""
-        return bool(self._subject.vary("own", lambda _: is_own(self._subject.build().dataset)))
+    def user_defined(self) -> bool:
+        """Whether the class of the dataset is the user's, not a library's."""
+        return bool(self._subject.vary("user defined", lambda _: is_own(self._subject.build().dataset)))
 
     @property
     def _known(self) -> tuple[Index, ...]:
-        """The indices that the loader was seen to ask for."""
+        """The indices that the loader requested."""
         return tuple(sample.index for sample in self._subject.epoch.samples)
 
-    def _need(self, key: object, reads: int) -> None:
-        """Raise NotApplicable for a stream, and Undecided where so many reads, not made before, take too long."""
+    def _afford_reads(self, key: object, reads: int) -> None:
+        """Raise NotApplicable for a stream, and Undecided if so many new reads would take too long."""
         self._subject.need_map("a stream has no indices to read again")
-        if key not in self._begun:
+        if key not in self._afforded:
             self._subject.afford(reads * self._subject.epoch.seconds_per_sample)
-        self._begun.add(key)
+        self._afforded.add(key)

@@ -1,4 +1,4 @@
-"""The user's own modules imported once more, in a process that is thrown away: what they do at import is seen again."""
+"""The user's modules, imported again in a disposable process, to observe what they do at import."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from dataguard.target.loading import Target, load
 from dataguard.target.variants import Loader
 
 
-def build_anew(target: Target, name: str, settings: Settings, wanted: Mapping[str, object]) -> Loader:
-    """Build a loader from modules that are imported anew; from those that are there where they import only once."""
+def rebuild(target: Target, name: str, settings: Settings, wanted: Mapping[str, object]) -> Loader:
+    """Build a loader from newly imported modules; from the existing ones if they cannot be imported twice."""
     own = own_modules()
     for module in own:
         del sys.modules[module]
@@ -34,46 +34,46 @@ def build_anew(target: Target, name: str, settings: Settings, wanted: Mapping[st
 Place = tuple[str, int, str]
 """File, line and function."""
 Places = dict[Place | None, None]
-"""Lines of the user's own code, in the order in which they were met; None stands for a library by itself."""
+"""Lines of the user's code, in order of occurrence; None is a library without a caller in the user's code."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What indices mean in a dataset that was made under a certain order, and where that order was asked for."""
+class Rebuilt:
+    """What indices mean in a dataset built under a certain order, and where that order was used."""
 
     answers: tuple[Answer, ...]
     places: tuple[Place | None, ...]
 
 
-def read_made(
+def read_rebuilt(
     build: Callable[[], Loader],
     folder: Path,
     indices: Sequence[Index],
     places: Places,
     *orders: contextlib.AbstractContextManager[None],
-) -> Made:
-    """Build the loader, and read some samples, while these orders hold; they note the `places`."""
+) -> Rebuilt:
+    """Build the loader and read some samples under these orders, which record the `places`."""
     with contextlib.ExitStack() as stack:
         for order in orders:
             stack.enter_context(order)
         reader = Reader(build(), folder)
         answers = [reader.ask(index) for index in indices]
-    return Made(tuple(answers), tuple(places))
+    return Rebuilt(tuple(answers), tuple(places))
 
 
 def own_modules() -> dict[str, ModuleType]:
-    """The modules that are the user's own."""
+    """The user's modules."""
     own = [name for name, file in imported_files().items() if is_own_source(name, file)]
     return {name: sys.modules[name] for name in own}
 
 
 def is_own_source(name: str, file: str) -> bool:
-    """Whether a module of this name in this file is the user's own, in Python."""
+    """Whether a module of this name in this file is the user's and in Python."""
     return file.endswith(".py") and name.partition(".")[0] not in ("dataguard", "__main__") and not is_library(file)
 
 
 def caller() -> Place | None:
-    """The innermost line of the user's own code on the stack: file, line and function."""
+    """The innermost line of the user's code on the stack: file, line and function."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if not is_library(frame.f_code.co_filename):

@@ -1,8 +1,8 @@
-"""Sets of texts that are gone through in an order of choice, as they are under one hash seed or another.
+"""Sets of strings that are iterated in a chosen order, as they are under one hash seed or another.
 
-Python salts the hashes of texts anew in every process, so that a set of them has another order in each. Here the user's
-modules are imported once more with `set`, `frozenset`, `hash` and what is written in braces replaced by the same in an
-order of choice; a new interpreter, which takes seconds to import torch, is not needed for that.
+Python salts string hashes in every process, so that the order of a set of strings varies between runs. Here the user's
+modules are imported again with `set`, `frozenset`, `hash` and set displays replaced by equivalents in a chosen order,
+which avoids a new interpreter that takes seconds to import torch.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from typing import Any
 from dataguard.lab.dataset.fresh_import import Places, caller, is_own_source
 
 _SALTED = (str, bytes, os.PathLike, Enum)
-_NAMES = {"set": "__turned_set__", "frozenset": "__turned_frozenset__", "hash": "__turned_hash__"}
+_NAMES = {"set": "__ordered_set__", "frozenset": "__ordered_frozenset__", "hash": "__ordered_hash__"}
 _OPERATIONS = ("and", "or", "sub", "xor", "rand", "ror", "rsub", "rxor")
 _METHODS = ("union", "intersection", "difference", "symmetric_difference", "copy")
 
 
 class _Order:
-    """Which of two orders sets have in this process, and where one is asked for."""
+    """Which of two orders sets have in this process, and where the order is used."""
 
-    turned = False
+    backward = False
     places: Places = {}  # noqa: RUF012 - a process has one
 
 
 @contextlib.contextmanager
-def ordered_sets(places: Places, *, turned: bool) -> Iterator[None]:
-    """Modules of the user's own that are imported meanwhile have sets in one of two orders, whatever their hashes."""
-    _Order.turned, _Order.places = turned, places
-    for name, kind in zip(_NAMES.values(), (TurnedSet, TurnedFrozenset, _turned_hash), strict=True):
+def ordered_sets(places: Places, *, backward: bool) -> Iterator[None]:
+    """The user's modules that are imported in this context have sets in one of two orders, whatever their hashes."""
+    _Order.backward, _Order.places = backward, places
+    for name, kind in zip(_NAMES.values(), (OrderedSet, OrderedFrozenset, _ordered_hash), strict=True):
         setattr(builtins, name, kind)
     sys.meta_path.insert(0, _Finder)
     try:
@@ -48,11 +48,11 @@ def ordered_sets(places: Places, *, turned: bool) -> Iterator[None]:
 
 
 class _Finder:
-    """Finds the modules of the user's own, and has them rewritten."""
+    """Finds the user's modules, and has them rewritten."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        """What the ordinary finder finds, with another loader."""
+        """The spec of the ordinary finder, with another loader."""
         spec = PathFinder.find_spec(name, path, target)
         if spec is None or not spec.origin or not is_own_source(name, spec.origin):
             return None
@@ -62,7 +62,7 @@ class _Finder:
 
 class _Rewriter(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
-        """The module's code with every set replaced; nothing is read from, or written to, a cache."""
+        """The module's code with every set replaced; no bytecode cache is read or written."""
         path = self.get_filename(fullname)
         tree = ast.parse(self.get_data(path), path)
         tree = ast.fix_missing_locations(_Sets(_bound(tree)).visit(tree))
@@ -70,7 +70,7 @@ class _Rewriter(SourceFileLoader):
 
 
 def _bound(tree: ast.AST) -> set[str]:
-    """The names that a module gives a meaning of its own to, somewhere."""
+    """The names that a module redefines anywhere."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
@@ -85,7 +85,7 @@ def _bound(tree: ast.AST) -> set[str]:
 
 
 class _Sets(ast.NodeTransformer):
-    """Replaces sets, and the names that are not `bound` to something else; annotations stay as they are."""
+    """Replaces sets, and their names unless the module has `bound` them; annotations stay unchanged."""
 
     def __init__(self, bound: set[str]) -> None:
         self._names = {name: other for name, other in _NAMES.items() if name not in bound}
@@ -127,36 +127,36 @@ def _is_salted(value: Any) -> bool:
 
 
 def _ordered(items: list[Any]) -> Iterator[Any]:
-    """The items in the order of this process, where hashes of texts decide it."""
+    """The items in the order of this process, if it depends on string hashes."""
     if len(items) > 1 and all(map(_is_salted, items)):
         _Order.places.setdefault(caller())
-        items.sort(key=lambda item: hashlib.blake2b(repr(item).encode()).digest(), reverse=_Order.turned)
+        items.sort(key=lambda item: hashlib.blake2b(repr(item).encode()).digest(), reverse=_Order.backward)
     return iter(items)
 
 
-def _turned_hash(value: Any) -> int:
+def _ordered_hash(value: Any) -> int:
     if not _is_salted(value):
         return hash(value)
     _Order.places.setdefault(caller())
-    return hash((value, _Order.turned))
+    return hash((value, _Order.backward))
 
 
 class _Alike(type):
-    """A class whose instances are those of the built-in one; not so the classes that the user derives from it."""
+    """A metaclass: `isinstance` also accepts the built-in type, but not for the user's subclasses."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         own = cls.__module__ == __name__
         return isinstance(instance, cls.__mro__[1]) if own else super().__instancecheck__(instance)
 
 
-class TurnedSet(set, metaclass=_Alike):  # type: ignore[type-arg]
+class OrderedSet(set, metaclass=_Alike):  # type: ignore[type-arg]
     """A set in the order of this process."""
 
     def __iter__(self) -> Iterator[Any]:
         return _ordered(list(set.__iter__(self)))
 
     def pop(self) -> Any:
-        """The first item, as it is without an order of choice."""
+        """Remove and return the first item."""
         if not self:
             raise KeyError("pop from an empty set")
         first = next(iter(self))
@@ -164,7 +164,7 @@ class TurnedSet(set, metaclass=_Alike):  # type: ignore[type-arg]
         return first
 
 
-class TurnedFrozenset(frozenset, metaclass=_Alike):  # type: ignore[type-arg]
+class OrderedFrozenset(frozenset, metaclass=_Alike):  # type: ignore[type-arg]
     """A frozenset in the order of this process."""
 
     def __iter__(self) -> Iterator[Any]:
@@ -182,6 +182,6 @@ def _keeping(cls: Any, name: str) -> Callable[..., Any]:
     return method
 
 
-for _cls in (TurnedSet, TurnedFrozenset):
+for _cls in (OrderedSet, OrderedFrozenset):
     for _name in (*_METHODS, *(f"__{_operation}__" for _operation in _OPERATIONS)):
         setattr(_cls, _name, _keeping(_cls, _name))

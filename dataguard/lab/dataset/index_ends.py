@@ -1,4 +1,4 @@
-"""The dataset asked directly, index by index, in one process."""
+"""The dataset read by index at the ends of its range, in one process."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
-_SIZED = (list, tuple, dict, np.ndarray)  # a length of the user's own is code that may do anything
+_SIZED = (list, tuple, dict, np.ndarray)  # a user-defined `__len__` may do anything
 NEAR = 16
 """How many samples at the beginning are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Answers at the ends of the index range.
+    """Results at the ends of the index range.
 
-    `first_failing` is the smallest index of the failing tail inside `range(length)`, None when the last index works.
-    `inside` are samples within the range, `beyond` the answers at `length`, `length + 1` and `length + 2`.
-    `twice` is a second reading of the first of `inside`, which tells stable leaves from random ones.
+    `first_failing` is the smallest index of the failing tail inside `range(length)`, None if the last index works.
+    `inside` are samples within the range, `beyond` the results at `length`, `length + 1` and `length + 2`.
+    `first_again` is a second read of the first sample of `inside`, to separate stable leaves from random ones.
     """
 
     length: int
     first_failing: int | None
     last: Answer
     inside: tuple[Answer, ...]
-    twice: Answer
+    first_again: Answer
     beyond: tuple[Answer, ...]
     reads: int
 
 
 def find_ends(subject: Subject) -> Ends:
-    """What the dataset answers at and beyond the ends of its index range (map-style only).
+    """What the dataset returns at and beyond the ends of its index range (map-style only).
 
-    Raises Undecided where it dies or hangs beyond the end, which nobody asks for.
+    Raises Undecided if it dies or hangs beyond the end, which no loader requests.
     """
     subject.need_map("a stream has no indices")
     try:
@@ -55,7 +55,7 @@ def find_ends(subject: Subject) -> Ends:
 
 
 def first_failing(subject: Subject) -> int | None:
-    """The smallest index of a tail of indices that do not exist, None where there is no such tail."""
+    """The smallest index of a tail that does not exist, None if there is no such tail."""
     try:
         return find_ends(subject).first_failing
     except (LoaderFailed, NotApplicable, Undecided):
@@ -63,9 +63,9 @@ def first_failing(subject: Subject) -> int | None:
 
 
 def probe_ends(loader: Loader, folder: Path) -> Ends:
-    """Ask the loader's dataset at and beyond the ends of its range, with every generator held still.
+    """Read the loader's dataset at and beyond the ends of its range, with every generator frozen.
 
-    Raises NotApplicable for a dataset without length or without integer indices.
+    Raises NotApplicable for a dataset without a length or without integer indices.
     """
     dataset: Any = loader.dataset
     length = length_of_indexed(dataset)
@@ -83,7 +83,7 @@ def probe_ends(loader: Loader, folder: Path) -> Ends:
 
 
 def length_of_indexed(dataset: Any) -> int:
-    """The length of a map-style dataset. Raises NotApplicable where it has none, or too few samples."""
+    """The length of a map-style dataset. Raises NotApplicable without one, or with too few samples."""
     try:
         length = len(dataset)
     except Exception as error:
@@ -94,7 +94,7 @@ def length_of_indexed(dataset: Any) -> int:
 
 
 def need_integers(loader: Loader) -> None:
-    """Raise NotApplicable for a loader whose indices are no integers."""
+    """Raise NotApplicable for a loader whose indices are not integers."""
     sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     for entry in islice(iter(sampler), 1):
         index = entry[0] if isinstance(entry, list | tuple) and entry else entry
@@ -103,7 +103,7 @@ def need_integers(loader: Loader) -> None:
 
 
 def _inside(dataset: Any, length: int) -> list[int]:
-    """Indices where a wrapped or clamped index most likely lands: near both ends, and modulo what the dataset holds."""
+    """Indices that a wrapped or clamped index probably maps to: near both ends, and modulo lengths in the dataset."""
     held = {len(part) for part in getattr(dataset, "__dict__", {}).values() if isinstance(part, _SIZED)}
     landed = {(length + step) % period for period in held if period for step in (0, 1, 2)}
     wanted = {*range(1, NEAR), *range(length - 3, length - 1), *sorted(landed)[:NEAR]}
@@ -111,14 +111,14 @@ def _inside(dataset: Any, length: int) -> list[int]:
 
 
 def _means_out_of_range(incident: Incident, beyond: tuple[Answer, ...]) -> bool:
-    """Whether the error at the last index is the one the dataset gives for an index that does not exist."""
+    """Whether the error at the last index is that of an index that does not exist."""
     lookup = "LookupError" in (incident.error_type, *incident.error_bases)
     same = all(answer.incident and answer.incident.error_type == incident.error_type for answer in beyond)
     return lookup or same
 
 
 def _boundary(reader: Reader, length: int) -> int:
-    """The smallest index from which on everything fails, by bisection."""
+    """The smallest index from which every read fails, by bisection."""
     good, bad = 0, length - 1
     while bad - good > 1:
         middle = (good + bad) // 2

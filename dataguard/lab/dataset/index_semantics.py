@@ -1,4 +1,4 @@
-"""What indices mean: whether samples repeat inside the range, what -1 is, and what numbers of other types give."""
+"""What indices mean: whether samples repeat inside the range, what -1 is, and what indices of other types return."""
 
 from __future__ import annotations
 
@@ -13,41 +13,40 @@ import numpy as np
 import torch
 
 from dataguard.incident import Incident, LoaderRaised
-from dataguard.lab.core.leaves import describe, leaves_of
-from dataguard.lab.core.leaves import walk as walk_sample
+from dataguard.lab.core.leaves import describe, iter_leaves, leaves_of
 from dataguard.lab.dataset.index_ends import length_of_indexed, need_integers
 from dataguard.lab.dataset.periodicity import MOST_READS, Hints, Period, find_periods
 from dataguard.lab.reading.sample_reader import Answer, Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.target.variants import Loader
 
 CLOSE = 1e-3
-"""How far numbers may lie apart that are computed in other precisions."""
+"""The tolerance for values computed in different precisions."""
 FAR = 10
-"""How many times the length below zero an index lies that only a dataset which looks nothing up has a sample for."""
+"""An index this many lengths below zero has a sample only in a dataset that looks nothing up."""
 READS = MOST_READS + 15
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
-    """What an index of another type gave: the leaves in which it is another sample, or what it raised."""
+class TypedIndex:
+    """What an index of another type returned: the leaves that differ, or what it raised."""
 
-    spelled: str
+    expression: str
     index: int
     unlike: tuple[str, ...] = ()
     incident: Incident | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
-    """Samples at the end of the range, and further on.
+class IndexSemantics:
+    """Samples at and beyond the ends of the range.
 
-    `far` is the answer to an index far below zero; `seeded` tells that generators are seeded anew for a sample, as is
-    done to draw by its index. `stable` are leaves that two reads of the last index share, and
-    `unlike` those of them in which -1 is another sample. `typed` gives the answers to numbers of other types.
+    `far` is the result of an index far below zero; `seeded`: generators are seeded for each sample, as when drawing by
+    index. `stable` are leaves that two reads of the last index share, and `unlike` those of them that differ for -1.
+    `typed` are the results of indices of other types.
 
-    `repeats` are the datasets whose content repeats, of those that torch's own `Subset` and `ConcatDataset` wrap.
+    `repeats` are the datasets whose content repeats, among those that torch's own `Subset` and `ConcatDataset` wrap.
     """
 
     last: Answer
@@ -56,15 +55,15 @@ class Spans:
     seeded: bool
     unlike: tuple[str, ...]
     stable: tuple[str, ...]
-    typed: tuple[Typed, ...]
+    typed: tuple[TypedIndex, ...]
     repeats: tuple[Period, ...]
     reads: int
 
 
-def probe_spans(loader: Loader, folder: Path, hints: Hints) -> Spans:
-    """Ask for samples all over the range.
+def probe_semantics(loader: Loader, folder: Path, hints: Hints) -> IndexSemantics:
+    """Read samples all over the range.
 
-    Raises NotApplicable for a dataset without length or without integer indices.
+    Raises NotApplicable for a dataset without a length or without integer indices.
     """
     length = length_of_indexed(loader.dataset)
     need_integers(loader)
@@ -80,33 +79,33 @@ def probe_spans(loader: Loader, folder: Path, hints: Hints) -> Spans:
     far = reader.ask(-FAR * length)
     negative, unlike = _negative(reader, length, stable) if stable else (Answer(-1), ())
     seeded = bool(unlike) and _seeds(reader, length - 1)
-    return Spans(last, negative, far, seeded, unlike, stable, tuple(typed), repeats, reader.reads)
+    return IndexSemantics(last, negative, far, seeded, unlike, stable, tuple(typed), repeats, reader.reads)
 
 
-def _typed(reader: Reader, index: int, spelled: str, value: Any, stable: Sequence[str]) -> Typed:
-    """The answer to an index of another type. A number that is made from it may have its type, and be rounded."""
-    plain = dict(walk_sample(reader.read(index)))
+def _typed(reader: Reader, index: int, expression: str, value: Any, stable: Sequence[str]) -> TypedIndex:
+    """The result of an index of another type. A value computed from it may have its type, and be rounded."""
+    plain = dict(iter_leaves(reader.read(index)))
     try:
-        answer = dict(walk_sample(reader.read(value)))
+        answer = dict(iter_leaves(reader.read(value)))
     except LoaderRaised as failure:
-        return Typed(spelled, index, incident=failure.incident)
-    return Typed(spelled, index, _unlike(plain, answer, stable))
+        return TypedIndex(expression, index, incident=failure.incident)
+    return TypedIndex(expression, index, _unlike(plain, answer, stable))
 
 
 def _unlike(plain: Mapping[str, Any], answer: Mapping[str, Any], stable: Sequence[str]) -> tuple[str, ...]:
-    """The stable leaves in which two samples differ; those that one of them lacks, too."""
+    """The stable leaves in which two samples differ, including those that one of them lacks."""
     either = [path for path in stable if path in plain or path in answer]
     return tuple(path for path in either if not (path in plain and path in answer and _same(plain[path], answer[path])))
 
 
 def _negative(reader: Reader, length: int, stable: Sequence[str]) -> tuple[Answer, tuple[str, ...]]:
-    """The answer to -1, and the leaves in which it differs from the last sample."""
-    plain = dict(walk_sample(reader.read(length - 1)))
+    """The result of -1, and the leaves in which it differs from the last sample."""
+    plain = dict(iter_leaves(reader.read(length - 1)))
     try:
         sample = reader.read(-1)
     except LoaderRaised as failure:
         return Answer(-1, incident=failure.incident), ()
-    found = dict(walk_sample(sample))
+    found = dict(iter_leaves(sample))
     indices = [path for path in stable if path in found and _is_index(plain[path], length - 1, found[path])]
     unlike = _unlike(plain, found, [path for path in stable if path not in indices])
     inputs = _largest(plain, stable)
@@ -114,28 +113,28 @@ def _negative(reader: Reader, length: int, stable: Sequence[str]) -> tuple[Answe
 
 
 def _is_index(value: Any, index: int, negative: Any) -> bool:
-    """Whether a leaf is the index that was asked for."""
+    """Whether a leaf is the requested index itself."""
     with contextlib.suppress(Exception):
         return (int(value), int(negative)) == (index, -1)
     return False
 
 
 def _largest(sample: Mapping[str, Any], stable: Sequence[str]) -> set[str]:
-    """The leaves of the most values; all where each holds one value."""
+    """The leaves with the most values; all if each holds one value."""
     sizes = {path: math.prod(describe(path, sample[path]).shape or ()) for path in stable}
     return {path for path, size in sizes.items() if size == max(sizes.values())}
 
 
 def _same(one: Any, two: Any) -> bool:
     if isinstance(one, torch.Tensor | np.ndarray | np.generic | int | float):
-        with contextlib.suppress(Exception):  # what is no array of numbers is compared by its digest
+        with contextlib.suppress(Exception):  # non-numeric values are compared by digest
             first, second = (torch.as_tensor(part).detach().double() for part in (one, two))
             return first.shape == second.shape and torch.allclose(first, second, CLOSE, CLOSE, equal_nan=True)
     return [leaf.digest for leaf in leaves_of(one)] == [leaf.digest for leaf in leaves_of(two)]
 
 
 def _seeds(reader: Reader, index: int) -> bool:
-    """Whether the user's code gives a seed to a generator while it reads a sample."""
-    with pinned(PIN), SeedWatch().watching(0) as seeds, contextlib.suppress(Exception):
+    """Whether the user's code seeds a generator while it reads a sample."""
+    with seeded(SEED), SeedWatch().watching(0) as seeds, contextlib.suppress(Exception):
         reader.dataset[index]
     return bool(seeds)

@@ -1,4 +1,4 @@
-"""Folders that are listed in an order of choice, whatever the file system says."""
+"""Folders that are listed in a chosen order, whatever the file system returns."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from dataguard.lab.dataset.fresh_import import Places, caller
 
 
 @contextlib.contextmanager
-def listed(places: Places, *, turned: bool) -> Iterator[None]:
-    """Every way of listing a folder that Python has goes by names, or backwards; notes where one is listed."""
+def listed(places: Places, *, backward: bool) -> Iterator[None]:
+    """Sort the result of every function in Python that lists a folder, and record where one is called."""
 
-    def put(entries: Iterable[Any], key: Callable[[Any], Any]) -> list[Any]:
-        found = sorted(entries, key=key, reverse=turned)
+    def ordered_entries(entries: Iterable[Any], key: Callable[[Any], Any]) -> list[Any]:
+        found = sorted(entries, key=key, reverse=backward)
         if len(found) > 1:
             places.setdefault(caller())
         return found
 
     def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-        whole = function in (os.listdir, glob.glob)
+        returns_list = function in (os.listdir, glob.glob)
 
         @functools.wraps(function)
         def ordered(*arguments: Any, **options: Any) -> Any:
-            found = put(function(*arguments, **options), os.fspath)
-            return found if whole else iter(found)
+            found = ordered_entries(function(*arguments, **options), os.fspath)
+            return found if returns_list else iter(found)
 
         return ordered
 
     def scan(path: Any = ".") -> _Scanned:
         with scandir(path) as entries:
-            return _Scanned(put(entries, lambda entry: os.fspath(entry.name)))
+            return _Scanned(ordered_entries(entries, lambda entry: os.fspath(entry.name)))
 
     scandir = os.scandir
     owners: list[tuple[Any, str]] = [(os, "listdir"), (glob, "glob"), (glob, "iglob")]
@@ -58,7 +58,7 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 class _Scanned:
-    """What `os.scandir` gives, in another order."""
+    """The result of `os.scandir`, in another order."""
 
     def __init__(self, entries: Sequence[os.DirEntry[Any]]) -> None:
         self._entries = iter(entries)

@@ -1,4 +1,4 @@
-"""What comes out of a dataset when the file of one sample is missing, or holds nothing that can be decoded."""
+"""What a dataset returns if the file of one sample is missing or cannot be decoded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 
 from dataguard.incident import LoaderRaised
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import leaves_of, walk
+from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.model import NotApplicable
@@ -24,16 +24,16 @@ from dataguard.target.variants import Loader
 
 READS = 12
 ARRAYS = ("zarr.json", ".zarray")
-"""What describes an array in zarr's format, which specifies that a chunk without a file is made of fill values."""
+"""Metadata files of zarr arrays: by specification, a chunk without a file consists of fill values."""
 GARBAGE = (bytes(64), bytes(range(64)))
-"""What a file holds over and over that cannot be decoded. A dataset whose samples follow it reads it as data."""
+"""Repeated content that cannot be decoded. A dataset whose samples depend on it reads the file as raw data."""
 MOST_BYTES = 1 << 26
-"""How long such a file is at most; else as long as the one whose place it takes, to be read at any offset."""
+"""The most bytes of such a file; otherwise it is as long as the original, for reads at any offset."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A sample, two readings of it, and the file that only it is made of."""
+class SampleFile:
+    """A sample, two reads of it, and the file that only it uses."""
 
     path: str
     whole: Answer
@@ -42,9 +42,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Substitute:
-    """What came out without that file.
+    """What the dataset returned without that file.
 
-    Whether its largest leaf is one constant, which files were read instead, and the first warning meanwhile, if any.
+    Also whether its largest leaf is constant, which files were read instead, and the first warning, if any.
     """
 
     answer: Answer
@@ -53,10 +53,10 @@ class Substitute:
     warning: str = ""
 
 
-def find_source(loader: Loader, folder: Path, first: Index, index: Index, other: Index) -> Source:
-    """Read a sample and another one, and see which files are opened for the first alone.
+def find_sample_file(loader: Loader, folder: Path, first: Index, index: Index, other: Index) -> SampleFile:
+    """Read a sample and another one, and find the files that are opened for the first only.
 
-    Raises NotApplicable where there is none.
+    Raises NotApplicable if there are none.
     """
     reader = Reader(loader, folder)
     reader.ask(first)
@@ -74,11 +74,11 @@ def find_source(loader: Loader, folder: Path, first: Index, index: Index, other:
     if whole.incident:
         raise NotApplicable(f"the sample cannot be read: {whole.incident.headline}")
     files = [path for path in files if not _is_chunk(path)]
-    return Source(max(files, key=lambda path: Path(path).stat().st_size), whole, reader.ask(index))
+    return SampleFile(max(files, key=lambda path: Path(path).stat().st_size), whole, reader.ask(index))
 
 
 def _is_chunk(path: str) -> bool:
-    """Whether a file is a chunk of an array, whose description lies above the folders that are mere coordinates."""
+    """Whether a file is a chunk of an array, whose metadata is above the folders that are mere coordinates."""
     root = next(folder for folder in Path(path).parents if folder.name != "c" and not folder.name.isdigit())
     return any((root / name).is_file() for name in ARRAYS)
 
@@ -86,7 +86,7 @@ def _is_chunk(path: str) -> bool:
 def read_without(
     loader: Loader, folder: Path, first: Index, index: Index, path: str, content: bytes | None
 ) -> Substitute:
-    """Read the sample while its file cannot be opened, or holds this content."""
+    """Read the sample while its file cannot be opened, or has this content."""
     reader = Reader(loader, folder)
     reader.ask(first)
     garbage = None
@@ -101,41 +101,41 @@ def read_without(
             instead.setdefault(opened)
         return opened == path
 
-    with watched(fails, garbage), heard() as said:
+    with watched(fails, garbage), warnings_seen() as messages:
         try:
             sample = reader.read(index)
-        except LoaderRaised as failure:  # which is right
+        except LoaderRaised as failure:  # as it should
             return Substitute(Answer(index, incident=failure.incident))
-    return Substitute(Answer(index, leaves_of(sample)), _is_constant(sample), tuple(instead), next(iter(said), ""))
+    return Substitute(Answer(index, leaves_of(sample)), _is_constant(sample), tuple(instead), next(iter(messages), ""))
 
 
 @contextlib.contextmanager
-def heard() -> Iterator[list[str]]:
-    """Collect the warnings that are logged, by whatever logger that is not turned off, or issued by `warnings`."""
-    said: list[str] = []
+def warnings_seen() -> Iterator[list[str]]:
+    """Collect the warnings that are logged, by any logger that is not disabled, or issued by `warnings`."""
+    messages: list[str] = []
     handle, show = logging.Logger.handle, warnings.showwarning
 
     def handled(logger: logging.Logger, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING and not logger.disabled:
-            said.append(record.getMessage())
+            messages.append(record.getMessage())
         handle(logger, record)
 
     def shown(message: Warning | str, *rest: Any, **named: Any) -> None:
-        said.append(str(message))
+        messages.append(str(message))
         show(message, *rest, **named)
 
     logging.Logger.handle = handled  # type: ignore[assignment, method-assign]
     warnings.showwarning = shown
     try:
-        yield said
+        yield messages
     finally:
         logging.Logger.handle = handle  # type: ignore[method-assign]
         warnings.showwarning = show
 
 
 def _is_constant(sample: Any) -> bool:
-    """Whether the largest array of a sample has one value throughout."""
-    arrays = [leaf for _, leaf in walk(sample) if isinstance(leaf, torch.Tensor | np.ndarray)]
+    """Whether the largest array of a sample holds a single value."""
+    arrays = [leaf for _, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor | np.ndarray)]
     if not arrays:
         return False
     largest = np.asarray(max(arrays, key=lambda array: math.prod(array.shape)))

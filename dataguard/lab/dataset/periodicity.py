@@ -15,34 +15,34 @@ import torch
 
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.object_graph import walk
+from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.core.wrapped_datasets import by_torch, innermost
 from dataguard.lab.reading.sample_reader import Answer, Reader
 
 BLOCK = 4
-"""Samples at the beginning that have to differ for a leaf to tell samples apart."""
+"""Samples at the beginning in which a leaf must differ to identify samples."""
 PAIRS = 6
-"""Pairs of samples, one period apart, that have to be equal all over the range."""
+"""Pairs of samples, one period apart, that must be equal all over the range."""
 TOY = 16
-"""How many samples there are at least in a period that nothing held has: fewer are made up from the index."""
+"""The shortest period without an object of that length: shorter ones are computed from the index."""
 MOST_PERIODS = 12
 MOST_FACTOR = 8
 VARIOUS = 0.25
-"""The share of samples of an epoch that differ in a leaf which is more than a class."""
+"""The share of distinct values over an epoch above which a leaf is more than a class."""
 MOST_BASES = 2
 MOST_READS = MOST_BASES * (BLOCK + 2 + MOST_PERIODS + 2 + 2 * PAIRS)
 _NEAREST = 400
-"""Objects that are asked for their length, those nearest to the dataset first."""
+"""How many objects, nearest to the dataset first, are considered for their length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A dataset whose content repeats: where it is, its length, its period and the leaves that tell samples apart.
+    """A dataset whose content repeats: where it is, its length, its period and the leaves that identify samples.
 
-    `factor` names a number of its own that equals length / period, `virtual` one that equals the length, and `listed`
-    tells that what it holds repeats by itself. `random` tells that random numbers have a say in those leaves, and
-    `partner` is another one that is drawn whatever the index, out of something as long as the dataset.
+    `factor` names an attribute that equals length / period, `virtual` one that equals the length; `listed`: a list in
+    the dataset repeats itself. `random`: those leaves depend on the RNG. `partner` is another leaf, drawn at random
+    from data as long as the dataset, whatever the index.
     """
 
     where: str
@@ -59,14 +59,14 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What an epoch showed: distances at which equal samples lie, and leaves that take many values."""
+    """What an epoch showed: distances between equal samples, and leaves that take many values."""
 
     distances: tuple[int, ...] = ()
     various: tuple[str, ...] = ()
 
 
 def hints_of(samples: Sequence[SampleRecord]) -> Hints:
-    """Where few samples are alike, by each leaf; the commonest distance first."""
+    """The distances between equal samples, by each leaf that rarely repeats; the most common distance first."""
     counts: Counter[int] = Counter()
     various = []
     for path in [leaf.path for sample in samples[:1] for leaf in sample.leaves]:
@@ -83,7 +83,7 @@ def hints_of(samples: Sequence[SampleRecord]) -> Hints:
 
 
 def find_periods(reader: Reader, hints: Hints) -> tuple[Period, ...]:
-    """The datasets whose content repeats, of those that torch's own `Subset` and `ConcatDataset` wrap."""
+    """The datasets whose content repeats, among those that torch's own `Subset` and `ConcatDataset` wrap."""
     bases = islice(innermost(reader.dataset, by_torch), MOST_BASES)
     found = [_period(reader, where, base, hints) for where, base in bases]
     return tuple(period for period in found if period)
@@ -97,12 +97,12 @@ def _period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | 
     if length < 2 * BLOCK:
         return None
     block = [reader.ask(index, dataset=dataset) for index in range(BLOCK)]
-    leaves = _telling(block, reader.ask(0, dataset=dataset), hints.various)
+    leaves = _identifying(block, reader.ask(0, dataset=dataset), hints.various)
     if not leaves:
         return None
 
     def again(distance: int) -> bool:
-        """Whether the first two samples come again at this distance."""
+        """Whether the first two samples repeat at this distance."""
         return all(_equal(leaves, block[i], reader.ask(i + distance, dataset=dataset)) for i in range(2))
 
     sizes = _sizes(dataset, length)
@@ -132,8 +132,8 @@ def _period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | 
     return None
 
 
-def _telling(block: Sequence[Answer], again: Answer, various: Sequence[str]) -> list[str]:
-    """Leaves that stay from read to read and differ from sample to sample; a class or the index itself is none."""
+def _identifying(block: Sequence[Answer], again: Answer, various: Sequence[str]) -> list[str]:
+    """Leaves that are stable between reads and differ between samples; not a class or the index itself."""
     found = []
     for path, digest in block[0].digests.items():
         if (
@@ -149,10 +149,10 @@ def _telling(block: Sequence[Answer], again: Answer, various: Sequence[str]) -> 
     return found
 
 
-def _partner(block: Sequence[Answer], other: Answer, telling: Sequence[str]) -> str | None:
-    """A leaf as large as those that tell samples apart, and drawn at random whatever the index."""
+def _partner(block: Sequence[Answer], other: Answer, identifying: Sequence[str]) -> str | None:
+    """A leaf as large as those that identify samples, drawn at random whatever the index."""
     sizes = {leaf.path: math.prod(leaf.shape or ()) for leaf in block[0].leaves}
-    large = max(sizes[path] for path in telling)
+    large = max(sizes[path] for path in identifying)
     for path, size in sizes.items():
         alike = all(_equal([path], block[0], answer) for answer in block)
         if size >= large and alike and not _equal([path], block[0], other):
@@ -166,20 +166,20 @@ def _spelled(index: int) -> list[Any]:
 
 
 def _sizes(dataset: Any, length: int) -> list[int]:
-    """The lengths of what the dataset holds."""
+    """The lengths of the objects in the dataset."""
     return list(dict.fromkeys(size for held in _held(dataset) if BLOCK <= (size := _size(held) or 0) < length))
 
 
 def _candidates(sizes: Sequence[int], length: int, suspected: Sequence[int]) -> list[int]:
-    """Periods that could be: the lengths of what the dataset holds, parts of its own length, and distances seen."""
+    """Possible periods: lengths of objects in the dataset, fractions of its own length, and distances seen."""
     parts = [length // factor for factor in range(2, MOST_FACTOR + 1) if length % factor == 0]
     wanted = dict.fromkeys([*suspected[:4], *sizes[:MOST_PERIODS], *parts])
     return sorted([period for period in wanted if BLOCK <= period <= length - 2][:MOST_PERIODS])
 
 
 def _held(dataset: Any) -> list[Any]:
-    """What the dataset holds that may have a length, nearest first."""
-    nodes = islice(walk({"dataset": dataset}, lambda _: True, enter=True), _NEAREST)
+    """The objects in the dataset that may have a length, nearest first."""
+    nodes = islice(reachable({"dataset": dataset}, lambda _: True, enter=True), _NEAREST)
     held = [node.value for node in nodes if node.holder is not None]
     tensors = [value for node in [dataset, *held] for value in getattr(node, "__dict__", {}).values()]
     return [*held, *(value for value in tensors if isinstance(value, torch.Tensor))]
@@ -188,13 +188,13 @@ def _held(dataset: Any) -> list[Any]:
 def _size(held: Any) -> int | None:
     if isinstance(held, str | bytes | type) or not hasattr(type(held), "__len__"):
         return None
-    with contextlib.suppress(Exception):  # a length of the user's own, or of a 0-d array
+    with contextlib.suppress(Exception):  # a user-defined length, or that of a 0-d array
         return len(held)
     return None
 
 
 def _is_periodic(held: Any, period: int) -> bool:
-    """Whether a list that names every sample repeats by itself: then the user has spelled the repetition out."""
+    """Whether a list with an entry per sample repeats itself: the user then repeated it on purpose."""
     if not isinstance(held, list | tuple | np.ndarray | torch.Tensor):
         return False
     starts = evenly(range(len(held) - period), PAIRS)

@@ -1,4 +1,4 @@
-"""Whether reading a sample changes what the dataset holds of it: arrays, images, numbers, lists, wherever they are."""
+"""Whether reading a sample changes the data of the dataset: arrays, images, numbers, lists, at any depth."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import is_pillow, leaves_of
-from dataguard.lab.core.leaves import walk as walk_leaves
+from dataguard.lab.core.leaves import is_pillow, iter_leaves, leaves_of
 from dataguard.lab.core.loader_facts import length_of
-from dataguard.lab.core.object_graph import Node, walk
+from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.target.variants import Loader
 
 FEW = 64
-"""Entries of a container that are looked at, besides those of the sample itself."""
+"""Entries of a container that are compared, in addition to those of the sample itself."""
 MOST_ENTRIES = 4096
-"""A longer list is no sample."""
+"""A longer list does not belong to one sample."""
 MOST_BYTES = 1 << 25
-"""Of a bigger array only the sample's own rows are looked at."""
+"""Of a larger array only the sample's own rows are compared."""
 LATER = (1, 0, 2)
-"""The states of the generators at the reads that follow the first."""
+"""The generator states of the reads after the first."""
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A value that reading one sample changed, where the dataset is defined, and whether it has a row a sample."""
+    """A value that reading one sample changed, where the dataset is defined, and whether it has one row per sample."""
 
     path: str
     at: tuple[str, int] | None
@@ -61,11 +60,11 @@ def find_changes(loader: Loader, folder: Path, first: Index, index: Index) -> tu
 
 
 Plain = Counter[object]
-"""The entries of a list, in whatever order."""
+"""The entries of a list, in any order."""
 
 
 def _lists(dataset: Any, index: Index) -> dict[str, Plain]:
-    """The lists of words or numbers that are the sample's own, by their paths."""
+    """The lists of strings or numbers that belong to the sample, by path."""
     nodes = _reached({"dataset": dataset})
     own = _reached(_own(nodes, {index, *_looked_up(nodes, index)}))
     lists = ((node.path, node.value) for node in own if type(node.value) is list and len(node.value) <= MOST_ENTRIES)
@@ -73,9 +72,9 @@ def _lists(dataset: Any, index: Index) -> dict[str, Plain]:
 
 
 def _is_of(lengths: Counter[int], longer: Counter[int], before: Plain, after: Plain | None) -> bool:
-    """Whether a list holds other entries than before, and the sample as many more or other ones as well.
+    """Whether the entries of a list changed, and the length of the sample with them.
 
-    What only moves, or becomes less, tells whose turn it is: views that are dealt out.
+    A list that only moves or shrinks is a queue of views, and does not count.
     """
     if after is None or after == before or after.total() < before.total():
         return False
@@ -83,9 +82,9 @@ def _is_of(lengths: Counter[int], longer: Counter[int], before: Plain, after: Pl
 
 
 def _lengths(sample: Any) -> Counter[int]:
-    """How long the leaves of a sample are, in any direction, and how many words a text has."""
+    """The lengths of a sample's leaves, along any axis, and the number of words of a string."""
     lengths: Counter[int] = Counter()
-    for _, leaf in walk_leaves(sample):
+    for _, leaf in iter_leaves(sample):
         lengths.update(getattr(leaf, "shape", ()) or ())
         lengths.update([len(leaf.split())] if isinstance(leaf, str) else [])
         lengths.update([len(leaf)] if isinstance(leaf, list) else [])
@@ -97,7 +96,7 @@ def _rows(value: Any) -> int | None:
 
 
 def _contents(dataset: Any, index: Index) -> Iterator[tuple[str, Any]]:
-    """Everything of some size or precision that the dataset holds, by its path; counters are left out."""
+    """All data in the dataset of some size or precision, by path; counters are left out."""
     nodes = _reached({"dataset": dataset})
     targets = {index, *_looked_up(nodes, index)}
     for node in [*nodes, *_reached(_own(nodes, targets))]:
@@ -110,7 +109,7 @@ def _contents(dataset: Any, index: Index) -> Iterator[tuple[str, Any]]:
 
 
 def _own(nodes: Iterable[Node], targets: Collection[Index]) -> dict[str, Any]:
-    """What containers of many hold at the targets, by its path."""
+    """The entries of large containers at the targets, by path."""
     return {
         f"{node.path}[{key!r}]": entry
         for node in nodes
@@ -120,12 +119,12 @@ def _own(nodes: Iterable[Node], targets: Collection[Index]) -> dict[str, Any]:
 
 
 def _reached(roots: dict[str, Any]) -> list[Node]:
-    """Every object that can be reached, tensors left out."""
-    return list(walk(roots, lambda value: not isinstance(value, _GENERATORS), enter=True))
+    """Every object that can be reached, except tensors."""
+    return list(reachable(roots, lambda value: not isinstance(value, _GENERATORS), enter=True))
 
 
 def _looked_up(nodes: Iterable[Node], index: Index) -> Iterator[int]:
-    """What tables of indices, such as a Subset's, have in the place of this one."""
+    """What tables of indices, such as a Subset's, hold at this index."""
     for node in nodes:
         if isinstance(index, int) and type(node.value) in (list, tuple, np.ndarray) and len(node.value) > index:
             found = node.value[index]
@@ -134,7 +133,7 @@ def _looked_up(nodes: Iterable[Node], index: Index) -> Iterator[int]:
 
 
 def _entries(value: Any, targets: Iterable[Index]) -> list[tuple[Any, Any]]:
-    """What a container of many has at the targets."""
+    """The entries of a container at the targets."""
     if type(value) is dict:
         return [(target, value[target]) for target in targets if target in value]
     if type(value) in (list, tuple):
@@ -154,7 +153,7 @@ def _values(value: Any, targets: Iterable[Index]) -> Iterator[tuple[str, Any]]:
 
 
 def _is_content(value: Any) -> bool:
-    """Whether a value is data: an array, an image or a number with a fraction."""
+    """Whether a value is data: an array, an image or a float."""
     if isinstance(value, torch.Tensor):
         return value.numel() > 1
     if isinstance(value, np.ndarray):

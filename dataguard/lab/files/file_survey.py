@@ -19,7 +19,7 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.decoding.image_headers import Header
 from dataguard.lab.files.file_substitution import FILE_DECODERS, DecodedFile, EnoughFiles, FileSubstitution
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
@@ -91,7 +91,7 @@ def survey_files(build: Callable[[], Loader], folder: Path, indices: Sequence[In
     loader = build()
     reader = Reader(loader, folder)
     samples: list[SampleFiles] = []
-    with pinned(PIN):
+    with seeded(SEED):
         started = time.monotonic()
         for index in _reads(loader, reader, indices, substitution):
             samples.append(SampleFiles(index, tuple(substitution.files)))

@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch.utils.data.dataloader import default_collate
 
-from dataguard.lab.core.leaves import array_of, describe, walk
+from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.files.file_substitution import DecodedFile, FileSubstitution
 from dataguard.lab.files.file_survey import ImageFile, SampleIndex
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
@@ -147,7 +147,7 @@ class SwappedFileReader:
         substitution.keeps = True
         substitution.files.clear()  # what was opened while the loader was built
         root, sample = self._collated(self._read(index))
-        leaves = list(walk(sample))
+        leaves = list(iter_leaves(sample))
         images = {path: image for path, leaf in leaves for image in [_image_leaf(path, leaf)] if image}
         digests = {path: describe(path, leaf).digest for path, leaf in leaves}
         return SampleOutput(
@@ -157,7 +157,7 @@ class SwappedFileReader:
     def _read(self, index: SampleIndex) -> Any:
         """The sample itself. All forks start from the same state, so RNG objects yield the same numbers in each."""
         self._recorder.mark(None, "sample", index)
-        with gate("sample"), pinned(PIN):
+        with gate("sample"), seeded(SEED):
             if self.is_stream:
                 return next(islice(iter(self.loader.dataset), index, None))
             return self.loader.dataset[index]
@@ -166,7 +166,7 @@ class SwappedFileReader:
         """A batch of a sample alone, if the user's own collate_fn makes one: it may decode or rotate images itself."""
         batched = False
         if self.loader.batch_sampler is not None and self.loader.collate_fn is not default_collate:
-            sample, batched = collated_alone(self.loader, sample, PIN)
+            sample, batched = collated_alone(self.loader, sample, SEED)
         return "batch" if batched else "sample", sample
 
     @staticmethod

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.wrapped_datasets import base_of, by_name, wrapped_by
 from dataguard.lab.images.image_containers import is_image, replace_images
 
@@ -74,7 +74,7 @@ def _replaced(cache: Any, index: Any, paint: Callable[[Any], Any]) -> list[tuple
     """Replace one entry; return what to restore, and where."""
     try:
         entry = cache[index]
-        if not any(is_image(leaf) for _, leaf in walk(entry)):
+        if not any(is_image(leaf) for _, leaf in iter_leaves(entry)):
             return []
         before = entry.copy() if isinstance(cache, np.ndarray) else entry
         before = entry.clone() if isinstance(cache, torch.Tensor) else before

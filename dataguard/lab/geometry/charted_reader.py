@@ -17,7 +17,7 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.incident import is_library
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.stand_ins import standing_in
 from dataguard.lab.core.wrapped_datasets import by_name, callables_of
 from dataguard.lab.decoding.decoders import Gives, giving
@@ -28,7 +28,7 @@ from dataguard.lab.images.painter import Painter
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.target.variants import Loader
 
 _QUICK = 0.1
@@ -136,7 +136,7 @@ class ChartedReader:
             value = self._read(number, draw)
         finally:
             painter.chart = None
-        leaves = {path: planes_of(leaf) for path, leaf in walk(value) if is_image(leaf)}
+        leaves = {path: planes_of(leaf) for path, leaf in iter_leaves(value) if is_image(leaf)}
         return ChartedSample(self._index(number), tuple(painter.inputs), leaves, value)
 
     def _index(self, number: int) -> Index:
@@ -147,10 +147,10 @@ class ChartedReader:
         if self._indices:
             sample = self._sample(number, draw)
         else:
-            with gate("sample"), pinned(PIN + draw):
+            with gate("sample"), seeded(SEED + draw):
                 sample = next(islice(iter(self._loader.dataset), number % 4, None))
         if self.collated:
-            sample, batched = collated_alone(self._loader, sample, PIN + draw)
+            sample, batched = collated_alone(self._loader, sample, SEED + draw)
             self.collated = batched or self.bypass
         return sample
 
@@ -165,7 +165,7 @@ class ChartedReader:
         self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Call one of the dataset's own callables, with its images replaced by charts if transforms are the source."""
-        has_images = any(is_image(leaf) for _, leaf in walk((args, kwargs)))
+        has_images = any(is_image(leaf) for _, leaf in iter_leaves((args, kwargs)))
         if self._in_callable or not has_images:  # a nested callable gets images that are replaced already
             return original(*args, **kwargs)
         paints = self._source == "transforms"
@@ -179,7 +179,7 @@ class ChartedReader:
         finally:
             self._in_callable = False
         if paints:
-            self._outputs += [leaf for _, leaf in walk(value) if is_image(leaf)]
+            self._outputs += [leaf for _, leaf in iter_leaves(value) if is_image(leaf)]
         return value
 
     def _paint_input(self, name: str, image: Any) -> Any:

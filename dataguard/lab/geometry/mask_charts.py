@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.records import Leaf
+from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.geometry.alignment import DRAWS, FEWEST, ORIGINALS, ChartedDraws, MaskLeaf
 from dataguard.lab.geometry.box_alignment import ChartedBoxes, run_boxes
 from dataguard.lab.geometry.chart_painter import InputImage, Value, mask_rule
@@ -57,12 +57,12 @@ class ChartedMasks(Rooted):
 
     @property
     def exercised(self) -> dict[str, int]:
-        """How much was looked at."""
+        """How much was inspected."""
         return {"draws": self.draws, "charts": self.reads, "leaves": len(self.masks)}
 
 
 class Geometry:
-    """The part of a lab for masks and boxes; each observation is made once."""
+    """Observations of masks and boxes; each observation is made once."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -89,13 +89,13 @@ class Geometry:
         return subject.vary(key, lambda folder: run(subject.build, folder, indices, batched=batched))
 
 
-def _is_image(leaf: Leaf) -> bool:
+def _is_image(leaf: LeafRecord) -> bool:
     """Whether a leaf has the shape of an image."""
     shape = leaf.shape or ()
     return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST))
 
 
-def _holds_table(leaves: Sequence[Leaf]) -> bool:
+def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
     """Whether a leaf may be a table of boxes or points, or leaves are the numbers of a list of them."""
     numbers = {leaf.path for leaf in leaves if leaf.kind in ("int", "float")}
     listed = {path.removesuffix("[1]") for path in numbers if path.endswith("[1]")}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.leaves import array_of, is_pillow, walk
+from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
 from dataguard.lab.images.painter import RGB
 
 BLACK, WHITE, MIDDLE = (0, 0, 0), (255, 255, 255), (128, 128, 128)
@@ -77,7 +77,7 @@ class ChartResponse:
 def response_to(chart: RGB, draw: int, value: Any, bands: int = 0) -> ChartResponse:
     """The response of a sample or batch to a chart; `bands` is the number of channels of images without colours."""
     shades, dtypes = {}, {}
-    for path, leaf in walk(value):
+    for path, leaf in iter_leaves(value):
         pixels = _pixels(leaf, bands)
         if pixels is not None:
             shades[path] = _common(pixels)
@@ -86,7 +86,7 @@ def response_to(chart: RGB, draw: int, value: Any, bands: int = 0) -> ChartRespo
 
 
 def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
-    """The pixels of an image, one row each; None if it is no image."""
+    """The pixels of an image, one row each; None if it is not one."""
     if is_pillow(leaf) or isinstance(leaf, torch.Tensor):
         leaf = array_of(leaf)
     if isinstance(leaf, np.ndarray) and leaf.ndim == 2 and bands == 1:

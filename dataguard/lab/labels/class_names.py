@@ -1,4 +1,4 @@
-"""What a dataset says of its classes: how many there are, their names, and which number each name has."""
+"""What a dataset declares about its classes: how many there are, their names, and the index of each name."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from dataguard.target.variants import Loader
 MOST_PARTS = 64
 MOST_CLASSES = 50_000
 FEW = 128
-"""Samples up to which there may be as many of them as classes."""
+"""Up to this many samples, there may be one class per sample."""
 _LISTS = ("classes", "CLASSES", "class_names", "categories")
 _TABLES = ("class_to_idx", "class_to_index", "class_to_id", "label_to_idx", "label_to_id", "label2id", "label2idx")
 _COUNTS = ("num_classes", "n_classes", "nb_classes", "number_of_classes")
 
 
 @dataclass(frozen=True, slots=True)
-class Naming:
-    """How many classes there are, `where` that is told, and the number of each name where names are given.
+class ClassNames:
+    """How many classes there are, `where` that is declared, and the index of each name if names are given.
 
-    `leaf` is the path of the leaf that it tells of, where it does.
+    `leaf` is the path of the leaf with these classes, if it is known.
     """
 
     where: str
@@ -35,46 +35,46 @@ class Naming:
     leaf: str | None = None
 
 
-def find_namings(build: Callable[..., Loader]) -> tuple[Naming, ...]:
-    """All that a loader's dataset, and the datasets that it wraps, tell; the outermost first."""
-    found: dict[str, Naming] = {}
+def find_class_names(build: Callable[..., Loader]) -> tuple[ClassNames, ...]:
+    """What a loader's dataset, and the datasets that it wraps, declare; the outermost first."""
+    found: dict[str, ClassNames] = {}
     for path, part in islice(wrapped_by(build(num_workers=0).dataset, by_type), MOST_PARTS):
-        for naming in _told(path, part):
-            found.setdefault(naming.where, naming)
+        for names in _class_names(path, part):
+            found.setdefault(names.where, names)
     return tuple(found.values())
 
 
-def _told(path: str, part: Any) -> Iterator[Naming]:
-    """What one dataset tells: a table of names and numbers first, then a list of names, then a number."""
+def _class_names(path: str, part: Any) -> Iterator[ClassNames]:
+    """What one dataset declares: a table of names and indices first, then a list of names, then a count."""
     for name in _TABLES:
         numbers = _table(_attribute(part, name))
         if numbers:
-            yield Naming(f"{path}.{name}", max(numbers.values()) + 1, numbers)
+            yield ClassNames(f"{path}.{name}", max(numbers.values()) + 1, numbers)
     for name in _LISTS:
         value = _attribute(part, name)
         numbers = _table(value) or _listed(value, length_of(part))
         if numbers:
-            yield Naming(f"{path}.{name}", max(numbers.values()) + 1, numbers)
+            yield ClassNames(f"{path}.{name}", max(numbers.values()) + 1, numbers)
     for name in _COUNTS:
         value = _attribute(part, name)
         if isinstance(value, int) and not isinstance(value, bool) and 2 <= value <= MOST_CLASSES:
-            yield Naming(f"{path}.{name}", value)
+            yield ClassNames(f"{path}.{name}", value)
     features = _attribute(part, "features")
     for key, feature in features.items() if isinstance(features, Mapping) else ():
         numbers = _listed(getattr(feature, "names", None), None)
         if numbers and isinstance(getattr(feature, "num_classes", None), int):
-            yield Naming(f"{path}.features[{key!r}]", len(numbers), numbers, f"[{key!r}]")
+            yield ClassNames(f"{path}.features[{key!r}]", len(numbers), numbers, f"[{key!r}]")
 
 
 def _attribute(part: Any, name: str) -> Any:
     try:
         return getattr(part, name, None)
-    except Exception:  # noqa: BLE001 - a property of the user's own may raise anything; then it tells nothing
+    except Exception:  # noqa: BLE001 - a user-defined property may raise anything
         return None
 
 
 def _table(value: Any) -> dict[str, int]:
-    """Names and their numbers, where that is what a mapping holds, either way round; each number stands for one."""
+    """Names and their indices, if a mapping holds these, in either direction; one name per index."""
     if not isinstance(value, Mapping) or not 2 <= len(value) <= MOST_CLASSES:
         return {}
     pairs = list(value.items())
@@ -86,7 +86,7 @@ def _table(value: Any) -> dict[str, int]:
 
 
 def _listed(value: Any, length: int | None) -> dict[str, int]:
-    """Names in the order of their numbers; a list with an entry for each sample is none of classes."""
+    """Names in the order of their indices; a list with an entry per sample does not name classes."""
     if isinstance(value, np.ndarray) and value.ndim == 1:
         value = value.tolist()
     if not isinstance(value, Sequence) or isinstance(value, str) or not 2 <= len(value) <= MOST_CLASSES:

@@ -1,7 +1,7 @@
-"""Labels that a dataset keeps in a table: found among its attributes, and known by those that samples had.
+"""Labels that a dataset stores in a table: found among its attributes, and verified by labels of samples.
 
-A table is an attribute with one entry for each sample, or the wrapped datasets' own, put together as `Subset` and
-`ConcatDataset` do. It is believed in where it agrees with every label that was seen.
+A table is an attribute with one entry per sample, or the tables of wrapped datasets, joined as `Subset` and
+`ConcatDataset` do. It counts only if it agrees with every label that was seen.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dataguard.target.variants import Loader
 MOST_ENTRIES = 5_000_000
 MOST_COLUMNS = 64
 FEWEST = 8
-"""Labels that have to agree with a table, at least."""
+"""The fewest labels that must agree with a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Where labels are kept, how many there are of each, and the first index of each."""
+    """Where labels are stored, how often each occurs, and the first index of each."""
 
     where: str
     counts: Mapping[int, int]
@@ -34,7 +34,7 @@ class Table:
 
 
 def find_table(build: Callable[..., Loader], seen: Sequence[tuple[int, int]]) -> Table | None:
-    """The table of a loader's dataset that has the labels which were seen, as pairs of index and label; if any."""
+    """The table in a loader's dataset that contains these pairs of index and label, if any."""
     if len(seen) < FEWEST or len({label for _, label in seen}) < 2:
         return None
     indices, labels = (np.array(column) for column in zip(*seen, strict=True))
@@ -51,7 +51,7 @@ def find_table(build: Callable[..., Loader], seen: Sequence[tuple[int, int]]) ->
 
 
 def _tables(dataset: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """The tables of whole numbers with one entry for each sample among the attributes of a dataset."""
+    """The integer tables with one entry per sample among the attributes of a dataset."""
     length = length_of(dataset)
     if length is None or not 0 < length <= MOST_ENTRIES or isinstance(dataset, Subset | ConcatDataset):
         return
@@ -60,7 +60,7 @@ def _tables(dataset: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _columns(value: Any, length: int) -> Iterator[tuple[str, np.ndarray]]:
-    """The whole numbers of an attribute that has so many entries: of itself, or of a part of each."""
+    """The integers of an attribute with so many entries: the entries themselves, or a part of each."""
     if type(value).__name__ == "DataFrame" and len(value) == length:
         for name in list(value.columns)[:MOST_COLUMNS]:
             yield from ((f"[{name!r}]", table) for _, table in _columns(value[name].to_numpy(), length))

@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from dataguard.lab.core.object_graph import walk
+from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.source_location import made_at
 
 MANY = 10_000
-"""Entries from which on a container is looked at."""
+"""The fewest entries of a container that counts as large."""
 SAMPLED = 200
 DEEP = 4
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
 @dataclass(frozen=True, slots=True)
-class Heavy:
+class CopiedContainer:
     """A container, the number of its entries, and about how many bytes these take, without its own table.
 
-    `at` is the file and line of the class of what holds it.
+    `at` is the file and line of the class that holds it.
     """
 
     path: str
@@ -34,16 +34,16 @@ class Heavy:
     at: tuple[str, int] | None
 
 
-def find_heavies(dataset: Any) -> tuple[Heavy, ...]:
-    """Those of the containers that the dataset holds, the largest first."""
+def find_copied_containers(dataset: Any) -> tuple[CopiedContainer, ...]:
+    """The large containers in the dataset, the largest first."""
     found = []
-    for node in walk({"dataset": dataset}, _is_large, enter=True):
+    for node in reachable({"dataset": dataset}, _is_large, enter=True):
         value = node.value
         count = value.size if isinstance(value, np.ndarray) else len(value)
         held = round(count * _mean_bytes(value, count))
         holder = next((one.value for one in node.line[1:] if not isinstance(one.value, _CONTAINERS)), dataset)
-        found.append(Heavy(node.path, type(value).__name__, count, held, made_at(holder)))
-    return tuple(sorted(found, key=lambda heavy: -heavy.bytes))
+        found.append(CopiedContainer(node.path, type(value).__name__, count, held, made_at(holder)))
+    return tuple(sorted(found, key=lambda container: -container.bytes))
 
 
 def _is_large(value: Any) -> bool:
@@ -55,14 +55,14 @@ def _is_large(value: Any) -> bool:
 
 
 def _mean_bytes(value: Any, count: int) -> float:
-    """Bytes of an entry on average; what several entries share counts once, and small numbers not at all."""
+    """The mean bytes of an entry; objects shared by several entries count once, and small integers not at all."""
     seen: set[int] = set()
     sampled = list(_some(value, count))
     return sum(_bytes(entry, seen, 0) for entry in sampled) / max(len(sampled), 1)
 
 
 def _some(value: Any, count: int) -> Iterator[Any]:
-    """Some entries from all over a sequence, or the first ones of anything else."""
+    """Evenly spaced entries of a sequence, or the first ones of anything else."""
     if isinstance(value, list | tuple):
         yield from (value[number] for number in range(0, count, max(count // SAMPLED, 1)))
     elif isinstance(value, np.ndarray):
@@ -86,6 +86,6 @@ def _bytes(value: Any, seen: set[int], depth: int) -> int:
         parts = (vars(value),)
     try:
         own = sys.getsizeof(value)
-    except Exception:  # noqa: BLE001 - a type of the user's may answer with anything
+    except Exception:  # noqa: BLE001 - a user-defined type may raise anything
         own = 64
     return own + sum(_bytes(part, seen, depth + 1) for part in parts)

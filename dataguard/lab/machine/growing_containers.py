@@ -1,8 +1,8 @@
-"""Which containers grow with every sample that is read, and whether they ever let go of anything.
+"""Which containers grow with every sample that is read, and whether they ever drop entries.
 
-A cache without a bound and one whose bound is far away look alike from outside. So the container that grows is stuffed:
-it is given references to what it holds already, twice as many again and again, and new samples are read in between. One
-that has a bound stops growing.
+An unbounded cache and one with a large bound look the same from outside. So a growing container is overfilled: it
+receives references to what it holds already, doubling each time, and new samples are read in between. One that has a
+bound stops growing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.utils.data import IterableDataset
 
 from dataguard.lab.core.index_schedules import existing, unique
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.object_graph import Node, walk
+from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
@@ -31,11 +31,11 @@ from dataguard.lab.spy.usage_readings import descriptors_open
 from dataguard.target.variants import Loader
 
 FIRST, THEN, EACH = 8, 16, 3
-"""Samples that are read before containers are looked at, between two looks, and after each stuffing."""
+"""Samples that are read before the first measurement, between two measurements, and after each overfilling."""
 PATIENCE = 12
-"""Entries that a container should get at its rate before it is taken for full, as few samples may bring none."""
-MOST_STUFFED = 1 << 17
-"""References that a container is stuffed with at most."""
+"""Entries that a container should gain at its rate before it counts as full, as few samples may add none."""
+MOST_ADDED = 1 << 17
+"""References that are added to a container at most."""
 DOUBLINGS = 14
 READS = FIRST + THEN + EACH * DOUBLINGS
 _CACHED = type(functools.lru_cache(lambda: None))
@@ -43,12 +43,12 @@ _CONTAINERS = (dict, list, set, deque)
 
 
 @dataclass(frozen=True, slots=True)
-class Hoard:
+class GrowingContainer:
     """A container that grew by `rate` entries with every sample.
 
-    It stopped to grow at no more than `bound` entries, or did not up to `tried`; `passing` tells that a running
-    generator holds it, as it does the buffer in which a stream is shuffled: a set is none, as nothing can be drawn
-    from it by its place. `at` is the file and line of the class of what holds it.
+    It stopped growing at `bound` entries or fewer, or did not up to `tried`; `in_generator`: a running generator holds
+    it, as it does the shuffle buffer of a stream; sets are excluded, as they cannot be sampled by position. `at` is the
+    file and line of the class that holds it.
     """
 
     path: str
@@ -56,20 +56,22 @@ class Hoard:
     rate: float
     bound: int | None
     tried: int
-    passing: bool
+    in_generator: bool
     at: tuple[str, int] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Hoards:
-    """What grew, the most obvious first, and how many files were left open for each sample, garbage collected."""
+class GrowingContainers:
+    """What grew, the most obvious first, and how many files stayed open per sample after garbage collection."""
 
-    found: tuple[Hoard, ...]
+    found: tuple[GrowingContainer, ...]
     opened: float
 
 
-def run_hoards(build: Callable[..., Loader], folder: Path, facts: LoaderFacts, limit: int | None) -> Hoards:
-    """Read samples in this process, which is thrown away, and see what grows."""
+def find_growing_containers(
+    build: Callable[..., Loader], folder: Path, facts: LoaderFacts, limit: int | None
+) -> GrowingContainers:
+    """Read samples in this disposable process, and find what grows."""
     loader = build()
     recorder = FlightRecorder(folder)
     announce_epoch(loader, 0)
@@ -90,8 +92,8 @@ def run_hoards(build: Callable[..., Loader], folder: Path, facts: LoaderFacts, l
         if node.path in before and _length(node.value) - before[node.path] >= max(count, 1) / 4
     ]
     grown.sort(key=lambda one: len(one[0].line))
-    found = tuple(_hoard(node, rate, reads, counted) for node, rate in grown[:2])
-    return Hoards(found, opened / max(count, 1))
+    found = tuple(_probed(node, rate, reads, counted) for node, rate in grown[:2])
+    return GrowingContainers(found, opened / max(count, 1))
 
 
 class _Reads:
@@ -111,7 +113,7 @@ class _Reads:
         self._indices = unique(index for index in flat if existing([index], limit, batched=True))
 
     def more(self, count: int) -> int:
-        """Read so many more, as far as there are any, and return how many there were."""
+        """Read so many more, if there are as many, and return how many were read."""
         done = 0
         for index in [None] * count if self.stream is not None else islice(self._indices, count):
             self._recorder.mark(None, "sample", index)
@@ -126,7 +128,7 @@ class _Reads:
         return done
 
     def _take(self, sample: Any) -> None:
-        """Collate the sample alone; a collate_fn that wants more is none of what is asked here."""
+        """Collate the sample alone; a collate_fn that needs more samples is skipped."""
         assert self._collate is not None
         try:
             self._collate([sample])
@@ -135,7 +137,7 @@ class _Reads:
 
 
 def _containers(roots: Mapping[str, Any]) -> Iterator[Node]:
-    return walk(roots, _is_container, enter=True)
+    return reachable(roots, _is_container, enter=True)
 
 
 def _is_container(value: Any) -> bool:
@@ -147,17 +149,17 @@ def _lengths(roots: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _length(value: Any) -> int:
-    """How many entries there are; places of a list that hold nothing yet are none."""
+    """The number of entries; None entries of a list do not count."""
     if isinstance(value, _CACHED):
         return value.cache_info().currsize
     length = next(one for one in _CONTAINERS if isinstance(value, one)).__len__(value)
-    if isinstance(value, list) and length <= MOST_STUFFED:
+    if isinstance(value, list) and length <= MOST_ADDED:
         return sum(entry is not None for entry in list.__iter__(value))
     return length
 
 
 def _counters(roots: Mapping[str, Any]) -> dict[tuple[int, str], float]:
-    """The numbers that stand beside a container in what holds it, such as the bytes that a cache counts."""
+    """The numeric attributes next to a container, such as the bytes that a cache counts."""
     return {
         (id(node.holder.value), name): number
         for node in _containers(roots)
@@ -171,17 +173,19 @@ def _numbers(holder: Any) -> dict[str, float]:
     return {name: one for name, one in state.items() if type(one) in (int, float)} if type(state) is dict else {}
 
 
-def _hoard(node: Node, rate: float, reads: _Reads, counted: Mapping[tuple[int, str], float]) -> Hoard:
+def _probed(node: Node, rate: float, reads: _Reads, counted: Mapping[tuple[int, str], float]) -> GrowingContainer:
     holder = node.holder.value if node.holder is not None else None
     rising = [name for name, one in _numbers(holder).items() if one > counted.get((id(holder), name), one)]
     bound, tried = _bound(node.value, rate, reads, lambda: _double(holder, rising))
     objects = [one.value for one in node.line[1:] if not isinstance(one.value, _CONTAINERS)]
-    passing = any("<local" in one.step for one in node.line) and not isinstance(node.value, set)
-    return Hoard(node.path, _kind(node.value), rate, bound, tried, passing, made_at(objects[0]) if objects else None)
+    in_generator = any("<local" in one.step for one in node.line) and not isinstance(node.value, set)
+    return GrowingContainer(
+        node.path, _kind(node.value), rate, bound, tried, in_generator, made_at(objects[0]) if objects else None
+    )
 
 
 def _double(holder: Any, names: Sequence[str]) -> None:
-    """Let what counts entries, or their bytes, go along."""
+    """Double the attributes that count entries, or their bytes."""
     for name in names:
         vars(holder)[name] *= 2
 
@@ -191,26 +195,26 @@ def _kind(value: Any) -> str:
 
 
 def _bound(value: Any, rate: float, reads: _Reads, double: Callable[[], None]) -> tuple[int | None, int]:
-    """The length at which the container is known to stop growing, if it does, and the length up to which it did not."""
+    """The length at which the container stops growing, if known, and the length up to which it did not."""
     if isinstance(value, _CACHED):
         return value.cache_parameters()["maxsize"], _length(value)
     if isinstance(value, deque):
         return value.maxlen, len(value)
     tried = _length(value)
-    if isinstance(value, list) and tried < len(value):  # its places were made beforehand
+    if isinstance(value, list) and tried < len(value):  # its entries were allocated in advance
         return None, tried
     for _ in range(DOUBLINGS):
         try:
-            _stuff(value, _length(value))
+            _overfill(value, _length(value))
             double()
             full = _length(value)
-            if full > MOST_STUFFED or not (count := reads.more(EACH)):
+            if full > MOST_ADDED or not (count := reads.more(EACH)):
                 break
             if _length(value) - full < count:
                 count += reads.more(math.ceil(PATIENCE / rate))
                 if rate * count < 1:
                     break
-        except Exception:  # noqa: BLE001 - the user's code may refuse what it finds there; then nothing more is known
+        except Exception:  # noqa: BLE001 - the user's code may fail on these entries; then nothing more is known
             break
         if _length(value) - full < rate * count / 4:
             return full, tried
@@ -218,18 +222,18 @@ def _bound(value: Any, rate: float, reads: _Reads, double: Callable[[], None]) -
     return None, tried
 
 
-def _stuff(value: Any, count: int) -> None:
+def _overfill(value: Any, count: int) -> None:
     """Add so many references to what the container holds already."""
     if isinstance(value, list):
         value[:0] = value[:1] * count
     elif isinstance(value, set):
-        value |= {_Alias() for _ in range(count)}
+        value |= {_Key() for _ in range(count)}
     elif isinstance(value, dict):
         some = next(iter(dict.values(value)))
         put = OrderedDict.__setitem__ if isinstance(value, OrderedDict) else dict.__setitem__
         for _ in range(count):
-            put(value, _Alias(), some)
+            put(value, _Key(), some)
 
 
-class _Alias:
+class _Key:
     """A key that equals no other."""

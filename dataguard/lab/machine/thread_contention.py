@@ -1,4 +1,4 @@
-"""Whether workers are faster with one thread each: rounds of the same work that take turns."""
+"""Whether workers are faster with one thread each: alternating rounds of the same work."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dataguard.target.variants import Loader
 ROUNDS = 3
 """How often both are measured, one after the other."""
 SECONDS = 0.5
-"""How long one round takes, in which the workers do not start any more."""
+"""How long one round takes, without the start of the workers."""
 START = {"fork": 0.1, "spawn": 3.0, "forkserver": 3.0}
 """Seconds that starting the workers of a round takes."""
 CLEAR = 1.5
-"""How many times faster one thread each is in every round, to count."""
+"""The speedup with one thread each that every round must reach."""
 ITEMS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Crowding:
+class ThreadContention:
     """Samples per second of all `workers` in each round, with threads `as_is` and with one each; `pools` have more.
 
     Rounds end early once it is clear that one thread each is not faster.
@@ -41,14 +41,14 @@ class Crowding:
 
     @property
     def ratios(self) -> tuple[float, ...]:
-        """How many times faster one thread each was, round by round."""
+        """The speedup with one thread each, round by round."""
         return tuple(alone / max(as_is, 1e-9) for as_is, alone in zip(self.as_is, self.alone, strict=True))
 
 
-def run_crowding(
+def measure_contention(
     build: Callable[..., Loader], folder: Path, workers: int, size: int, limit: int | None, *, stream: bool
-) -> Crowding:
-    """Measure rounds, each with workers of its own, after one that only warms up."""
+) -> ThreadContention:
+    """Measure rounds, each with new workers, after one that only warms up."""
 
     def schedule(inner: Any, batched: bool) -> Dealt:
         flat = (index for entry in inner for index in (entry if batched else [entry]))
@@ -68,11 +68,11 @@ def run_crowding(
     as_is: list[float] = []
     alone: list[float] = []
     for number in range(ROUNDS):
-        order = (0, 1) if number % 2 == 0 else (1, 0)  # what drifts meanwhile must not favour one of them
+        order = (0, 1) if number % 2 == 0 else (1, 0)  # a drift over time must not favour one of them
         speeds = {threads: speed(threads) for threads in order}
         as_is.append(speeds[0])
         alone.append(speeds[1])
         if alone[-1] < CLEAR * as_is[-1]:
             break
     seen = (pool for record in read_spools(folder) if isinstance(record, Pools) for pool in record.pools)
-    return Crowding(workers, tuple(as_is), tuple(alone), tuple(dict.fromkeys(seen)))
+    return ThreadContention(workers, tuple(as_is), tuple(alone), tuple(dict.fromkeys(seen)))

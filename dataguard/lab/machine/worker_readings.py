@@ -1,4 +1,4 @@
-"""Looks at what a loader's own workers hold while they read samples: how long one is, and what was seen in it."""
+"""Measurements of the resources that a loader's own workers use while they read samples."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
 READINGS = 12
-"""Readings in each of two stretches: while samples are new, and while they come again."""
+"""Readings in each of two phases: while samples are new, and while they repeat."""
 NEEDED = (5, 8, 12)
-"""Those of them that have to be made, for a trend to be told: in the middle third, where the last one begins, and at
-the end."""
+"""The readings required for a trend: in the middle third, where the last third begins, and at the end."""
 
 
-class Twice(Schedule):
-    """The first `count` indices of the user's order, each once, and then again until `total` were read.
+class RepeatedIndices(Schedule):
+    """The first `count` indices of the user's order, each once, and then repeated until `total` were read.
 
-    A worker meets the same ones again: torch hands batch k to worker k mod `workers`. A batch holds up to `size`.
+    Every worker reads its own indices again: torch hands batch k to worker k mod `workers`. A batch holds up to `size`.
     """
 
     def __init__(
@@ -68,22 +67,22 @@ class Twice(Schedule):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """How long a look is: each worker reads up to `fresh` samples that it did not read before, and `total` in all."""
+class UsagePlan:
+    """The length of a measurement: each worker reads up to `fresh` new samples, and `total` in all."""
 
     workers: int
     fresh: int
     total: int
     size: int
-    crowd: bool
+    reduced: bool
     """Whether the loader has more workers than that."""
     pages: bool = False
-    """Whether pages are counted, once after a third of the new samples and once after them."""
+    """Whether pages are counted, first after a third of the new samples and again after all of them."""
 
     def readings(self, fresh: int, *, stream: bool) -> UsageReadings:
-        """When readings are made, where the first `fresh` samples are new.
+        """When readings are made, if the first `fresh` samples are new.
 
-        A stream may end at any time: so far as it came, there have to be some in each third of it.
+        A stream may end at any time: each third of what it yielded must have some.
         """
         if self.pages:
             early = _ladder(4 * self.size, 2, self.total) if stream else ()
@@ -105,11 +104,10 @@ def _ladder(start: float, ratio: float, most: int) -> Iterator[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Strain:
-    """What each process held along the way: `readings` by worker, None for the main process without workers.
+class Usage:
+    """What each process used over time: `readings` by worker, None for the main process without workers.
 
-    Each read `fresh` samples that were new to it before it met them again; `rate` is the samples that one reads in a
-    second.
+    Each read `fresh` new samples before they repeated; `rate` is the samples per second of one process.
     """
 
     readings: dict[int | None, tuple[Reading, ...]]
@@ -118,13 +116,13 @@ class Strain:
 
     @property
     def exercised(self) -> dict[str, int]:
-        """How much was looked at."""
+        """How much was measured."""
         samples = sum(one[-1].samples for one in self.readings.values())
         workers = len(self.readings.keys() - {None})
         return {"samples": samples, "workers": workers} if workers else {"samples": samples}
 
     def points(self, measure: Callable[[Reading], float], *, again: bool = False) -> list[list[tuple[float, float]]]:
-        """For each process, samples read and a measure of its readings, while samples were new, or came again."""
+        """For each process, samples read and a measure of its readings, while samples were new, or repeated."""
         chosen = (
             [one for one in readings if (one.samples >= self.fresh if again else one.samples <= self.fresh)]
             for readings in self.readings.values()
@@ -132,9 +130,9 @@ class Strain:
         return [[(one.samples, measure(one)) for one in readings] for readings in chosen]
 
     def copied(self) -> list[tuple[float, int]]:
-        """For each process, the bytes that it copied for each new sample once it had settled, and all of them together.
+        """For each process, the bytes copied per new sample after a warm-up, and in total.
 
-        A page is copied when a process writes to it that shares it with others.
+        Writing to a page that is shared with other processes copies it.
         """
         found = []
         for readings in self.readings.values():
@@ -150,34 +148,33 @@ class Strain:
 
 
 def _copied(first: Pages, now: Pages) -> int:
-    """Bytes that were shared and are not any more, as far as that is not what was given back or taken anew."""
+    """Bytes that are no longer shared, unless they were freed or newly allocated."""
     return min(first.shared - now.shared, (now.private - first.private) - (now.anonymous - first.anonymous))
 
 
-def run_look(
-    build: Callable[..., Loader], folder: Path, look: Look, limit: int | None, seconds: float, *, stream: bool
+def measure_usage(
+    build: Callable[..., Loader], folder: Path, plan: UsagePlan, limit: int | None, seconds: float, *, stream: bool
 ) -> tuple[list[Ride], int]:
-    """Read samples in the loader's own workers, and return the ride and how many were new to each of them."""
-    made: list[Twice] = []
+    """Read samples in the loader's own workers; returns the rides and how many samples were new to each."""
+    made: list[RepeatedIndices] = []
 
-    def schedule(inner: Any, batched: bool) -> Twice:
-        count = look.fresh * look.workers
-        total = look.total * look.workers
-        made.append(Twice(inner, look.size, look.workers, count, total, limit, batched=batched))
+    def schedule(inner: Any, batched: bool) -> RepeatedIndices:
+        count = plan.fresh * plan.workers
+        total = plan.total * plan.workers
+        made.append(RepeatedIndices(inner, plan.size, plan.workers, count, total, limit, batched=batched))
         return made[-1]
 
-    asked = {"num_workers": look.workers} if look.crowd else {}
+    asked = {"num_workers": plan.workers} if plan.reduced else {}
     loader = build(**asked) if stream else build(schedule=schedule, in_order=True, **asked)
-    most = -(-look.total * look.workers // look.size) if stream else None
+    most = -(-plan.total * plan.workers // plan.size) if stream else None
     own = next((one for one in made if one in (loader.batch_sampler, loader.sampler)), None)
-    fresh = look.total if own is None else own.fresh
-    plan = Plan(folder, (look.readings(fresh, stream=stream),))
-    rides = drive(loader, plan, batches=(most,), seconds=seconds)
+    fresh = plan.total if own is None else own.fresh
+    rides = drive(loader, Plan(folder, (plan.readings(fresh, stream=stream),)), batches=(most,), seconds=seconds)
     return rides, fresh
 
 
-def read_look(folder: Path, answer: tuple[list[Ride], int] | None, look: Look) -> Strain:
-    """Sort the readings by worker. Raises Undecided where there are too few, or the budget cut the look short."""
+def read_usage(folder: Path, answer: tuple[list[Ride], int] | None, plan: UsagePlan) -> Usage:
+    """Group the readings by worker. Raises Undecided if there are too few, or the budget cut them short."""
     if answer is None:
         raise Undecided("the budget ran out while the memory of workers was measured: raise --budget")
     _, fresh = answer
@@ -189,4 +186,4 @@ def read_look(folder: Path, answer: tuple[list[Ride], int] | None, look: Look) -
     if not readings:
         raise Undecided("too few samples were read to measure the memory of workers")
     speed = [(one[-1].samples - one[0].samples) / max(one[-1].at - one[0].at, 1e-9) for one in readings.values()]
-    return Strain(readings, fresh, min(speed) if speed else math.nan)
+    return Usage(readings, fresh, min(speed) if speed else math.nan)

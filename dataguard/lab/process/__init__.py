@@ -1,1 +1,1 @@
-"""Observations in processes of their own: isolation, stacks, what went wrong."""
+"""Observations in separate processes: isolation, stacks, exceptions."""

@@ -1,4 +1,4 @@
-"""From an exception of the user's code to plain data."""
+"""Exceptions of the user's code as plain data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def incident_of(
 
 
 def _attempt(describe: Callable[[Any], str], value: Any) -> str:
-    """What `str` or `repr` make of an object of the user's own, whose `__str__` and `__repr__` may raise."""
+    """The `str` or `repr` of a user-defined object, whose `__str__` and `__repr__` may raise."""
     try:
         return describe(value)
     except Exception:  # noqa: BLE001 - see above

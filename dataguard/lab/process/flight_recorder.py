@@ -1,7 +1,7 @@
-"""A flight recorder: what each process of an observation was last doing, readable after it crashed or hung.
+"""A flight recorder: the last action of each process of an observation, readable after it crashed or hung.
 
-A small file mapped into memory by every process, because a dead process reports nothing and a hanging one answers
-nothing. Slot 0 belongs to the main process, slot n + 1 to worker n.
+A small file that every process maps into memory, because a process that died or hangs cannot report. Slot 0 belongs to
+the main process, slot n + 1 to worker n.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WIDTH = _SLOT.size + _COUNT.size
 
 @dataclass(frozen=True, slots=True)
 class LastMark:
-    """The last thing a process said it was doing."""
+    """The last action that a process recorded."""
 
     worker: int | None
     pid: int
@@ -29,40 +29,40 @@ class LastMark:
 
 
 class FlightRecorder:
-    """The recorder of one observation, backed by a file in its `folder` (created when it does not exist)."""
+    """The recorder of one observation, backed by a file in its `folder` (created if missing)."""
 
     def __init__(self, folder: Path) -> None:
         size = SLOTS * _WIDTH
         with (folder / "flight_recorder").open("a+b") as file:
             if file.seek(0, os.SEEK_END) < size:
                 file.truncate(size)
-            self._memory = mmap.mmap(file.fileno(), size)
+            self._mapped = mmap.mmap(file.fileno(), size)
         self._marks = 0
 
     def mark(self, worker: int | None, stage: str, index: object = None) -> None:
-        """Note that this process now does `stage`, with the index it works on."""
+        """Record that this process now does `stage`, with the index it works on."""
         self._marks += 1
         shown = b"" if index is None else _shown(index)
-        _SLOT.pack_into(self._memory, _slot(worker) * _WIDTH, self._marks, os.getpid(), stage.encode()[:12], shown)
+        _SLOT.pack_into(self._mapped, _slot(worker) * _WIDTH, self._marks, os.getpid(), stage.encode()[:12], shown)
 
     def count(self, worker: int | None, samples: int) -> None:
         """Add to the number of samples that this worker has read."""
         place = _slot(worker) * _WIDTH + _SLOT.size
-        _COUNT.pack_into(self._memory, place, _COUNT.unpack_from(self._memory, place)[0] + samples)
+        _COUNT.pack_into(self._mapped, place, _COUNT.unpack_from(self._mapped, place)[0] + samples)
 
     def counted(self) -> int:
         """How many samples all processes have read together."""
-        return sum(_COUNT.unpack_from(self._memory, slot * _WIDTH + _SLOT.size)[0] for slot in range(SLOTS))
+        return sum(_COUNT.unpack_from(self._mapped, slot * _WIDTH + _SLOT.size)[0] for slot in range(SLOTS))
 
     def progress(self) -> int:
-        """A number that grows as long as anything moves."""
-        return sum(_SLOT.unpack_from(self._memory, slot * _WIDTH)[0] for slot in range(SLOTS))
+        """A number that grows while any process makes progress."""
+        return sum(_SLOT.unpack_from(self._mapped, slot * _WIDTH)[0] for slot in range(SLOTS))
 
     def last(self) -> list[LastMark]:
         """The last mark of every process that made one, main process first."""
         marks = []
         for slot in range(SLOTS):
-            count, pid, stage, index = _SLOT.unpack_from(self._memory, slot * _WIDTH)
+            count, pid, stage, index = _SLOT.unpack_from(self._mapped, slot * _WIDTH)
             if count:
                 shown = index.rstrip(b"\0").decode(errors="replace") or None
                 marks.append(LastMark(slot - 1 if slot else None, pid, stage.rstrip(b"\0").decode(), shown))
@@ -76,5 +76,5 @@ def _slot(worker: int | None) -> int:
 def _shown(index: object) -> bytes:
     try:
         return repr(index).encode(errors="replace")[:128]
-    except Exception:  # noqa: BLE001 - the index is an object of the user's own, whose __repr__ may do anything
+    except Exception:  # noqa: BLE001 - the index may be a user-defined object, whose __repr__ may raise anything
         return type(index).__name__.encode()[:128]

@@ -1,4 +1,4 @@
-"""Run a function in a fork of this process: deadlines, crashes, stacks of what hangs, and nothing left behind."""
+"""Run a function in a fork of this process, with deadlines, crash reports, stacks of hangs, and cleanup."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ PATIENCE = 3
 
 
 class OutOfTime(DataguardError):
-    """The observation was cut short by its budget; what it wrote so far is there."""
+    """The observation was cut short by its budget; what it wrote remains."""
 
 
 class Broke(DataguardError):
-    """Code of dataguard's own raised inside an observation; the message is the traceback."""
+    """dataguard's own code raised inside an observation; the message is the traceback."""
 
 
 def isolated(
@@ -129,7 +129,7 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
 
 
 def _is_theirs(error: BaseException) -> bool:
-    """Whether the user's code raised, called from ours: a frame of theirs is below the last of ours."""
+    """Whether the user's code raised, called from ours: one of its frames is below our last."""
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     ours = max(depth for depth, file in enumerate(files) if file.startswith(OWN))
     return not all(map(is_library, files[ours + 1 :]))
@@ -171,21 +171,21 @@ def _all_alive(recorder: FlightRecorder) -> bool:
 
 
 _GLANCE = 0.02
-"""Seconds between two looks at a fork, at most."""
+"""The most seconds between two polls of a fork."""
 _PRECISION = 0.05
-"""How much of an observation's time may pass before its end is noticed."""
+"""The share of an observation's time that may pass before its end is noticed."""
 _PAUSE = 0.2
 """The share of the timeout without progress after which it matters whether the processes are busy."""
 _TORCH_NOTICES = 6.0
-"""Seconds after which torch's main process has noticed a worker that left without an error; it looks every 5 s."""
+"""Seconds after which torch's main process has noticed a worker that exited silently; it polls every 5 s."""
 _OUTPUT = "output"
 _MOST_OUTPUT = 64_000_000
 
 
 def _keep_short(output: Path) -> None:
-    """Cut the file that the user's code prints into down to its end before it fills the disk.
+    """Truncate the output file of the user's code to its end before it fills the disk.
 
-    The code goes on appending meanwhile; what it prints in this very moment may be lost.
+    The code keeps appending; what it prints at this very moment may be lost.
     """
     with contextlib.suppress(OSError):
         if output.stat().st_size > _MOST_OUTPUT:
@@ -202,7 +202,7 @@ def _end_of(output: Path) -> bytes:
 
 
 def death_of(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> Incident:
-    """What is known of a main process that ended without an answer."""
+    """A main process that ended without an answer, as an incident."""
     mark = recorder.last()[0]
     left = stack_dumps.left(pid, folder)
     return Incident(

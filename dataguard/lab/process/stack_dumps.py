@@ -1,4 +1,4 @@
-"""What processes were executing: Python stacks, asked for by a signal or written by a crash."""
+"""What processes were executing: Python stacks, requested by a signal or written by a crash."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SCAFFOLD = re.compile(
     rf"{re.escape(OWN)}|^<frozen runpy>|^<string>|[/\\]threading\.py:(run|_bootstrap\w*)$"
     r"|[/\\]multiprocessing[/\\](context|popen_\w+|process|spawn|forkserver)\.py"
 )
-"""Frames that are in every stack, `file:function`: they tell nothing of the user's loader."""
+"""Frames in every stack, `file:function`, which do not concern the user's loader."""
 _kept_open: list[IO[str]] = []
 
 
@@ -37,7 +37,7 @@ def register(folder: Path) -> None:
 
 
 def ask(process: psutil.Process, folder: Path) -> str:
-    """The stacks of a running process; empty when it never registered: the signal would only kill it."""
+    """The stacks of a running process; empty if it never registered: the signal would only kill it."""
     file = folder / f"{process.pid}.stacks"
     if not file.exists():
         return ""
@@ -51,7 +51,7 @@ def ask(process: psutil.Process, folder: Path) -> str:
 
 
 def left(pid: int, folder: Path) -> str:
-    """The stacks that a process has written; empty after SIGKILL and exit calls, which leave no time to."""
+    """The stacks that a process wrote; empty after SIGKILL and exit calls, which leave no time for it."""
     try:
         text = (folder / f"{pid}.stacks").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -61,7 +61,7 @@ def left(pid: int, folder: Path) -> str:
 
 
 def _tidied(section: str) -> str:
-    """One thread's stack without the scaffold; nothing when nothing else is in it."""
+    """One thread's stack without these frames; empty if none remain."""
     kept = []
     for line in section.splitlines():
         frame = _LINE.fullmatch(line)

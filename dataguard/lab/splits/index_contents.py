@@ -1,6 +1,6 @@
-"""What a dataset keeps of each index: paths, names, rows of arrays, and the indices of a subset.
+"""What a dataset stores for each index: paths, names, rows of arrays, and the indices of a subset.
 
-Nothing follows from it alone: it tells which samples of two splits are worth being read and compared.
+This alone proves nothing: it selects the samples of two splits that are read and compared.
 """
 
 from __future__ import annotations
@@ -20,77 +20,77 @@ from torch.utils.data import ConcatDataset, Subset
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.wrapped_datasets import columns_of
-from dataguard.lab.splits.near_duplicates import Album
+from dataguard.lab.splits.near_duplicates import Thumbnails
 from dataguard.lab.spy.content_hashes import FEWEST_BYTES, hashes_of_rows
 
 MOST = 4_000_000
-"""A dataset with more indices is not looked into."""
+"""Datasets with more indices are skipped."""
 DISTINCT = 0.9
-"""The share of different values from which on a column tells samples apart."""
+"""The share of distinct values above which a column identifies samples."""
 _ENDS = 4096
 _MASK = (1 << 64) - 1
 
 Columns = Mapping[str, "array[int]"]
-"""For each way to tell samples apart one number for each index, equal in all forks of one process."""
+"""For each way to identify samples, one number per index, equal in all forks of one process."""
 
 
 CONTENT = "the content of"
-"""How a column begins that tells what samples are made of."""
+"""The prefix of a column for the content of samples."""
 NAMES = "the names in"
-"""How a column begins that tells what they are called, and no more."""
+"""The prefix of a column for names of samples only."""
 SUBSET = "the indices of "
-"""How the column of a subset's indices begins: they mean something only beside those of the same dataset."""
+"""The prefix of a column for a subset's indices: they can be compared only for the same dataset."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What a dataset keeps of each of the indices that its loader asks for.
+class IndexContents:
+    """What a dataset stores for each index that its loader requests.
 
-    `whole` tells that those are all that one epoch asks for, and `steady` that a sample read twice, in two states of
-    the generators, is the same. `album` holds small copies of the images in files that were looked into.
+    `complete`: these are all indices of one epoch; `deterministic`: two reads of a sample, in different generator
+    states, are equal. `thumbnails` are those of the image files that were read.
     """
 
     indices: array[int]
     columns: Columns
-    whole: bool
-    steady: bool
-    album: Album
+    complete: bool
+    deterministic: bool
+    thumbnails: Thumbnails
 
     def by_index(self, name: str) -> dict[Index, int]:
         """The number of each index in a column."""
         return dict(zip(self.indices, self.columns[name], strict=True))
 
 
-def held_by(dataset: Any, indices: Sequence[int], most_files: int) -> tuple[Columns, list[str]]:
-    """Look at a dataset, and at those that it wraps; into so many files as well, where it keeps their paths.
+def find_columns(dataset: Any, indices: Sequence[int], most_files: int) -> tuple[Columns, list[str]]:
+    """The columns of a dataset and of those that it wraps, including the content of up to so many files.
 
-    The second value are the paths of those files.
+    The second value is the paths of those files.
     """
     length = length_of(dataset) or 0
     if not indices or not max(indices) < length <= MOST:
         return {}, []
-    look = _Look(most_files)
+    finder = _ColumnFinder(most_files)
     try:
-        found = columns_of(dataset, look.own, through=True)
-    except Exception:  # noqa: BLE001 - objects of the user's own, which may do anything when they are looked at
+        found = columns_of(dataset, finder.own, through=True)
+    except Exception:  # noqa: BLE001 - user-defined objects may raise anything when inspected
         return {}, []
     asked = {name: array("Q", column[np.asarray(indices)].tobytes()) for name, (_, column) in found.items()}
     named = {number: None for name, column in asked.items() if name.startswith(NAMES) for number in column}
-    files = [look.files[number] for number in named if number in look.files]
+    files = [finder.files[number] for number in named if number in finder.files]
     return {name: column for name, column in asked.items() if len(set(column)) >= DISTINCT * len(column)}, files
 
 
-class _Look:
-    """Looks into datasets for what has an entry for each index."""
+class _ColumnFinder:
+    """Finds attributes of datasets that have an entry per index."""
 
     def __init__(self, most_files: int) -> None:
         self._most_files = most_files
         self._folders: list[str] = [""]
         self.files: dict[int, str] = {}
-        """The files that were looked into, by the numbers of their names."""
+        """The files that were read, by the numbers of their names."""
 
     def own(self, dataset: Any) -> Iterator[tuple[str, np.ndarray]]:
-        """The columns of one dataset, by a name for each: of a subset its indices, of any other what it keeps."""
+        """The named columns of one dataset: the indices of a subset, the attributes of any other."""
         if isinstance(dataset, Subset):
             indices = np.asarray(dataset.indices, np.int64).astype(np.uint64)
             yield f"{SUBSET}{type(dataset.dataset).__name__}[{length_of(dataset.dataset)}]", indices
@@ -99,14 +99,14 @@ class _Look:
 
     def _of_attributes(self, dataset: Any) -> Iterator[tuple[str, array[int]]]:
         length = length_of(dataset) or 0
-        held = getattr(dataset, "__dict__", {})
-        texts = [os.fspath(one) for one in held.values() if isinstance(one, str | os.PathLike)]
-        self._folders = ["", *(one for one in texts if isinstance(one, str) and one and Path(one).is_dir())]
-        for name, value in held.items() if length else ():
+        attributes = getattr(dataset, "__dict__", {})
+        strings = [os.fspath(one) for one in attributes.values() if isinstance(one, str | os.PathLike)]
+        self._folders = ["", *(one for one in strings if isinstance(one, str) and one and Path(one).is_dir())]
+        for name, value in attributes.items() if length else ():
             yield from ((f"{kind} {name}{step}", rows) for kind, step, rows in self._rows(value, length))
 
     def _rows(self, value: Any, length: int) -> Iterator[tuple[str, str, array[int]]]:
-        """The numbers of a value that has an entry for each index: what kind of them, where, and the numbers."""
+        """The numbers of a value with an entry per index: their kind, their path, and the numbers."""
         if hasattr(value, "iloc") and hasattr(value, "columns"):  # pandas, if the user imported it
             for name in value.columns:
                 for kind, step, rows in self._rows(value[name].tolist(), length):
@@ -128,7 +128,7 @@ class _Look:
             yield from self._listed(value.tolist())
 
     def _listed(self, value: Sequence[Any]) -> Iterator[tuple[str, str, array[int]]]:
-        """The numbers of a list of paths, names or arrays, or of tuples or dictionaries that hold some."""
+        """The numbers of a list of paths, names or arrays, or of tuples or dictionaries that contain some."""
         first = value[0]
         if isinstance(first, tuple | list):
             for place in [place for place, part in enumerate(first) if isinstance(part, str | os.PathLike)]:
@@ -144,15 +144,15 @@ class _Look:
     def _entries(self, entries: Sequence[Any]) -> Iterator[tuple[str, array[int]]]:
         numbers = [_number(entry) for entry in entries]
         if None not in numbers:
-            texts = isinstance(entries[0], str | os.PathLike)
-            yield NAMES if texts else CONTENT, array("Q", [one for one in numbers if one is not None])
-            if texts and len(entries) <= self._most_files:
+            strings = isinstance(entries[0], str | os.PathLike)
+            yield NAMES if strings else CONTENT, array("Q", [one for one in numbers if one is not None])
+            if strings and len(entries) <= self._most_files:
                 yield from self._contents(entries)
 
     def _contents(self, names: Sequence[Any]) -> Iterator[tuple[str, array[int]]]:
-        """The numbers of what files hold, where these are their names."""
+        """The numbers of the contents of files with these names."""
         for folder in self._folders:
-            if os.path.isfile(Path(folder) / names[0]):  # noqa: PTH113 - a long text is no file, which Path raises at
+            if os.path.isfile(Path(folder) / names[0]):  # noqa: PTH113 - Path raises for a long string
                 with contextlib.suppress(OSError, ValueError, TypeError):
                     yield f"{CONTENT} the files in", array("Q", [_content(Path(folder) / name) for name in names])
                     self.files |= {number: str(Path(folder) / name) for name in names if (number := _number(name))}

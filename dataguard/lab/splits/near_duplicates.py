@@ -1,7 +1,7 @@
-"""Images of two splits that look alike and are not the same: saved anew by another quality, or at another size.
+"""Images of two splits that are similar but not equal: saved again at another quality or size.
 
-A small grey copy of each image file is compared with all others. Likeness means something only where it is rare: digits
-and frames of a film look alike within a split as well.
+A small grayscale copy of each image file is compared with all others. Similarity counts only if it is rare: digits and
+video frames are similar within a split as well.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ import numpy as np
 from dataguard.lab.decoding.image_reading import small_grey
 
 SIDE = 16
-"""Pixels a side of a small copy."""
+"""The side of a thumbnail in pixels."""
 LEAST = 8.0
-"""The standard deviation of the grey levels, 0 to 255, below which an image is too even to be known again."""
+"""The standard deviation of the gray levels, 0 to 255, below which an image is too uniform to be identified."""
 NEAR = 0.998
-"""How far two small copies of one photograph go together at least, as a correlation.
+"""The least correlation between two thumbnails of one photograph.
 
-Photographs stay above it when they are saved at half their size, as JPEG of quality 50; cut by 5 %, they do not.
+Photographs saved at half their size, as JPEG of quality 50, exceed it; cropped by 5 %, they do not.
 """
 MOST = 10_000
-"""Images of a split that are looked at."""
+"""Images of a split that are compared."""
 OFTEN = 5
-"""How many times more often than within a split images have to be alike between two."""
+"""How many times more often images must be similar between two splits than within one."""
 _ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
-    """How many images of a split look like one of an earlier split, of how many; and the files of the first pair."""
+class NearDuplicates:
+    """How many images of a split, `of` how many, are similar to one of an earlier split, and the first pair."""
 
     count: int
     of: int
@@ -42,15 +42,15 @@ class Likeness:
 
 
 @dataclass(frozen=True, slots=True)
-class Album:
-    """Small copies of image files, each of mean 0 and length 1: (images, 256), float32; and the files' names."""
+class Thumbnails:
+    """Small copies of image files, each with mean 0 and norm 1: (images, 256), float32; and the files' names."""
 
     names: tuple[str, ...]
     copies: np.ndarray
 
 
-def album_of(files: Iterable[str], seconds: float) -> Album:
-    """Small copies of image files that Pillow or OpenCV, whichever is imported, reads in so many seconds."""
+def thumbnails_of(files: Iterable[str], seconds: float) -> Thumbnails:
+    """Thumbnails of the image files that Pillow or OpenCV, whichever is imported, reads in so many seconds."""
     until = time.monotonic() + seconds
     names: list[str] = []
     copies: list[np.ndarray] = []
@@ -63,25 +63,25 @@ def album_of(files: Iterable[str], seconds: float) -> Album:
             even = grey - grey.mean()
             names.append(name)
             copies.append(even / np.linalg.norm(even))
-    return Album(tuple(names), np.array(copies, np.float32).reshape(-1, SIDE * SIDE))
+    return Thumbnails(tuple(names), np.array(copies, np.float32).reshape(-1, SIDE * SIDE))
 
 
-def likeness(earlier: Album, own: Album) -> Likeness | None:
-    """Which images of a split look like one of an earlier split.
+def near_duplicates(earlier: Thumbnails, own: Thumbnails) -> NearDuplicates | None:
+    """The images of a split that are similar to one of an earlier split.
 
-    None where there are none, and where images of one split look as much alike among themselves.
+    None without any, or if images of one split are just as similar to each other.
     """
     pairs = list(_pairs(earlier, own))
-    within = sum(len(list(_pairs(album, album))) for album in (earlier, own)) / 2
-    possible = sum(len(album.names) * (len(album.names) - 1) for album in (earlier, own)) / 2
-    by_nature = within / max(possible, 1) * len(earlier.names) * len(own.names)
-    if not pairs or len(pairs) <= OFTEN * by_nature:
+    within = sum(len(list(_pairs(thumbnails, thumbnails))) for thumbnails in (earlier, own)) / 2
+    possible = sum(len(thumbnails.names) * (len(thumbnails.names) - 1) for thumbnails in (earlier, own)) / 2
+    expected = within / max(possible, 1) * len(earlier.names) * len(own.names)
+    if not pairs or len(pairs) <= OFTEN * expected:
         return None
-    return Likeness(len({two for _, two in pairs}), len(own.names), *pairs[0])
+    return NearDuplicates(len({two for _, two in pairs}), len(own.names), *pairs[0])
 
 
-def _pairs(one: Album, two: Album) -> Iterator[tuple[str, str]]:
-    """The names of images of two albums that look alike, and are not one file."""
+def _pairs(one: Thumbnails, two: Thumbnails) -> Iterator[tuple[str, str]]:
+    """The names of different files whose thumbnails are similar."""
     for start in range(0, len(one.names), _ROWS):
         rows, columns = np.nonzero(one.copies[start : start + _ROWS] @ two.copies.T >= NEAR)
         named = ((one.names[start + row], two.names[column]) for row, column in zip(rows, columns, strict=True))

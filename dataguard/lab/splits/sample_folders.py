@@ -1,4 +1,4 @@
-"""Which files a sample is made of, by the folders that they stand in, with the numbers beside it."""
+"""Which files a sample is read from, by folder, with the integers in the sample."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ READS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Filed:
-    """A sample: the names of the folders of those files that are its own, and its single whole numbers by path."""
+class SampleFolders:
+    """A sample: the names of the folders of its own files, and its single integers by path."""
 
     index: Index
     folders: tuple[str, ...]
     numbers: tuple[tuple[str, int], ...]
 
 
-def find_folders(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[Filed, ...]:
-    """Read samples, and see which files are opened for each; those that several samples open are left out."""
+def find_folders(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[SampleFolders, ...]:
+    """Read samples, and find the files that are opened for each; files that several samples open are left out."""
     reader = Reader(loader, folder)
     reader.read(indices[0])
     found: list[tuple[Index, list[str], tuple[tuple[str, int], ...]]] = []
@@ -43,6 +43,8 @@ def find_folders(loader: Loader, folder: Path, indices: Sequence[Index]) -> tupl
         found.append((index, list(dict.fromkeys(opened)), tuple((one.path, int(one.low)) for one in numbers)))
     shared = Counter(path for _, opened, _ in found for path in opened)
     return tuple(
-        Filed(index, tuple(dict.fromkeys(Path(path).parent.name for path in opened if shared[path] == 1)), numbers)
+        SampleFolders(
+            index, tuple(dict.fromkeys(Path(path).parent.name for path in opened if shared[path] == 1)), numbers
+        )
         for index, opened, numbers in found
     )

@@ -1,7 +1,7 @@
-"""The samples of a loader beside those of another split of the same target, for `lab.splits`.
+"""The samples of a loader compared with those of another split of the same target, for `lab.splits`.
 
-What datasets keep of their indices, and the hashes of samples that were read, tell which pairs may be one sample; a few
-of them are read again, and compared before and after the transforms.
+What datasets store per index, and the hashes of samples that were read, suggest pairs that may be one sample; a few of
+them are read again, and compared before and after the transforms.
 """
 
 from __future__ import annotations
@@ -23,53 +23,52 @@ from dataguard.lab.core.loader_facts import spelled_role
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, SUBSET, Held, held_by
-from dataguard.lab.splits.near_duplicates import Likeness, album_of, likeness
-from dataguard.lab.splits.sample_pairs import DRAWS, Pair, run_pairs
+from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, SUBSET, IndexContents, find_columns
+from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates, thumbnails_of
+from dataguard.lab.splits.sample_pairs import DRAWS, SamplePair, run_pairs
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.subject import Subject
 from dataguard.stats.coincidence import is_shared
 from dataguard.target.variants import Loader
 
 FEW_FILES = 2000
-"""How many files are looked into unless every sample is asked for."""
-LOOKING = 0.02
-"""The share of the budget for which images of each split are looked at."""
-LOOKED = 4
-"""How many pairs are read again, of those that one way finds."""
+"""How many files are read unless every sample is requested."""
+IMAGE_SHARE = 0.02
+"""The share of the budget for reading the images of each split."""
+COMPARED = 4
+"""How many pairs of each match are read again."""
 OFTEN = 3
-"""What occurs more often within one split tells no sample."""
+"""Content that occurs more often within one split identifies no sample."""
 SPREAD = 0.25
-"""The share of different samples in a split that repeats itself, as where classes were balanced before the split."""
-FEWEST_ROWS, FEWEST_COLUMNS, MEASURED = 24, 3, 0.95
+"""The share of distinct samples in a split with repetitions, as if classes were balanced before the split."""
+FEWEST_ROWS, FEWEST_COLUMNS, CONTINUOUS = 24, 3, 0.95
 """Different rows, the columns of measurements in them, and the share of values in such a column that are different."""
-READS = (LOOKED + 1) * (len(DRAWS) + 1)
+READS = (COMPARED + 1) * (len(DRAWS) + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One way to tell samples apart: how many pairs it finds, and those that were read again."""
+class Match:
+    """One way to identify samples: how many pairs it finds, and those that were read again."""
 
     name: str
     pairs: int
-    looked: tuple[Pair, ...]
+    compared: tuple[SamplePair, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """What two splits have in common.
 
-    `samples` of this one were compared with `others`; `complete` says by what all of them were, None where only some
-    were. `repeated` is how many samples this split holds more than once, and `likeness` tells which of its images look
-    like others of the earlier split.
+    `samples` of this one were compared with `others`; `complete` says by what all were compared, None if only some
+    were. `repeated` is how many samples this split has more than once.
     """
 
-    ways: tuple[Way, ...]
+    matches: tuple[Match, ...]
     samples: int
     others: int
     complete: str | None
     repeated: int
-    likeness: Likeness | None
+    near_duplicates: NearDuplicates | None
 
 
 READ = f"{CONTENT} samples that were read"
@@ -77,7 +76,7 @@ REPEATED = f"{CONTENT} whole samples, some of which repeat"
 
 
 class Splits:
-    """The part of a lab for other splits of its target (map-style only)."""
+    """Observations of other splits of the target (map-style only)."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -92,91 +91,96 @@ class Splits:
         return tuple(sorted(before, key=lambda one: ranks[one.facts.role or ""]))
 
     @property
-    def held(self) -> Held:
-        """What the dataset keeps of each index."""
+    def index_contents(self) -> IndexContents:
+        """What the dataset stores for each index."""
         subject = self._subject
         most = 10**9 if subject.settings.all else FEW_FILES
         index = next((one.index for one in subject.epoch.samples if one.index is not None), None)
         build, length = subject.build, subject.facts.length
-        seconds = subject.settings.budget * (1 if subject.settings.all else LOOKING)
-        return subject.vary("held", lambda folder: run_held(build, folder, length, most, index, seconds))
+        seconds = subject.settings.budget * (1 if subject.settings.all else IMAGE_SHARE)
+        return subject.vary(
+            "index contents", lambda folder: read_index_contents(build, folder, length, most, index, seconds)
+        )
 
-    def beside(self, other: Subject) -> Comparison:
+    def compared_with(self, other: Subject) -> Comparison:
         """This split compared with an earlier one."""
         subject = self._subject
         subject.afford(READS * (subject.epoch.seconds_per_sample + other.epoch.seconds_per_sample))
         earlier, numbers = _hashes(other.epoch), _hashes(subject.epoch)
-        ways = [(name, found) for name, found in self._candidates(other, earlier, numbers) if found]
-        looked = {name: tuple(evenly(_apart(found), LOOKED)) for name, found in ways}
-        wanted = tuple(dict.fromkeys(pair for pairs in looked.values() for pair in pairs))
-        pairs: Mapping[tuple[Index, Index], Pair] = {}
+        matches = [(name, found) for name, found in self._candidates(other, earlier, numbers) if found]
+        compared = {name: tuple(evenly(_distinct_pairs(found), COMPARED)) for name, found in matches}
+        wanted = tuple(dict.fromkeys(pair for pairs in compared.values() for pair in pairs))
+        pairs: Mapping[tuple[Index, Index], SamplePair] = {}
         if wanted:
             builds = (other.build, subject.build)
-            controls = (_another(other, [one for one, _ in wanted]), _another(subject, [two for _, two in wanted]))
+            controls = (_control(other, [one for one, _ in wanted]), _control(subject, [two for _, two in wanted]))
             pairs = subject.vary(
                 ("pairs", other.facts.name), lambda folder: run_pairs(builds, folder, wanted, controls)
             )
-        read = {name: [pairs[one] for one in chosen if one in pairs] for name, chosen in looked.items()}
-        telling = is_shared(earlier.values(), numbers.values()) or all(map(_is_measured, (other.epoch, subject.epoch)))
+        read = {name: [pairs[one] for one in chosen if one in pairs] for name, chosen in compared.items()}
+        telling = is_shared(earlier.values(), numbers.values()) or all(
+            map(_is_continuous, (other.epoch, subject.epoch))
+        )
         judged = tuple(
-            Way(name, len({two for _, two in found}), _agreed(name, read[name], telling)) for name, found in ways
+            Match(name, len({two for _, two in found}), _confirmed(name, read[name], telling))
+            for name, found in matches
         )
         complete = self._complete(other)
         own, theirs = len(numbers), len(earlier)
         if complete:
-            own, theirs = len(self.held.indices), len(Splits(other).held.indices)
-        alike = likeness(Splits(other).held.album, self.held.album)
+            own, theirs = len(self.index_contents.indices), len(Splits(other).index_contents.indices)
+        alike = near_duplicates(Splits(other).index_contents.thumbnails, self.index_contents.thumbnails)
         return Comparison(judged, own, theirs, complete, len(numbers) - len(set(numbers.values())), alike)
 
     def _candidates(
         self, other: Subject, earlier: Mapping[Index, int], numbers: Mapping[Index, int]
     ) -> Iterator[tuple[str, list[tuple[Index, Index]]]]:
-        """The ways to tell samples apart, with the pairs of indices that are alike by each."""
-        one, two = Splits(other).held, self.held
+        """The ways to identify samples, each with the pairs of indices that are equal by it."""
+        one, two = Splits(other).index_contents, self.index_contents
         for first in one.columns:
             for second in two.columns:
                 if first == second or not (first.startswith(SUBSET) or second.startswith(SUBSET)):
-                    yield second, _alike(one.by_index(first), two.by_index(second))
-        yield READ, _alike(earlier, numbers)
-        yield REPEATED, _alike(earlier, numbers, repeated=True)
+                    yield second, _equal_pairs(one.by_index(first), two.by_index(second))
+        yield READ, _equal_pairs(earlier, numbers)
+        yield REPEATED, _equal_pairs(earlier, numbers, repeated=True)
 
     def _complete(self, other: Subject) -> str | None:
-        """By what all samples of both splits are told apart, if by anything."""
-        one, two = Splits(other).held, self.held
+        """What distinguishes all samples of both splits, if anything does."""
+        one, two = Splits(other).index_contents, self.index_contents
         epochs = (other.epoch, self._subject.epoch)
-        if one.steady and two.steady and all(_is_whole(epoch) for epoch in epochs):
+        if one.deterministic and two.deterministic and all(_is_whole(epoch) for epoch in epochs):
             return CONTENT + " all samples"
-        if not (one.whole and two.whole):
+        if not (one.complete and two.complete):
             return None
         names = sorted((name for name in two.columns if name in one.columns), key=lambda name: _KINDS.index(name[:8]))
         return next(iter(names), None)
 
 
 def _are_splits(one: Subject, two: Subject) -> bool:
-    """Whether the names of two loaders tell no different folds or datasets.
+    """Whether the names of two loaders do not denote different folds or datasets.
 
-    Loaders of factories of their own belong together where the names of these tell what each is for.
+    Loaders of separate factories belong together if the factories' names contain their roles.
     """
     targets = {one.target.name, two.target.name}
     if len(targets) > 1 and not all(map(spelled_role, targets)):
         return False
     try:
-        first, second = _rest(one.facts.name), _rest(two.facts.name)
+        first, second = _name_stem(one.facts.name), _name_stem(two.facts.name)
     except LoaderFailed:
         return False
     return first == second or not first or not second
 
 
 _KINDS = tuple(kind[:8] for kind in (CONTENT, NAMES, SUBSET))
-"""What tells samples apart, the most telling first."""
+"""What identifies samples, the most reliable first."""
 
 
 def _is_whole(epoch: EpochTrace) -> bool:
     return epoch.whole and len(_hashes(epoch)) == (epoch.read or len(epoch.samples))
 
 
-def _rest(name: str) -> tuple[str, ...]:
-    """The words and numbers of a loader's name without those that tell its role or that it is a loader."""
+def _name_stem(name: str) -> tuple[str, ...]:
+    """The words and numbers of a loader's name without those for its role or for a loader."""
     words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)]
     return tuple(word for word in words if not _COMMON.fullmatch(word))
 
@@ -188,14 +192,14 @@ _COMMON = re.compile(
 
 
 def _hashes(epoch: EpochTrace) -> Mapping[Index, int]:
-    """What tells the content of the samples that were read, by their indices."""
+    """A hash of the content of each sample that was read, by index."""
     if epoch.hashes is not None:
         return epoch.hashes.by_index()
     return {one.index: number for one in epoch.samples for number in [_largest(one)] if number is not None}
 
 
 def _largest(sample: SampleRecord) -> int | None:
-    """The digest of the largest leaf of a sample that can be asked for by an index; of a text where it has no array."""
+    """The digest of the largest leaf of a sample that has an index; of a string if it has no array."""
     leaves = [leaf for leaf in sample.leaves if leaf.shape]
     leaves = leaves or [leaf for leaf in sample.leaves if leaf.kind == "str"][:1]
     if sample.index is None or not leaves:
@@ -203,8 +207,8 @@ def _largest(sample: SampleRecord) -> int | None:
     return int.from_bytes(max(leaves, key=lambda leaf: np.prod(leaf.shape or ())).digest, "little")
 
 
-def _alike(one: Mapping[Any, int], two: Mapping[Any, int], *, repeated: bool = False) -> list[tuple[Any, Any]]:
-    """Pairs of indices with one number: of splits in which numbers hardly repeat, or of those where they do."""
+def _equal_pairs(one: Mapping[Any, int], two: Mapping[Any, int], *, repeated: bool = False) -> list[tuple[Any, Any]]:
+    """Pairs of indices with equal numbers: of splits in which numbers hardly repeat or, if `repeated`, do."""
     if not one or not two:
         return []
     spread = min(len(set(each.values())) / len(each) for each in (one, two))
@@ -212,32 +216,32 @@ def _alike(one: Mapping[Any, int], two: Mapping[Any, int], *, repeated: bool = F
         return []
     shared = set(one.values()) & set(two.values())
     often = Counter(number for each in (one, two) for number in each.values() if number in shared)
-    most = OFTEN * (max(2, len(shared)) if repeated else 2)  # many that repeat alike were repeated on purpose
+    most = OFTEN * (max(2, len(shared)) if repeated else 2)  # many equal repetitions are on purpose
     places = {number: index for index, number in one.items() if number in shared and often[number] <= most}
     return [(places[number], index) for index, number in two.items() if number in places]
 
 
-def _apart(pairs: Sequence[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
+def _distinct_pairs(pairs: Sequence[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
     """One pair for each sample of the earlier split."""
     return list({earlier: (earlier, index) for earlier, index in pairs}.values())
 
 
-def _agreed(way: str, pairs: Sequence[Pair], telling: bool) -> tuple[Pair, ...]:
-    """Pairs that were read again; where samples repeat anyway, only those count that agree in all they hold.
+def _confirmed(name: str, pairs: Sequence[SamplePair], telling: bool) -> tuple[SamplePair, ...]:
+    """Pairs that were read again; if samples repeat anyway, only identical ones count.
 
-    So do small samples, where that so many or such ones agree is `telling`.
+    Small samples count too if `telling`: so many or such equal samples are no coincidence.
     """
-    if way == REPEATED:
-        return tuple(replace(pair, same=(pair.same or telling) and pair.wholly) for pair in pairs)
-    if way == READ and telling:
-        return tuple(replace(pair, same=pair.same or pair.wholly) for pair in pairs)
+    if name == REPEATED:
+        return tuple(replace(pair, same=(pair.same or telling) and pair.identical) for pair in pairs)
+    if name == READ and telling:
+        return tuple(replace(pair, same=pair.same or pair.identical) for pair in pairs)
     return tuple(pairs)
 
 
-def _is_measured(epoch: EpochTrace) -> bool:
-    """Whether the input of a sample is a row of floats that differ from row to row in several places by themselves.
+def _is_continuous(epoch: EpochTrace) -> bool:
+    """Whether the input of a sample is a row of floats, several of which differ in nearly every row.
 
-    Two such rows are equal as copies of each other alone, however few their numbers are.
+    Two such rows are equal only if one is a copy, however few their values are.
     """
     rows: dict[str, set[tuple[float, ...]]] = defaultdict(set)
     for one in epoch.value_summaries:
@@ -248,36 +252,36 @@ def _is_measured(epoch: EpochTrace) -> bool:
     different = max(rows.values(), key=len, default=set())
     if len({len(row) for row in different}) != 1 or len(different) < FEWEST_ROWS:
         return False
-    distinct = [len(set(column)) >= MEASURED * len(different) for column in zip(*different, strict=True)]
+    distinct = [len(set(column)) >= CONTINUOUS * len(different) for column in zip(*different, strict=True)]
     return sum(distinct) >= FEWEST_COLUMNS
 
 
-def _another(subject: Subject, wanted: Sequence[Index]) -> Index:
+def _control(subject: Subject, wanted: Sequence[Index]) -> Index:
     """An index that is none of those, if there is one."""
     known = [one.index for one in subject.epoch.samples if one.index is not None]
     return next((index for index in known if index not in wanted), None)
 
 
-def run_held(
+def read_index_contents(
     build: Callable[..., Loader], folder: Path, length: int | None, most_files: int, index: Index, seconds: float
-) -> Held:
-    """Draw the indices of an epoch, look at the dataset, and read one sample twice with generators in two states.
+) -> IndexContents:
+    """Draw the indices of an epoch, inspect the dataset, and read one sample twice in two generator states.
 
-    Images in files are looked at for so many seconds.
+    Image files are read for so many seconds.
     """
     recorded, schedule = recorder(length)
     loader = build(num_workers=0, schedule=schedule)
     announce_epoch(loader, 0)
     with gate("sampler"):
-        for _ in loader:  # whoever records the indices hands out none
+        for _ in loader:  # the recorder yields no indices
             break
     drawn = {one: None for record in recorded for batch in record.batches for one in map(plain_index, batch)}
     indices = array("q", sorted(one for one in drawn if isinstance(one, int) and one >= 0))
     whole = bool(recorded) and all(record.whole for record in recorded if record.batches) and len(indices) == len(drawn)
-    columns, files = held_by(loader.dataset, indices, most_files)
-    album = album_of(files, seconds)
+    columns, files = find_columns(loader.dataset, indices, most_files)
+    thumbnails = thumbnails_of(files, seconds)
     if index is None:
-        return Held(indices, columns, whole, False, album)
+        return IndexContents(indices, columns, whole, False, thumbnails)
     reader = Reader(loader, folder)
     read = {tuple(sorted(reader.ask(index, draw).digests.items())) for draw in (*DRAWS, DRAWS[0])}
-    return Held(indices, columns, whole, len(read) == 1, album)
+    return IndexContents(indices, columns, whole, len(read) == 1, thumbnails)

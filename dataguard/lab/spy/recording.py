@@ -1,4 +1,4 @@
-"""Records of samples and batches: of all of them, or of a few, so that a long epoch needs little memory and disk."""
+"""Records of all samples and batches, or of a few, so that a long epoch needs little memory and disk."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from dataguard.lab.core.index import plain_index
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.leaves import leaves_of, shared_bytes
-from dataguard.lab.core.records import BatchRecord, Leaf, SampleRecord, sample_records
+from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord, sample_records
 from dataguard.lab.spy.library_threads import threads_of_libraries
 from dataguard.lab.spy.sample_ledger import Depth, Ledger
 from dataguard.target.loading import load
 
 MOST_STRUCTURES = 256
-"""How many different structures are kept: if every sample has its own shape, more of them add nothing new."""
+"""Most structures of which a sample is kept: if every sample has its own shape, more add no information."""
 MOST_BAD = 10_000
-"""How many samples with non-finite values, and how many failed batches, are kept."""
+"""Most samples with non-finite values, and failed batches, that are kept."""
 MOST_BLANK = 256
-"""How many blank samples are kept."""
+"""Most blank samples that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class _Records(Hooks):
         self._ledger = Ledger(process.folder, process.worker, asked.ledger) if asked.ledger is not None else None
 
     def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
-        """Record samples. Those that are neither kept nor entered in a ledger are not digested, which takes longest."""
+        """Record samples; without digests, which take longest, if they are neither kept nor in a ledger."""
         sampler, ledger, worker = self._sampler, self._ledger, self._process.worker
         all_digests = sampler is None or ledger is not None or sampler.early
         leaves = (self._leaves(sample, digests=all_digests) for sample in samples)
@@ -82,7 +82,7 @@ class _Records(Hooks):
         if self._sampler is None or self._sampler.keeps(record):
             self._process.spool.write(record)
 
-    def _leaves(self, sample: Any, *, digests: bool = True) -> tuple[Leaf, ...]:
+    def _leaves(self, sample: Any, *, digests: bool = True) -> tuple[LeafRecord, ...]:
         """The leaves of a sample, or of the result of the user's key function."""
         return leaves_of({"key": self._key(sample)} if self._key else sample, digests=digests)
 
@@ -90,8 +90,8 @@ class _Records(Hooks):
 class RecordSampler:
     """Keeps the first `samples` samples and batches, the first of each structure, the largest, and all bad ones.
 
-    Several portions that each passed a sampler can be merged by one more: what it keeps is what it would have kept of
-    all records, because each portion keeps whatever is among the first of all.
+    Several portions can be merged by another sampler: it keeps what it would keep of all records, because each
+    portion keeps whatever is among the first of all.
     """
 
     def __init__(self, samples: int) -> None:
@@ -132,5 +132,5 @@ class RecordSampler:
         return self._bad >= 0
 
 
-def _has_non_finite(leaves: Iterable[Leaf]) -> bool:
+def _has_non_finite(leaves: Iterable[LeafRecord]) -> bool:
     return any(leaf.nan or leaf.inf for leaf in leaves)

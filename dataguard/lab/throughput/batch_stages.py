@@ -1,6 +1,6 @@
-"""Where the time of a batch goes: fetching and transforming samples, collating, sending, pinning, copying.
+"""How the time of a batch is spent: fetching and transforming samples, collating, sending, pinning, copying.
 
-Measured part by part, in a process of its own that does the work of one worker.
+Measured part by part, in a separate process that does the work of one worker.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.throughput import cuda_copies
-from dataguard.lab.throughput.timed_run import Laps
-from dataguard.lab.throughput.transform_timer import Stopwatch
+from dataguard.lab.throughput.timed_run import EndlessOrder
+from dataguard.lab.throughput.transform_timer import TransformTimer
 from dataguard.target.variants import Loader
 from dataguard.timings import Stage
 
@@ -32,7 +32,7 @@ _REST = "reading and the rest of the dataset"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The stages of a batch, what sending one takes of shared memory in bytes, and what is known of the device."""
+    """The stages of a batch, the bytes of shared memory needed to send one, and facts about the device."""
 
     stages: tuple[Stage, ...]
     batch_bytes: int
@@ -40,10 +40,10 @@ class Profile:
 
 
 def run_profile(loader: Loader, recorder: FlightRecorder, seconds: float) -> Profile:
-    """Make some batches here, as a worker does, for about so many seconds, and take them further by hand."""
+    """Make some batches here, as a worker does, for about so many seconds, then send, pin and copy them."""
     if loader.num_workers:
         emulate_worker(loader, recorder, 1)
-    watch = Stopwatch()
+    watch = TransformTimer()
     watch.watch(loader.dataset)
     batches, fetched, collated = _made(loader, recorder, watch, seconds)
     count = max(len(fetched), 1)
@@ -58,14 +58,14 @@ def run_profile(loader: Loader, recorder: FlightRecorder, seconds: float) -> Pro
         Stage("collate", statistics.fmean(collated)),
         _transfer(batches, recorder) if loader.num_workers else Stage("transfer", skipped="num_workers=0"),
     ]
-    device = cuda_copies.look(batches[-1], pinned=loader.pin_memory)
+    device = cuda_copies.measure_transfer(batches[-1], pinned=loader.pin_memory)
     return Profile((*stages, *device.stages), max(sizes), device.known)
 
 
 def _made(
-    loader: Loader, recorder: FlightRecorder, watch: Stopwatch, seconds: float
+    loader: Loader, recorder: FlightRecorder, watch: TransformTimer, seconds: float
 ) -> tuple[list[Any], list[float], list[float]]:
-    """Some batches, with the seconds that fetching and collating took for all but the first."""
+    """Some batches, with the seconds for fetching and collating all but the first."""
     stream = isinstance(loader.dataset, IterableDataset)
     kind = _DatasetKind.Iterable if stream else _DatasetKind.Map
     batched = loader._auto_collation
@@ -82,7 +82,7 @@ def _made(
     began = time.perf_counter()
     with gate("sample"):
         fetcher = _DatasetKind.create_fetcher(kind, loader.dataset, batched, collate, loader.drop_last)
-        for entry in islice(Laps(loader._index_sampler), _MOST_BATCHES):
+        for entry in islice(EndlessOrder(loader._index_sampler), _MOST_BATCHES):
             recorder.mark(None, "sample")
             started = time.perf_counter()
             try:
@@ -100,8 +100,8 @@ def _made(
     return batches, fetching[warm:], collating[warm:]
 
 
-class _Replay(TorchDataset[Any]):
-    """Batches that are there already."""
+class _BatchDataset(TorchDataset[Any]):
+    """Batches that exist already."""
 
     def __init__(self, batches: Sequence[Any]) -> None:
         self.batches = batches
@@ -113,16 +113,16 @@ class _Replay(TorchDataset[Any]):
         return self.batches[index]
 
 
-def _as_it_is(batch: Any) -> Any:
+def _identity(batch: Any) -> Any:
     return batch
 
 
 def _transfer(batches: Sequence[Any], recorder: FlightRecorder) -> Stage:
-    """What it takes to send a batch from a worker that has it already; each is sent once, as it is shared by then."""
+    """The time to send a finished batch from a worker; each is sent once, because it is in shared memory then."""
     if len(batches) < 3:
         return Stage("transfer", skipped="too few batches")
     replay: Loader = DataLoader(
-        _Replay(batches), batch_size=None, num_workers=1, collate_fn=_as_it_is, multiprocessing_context="fork"
+        _BatchDataset(batches), batch_size=None, num_workers=1, collate_fn=_identity, multiprocessing_context="fork"
     )
     arrivals = []
     for _ in replay:

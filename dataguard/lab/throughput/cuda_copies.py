@@ -1,6 +1,6 @@
-"""What moving a batch to a CUDA device takes: pinning, copying, and whether copies run beside computation.
+"""The time to move a batch to a CUDA device: pinning, copying, and whether copies overlap compute.
 
-Proven by events of the device on two streams. Without CUDA every stage says why it has no number.
+Measured by events of the device on two streams. Without CUDA every stage states why it has no value.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from dataguard.lab.batches.pin_memory import tensors_of
 from dataguard.timings import Stage
 
-_TURNS = 7
+_ROUNDS = 7
 _LIMIT_BYTES = 64_000_000
-"""The size of the copy by which the machine's own limit is known."""
+"""The size of the copy that measures the machine's own limit."""
 _LARGE = 100_000
-"""Bytes of a batch below which its copy is over before anything could run beside it."""
+"""Bytes of a batch below which a copy is too short to overlap anything."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moving:
-    """The stages of a batch on its way to the device, and the facts about the device; empty facts without one."""
+class DeviceTransfer:
+    """The stages of moving a batch to the device, and facts about the device; empty without one."""
 
     stages: tuple[Stage, ...]
     known: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Copying:
+class CopyTimes:
     """One way of copying some tensors to the device, in seconds.
 
-    `alone` is the copy by itself and `computing` a kernel by itself; `together` is from the start of both, the copy
-    asked for first, to the end of both. `blocked` is how long the call that asks for the copy does not return.
+    `alone` is the copy by itself and `computing` a kernel by itself; `together` is from the start to the end of both,
+    with the copy issued first. `blocked` is how long the call that issues the copy does not return.
     """
 
     count: int
@@ -49,18 +49,18 @@ class Copying:
 
     @property
     def overlap(self) -> float:
-        """The share of the shorter one that ran beside the other: 1 when they ran at once, 0 one after the other."""
+        """The share of the shorter one that overlapped the other: 1 if concurrent, 0 if sequential."""
         shorter = min(self.alone, self.computing)
         return min(max((self.alone + self.computing - self.together) / shorter, 0.0), 1.0)
 
     @property
     def rate(self) -> float:
-        """Bytes a second."""
+        """Bytes per second."""
         return self.count / self.alone
 
 
-def why_not() -> str | None:
-    """Why copies cannot be measured in this process, None where there is a CUDA device."""
+def unavailable_reason() -> str | None:
+    """Why copies cannot be measured in this process, None with a CUDA device."""
     if torch.cuda._is_in_bad_fork():
         return "CUDA was initialized before this process was forked"
     if torch.cuda.is_available():
@@ -73,37 +73,37 @@ def why_not() -> str | None:
     return "no CUDA device"
 
 
-def open_for_pinning() -> None:
-    """Open the device, which takes seconds, before the first batch is pinned for it: training has done so by then."""
-    if why_not() is None:
+def initialize_pinning() -> None:
+    """Initialize the device, which takes seconds, before the first batch is pinned: training has done so by then."""
+    if unavailable_reason() is None:
         torch.empty(1).pin_memory()
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
-    """Copying a batch as the loader hands it out: `unpinned` are the paths of its tensors in pageable memory.
+class DeliveredBatch:
+    """The copy of a batch as the loader yields it: `unpinned` are the paths of its tensors in pageable memory.
 
-    `copying` is None where the batch is too small for its copy to matter.
+    `copying` is None if the batch is too small for its copy to matter.
     """
 
     count: int
     unpinned: tuple[str, ...]
-    copying: Copying | None
+    copying: CopyTimes | None
 
 
-def deliver(batch: Any) -> Delivered:
-    """Copy a batch to the device as it is."""
+def copy_delivered(batch: Any) -> DeliveredBatch:
+    """Copy a batch to the device unchanged."""
     tensors = _dense(batch)
     count = sum(tensor.nbytes for _, tensor in tensors)
     unpinned = tuple(path for path, tensor in tensors if not tensor.is_pinned())
-    return Delivered(count, unpinned, copy([tensor for _, tensor in tensors]) if count >= _LARGE else None)
+    return DeliveredBatch(count, unpinned, copy([tensor for _, tensor in tensors]) if count >= _LARGE else None)
 
 
-def look(batch: Any, *, pinned: bool) -> Moving:
-    """Pin a batch and copy it to the device, with and without pinning; `pinned` tells that the loader pins."""
-    reason = why_not()
+def measure_transfer(batch: Any, *, pinned: bool) -> DeviceTransfer:
+    """Pin a batch and copy it to the device, with and without pinning; `pinned`: the loader pins."""
+    reason = unavailable_reason()
     if reason is not None:
-        return Moving((Stage("pinning", skipped=reason), Stage("copy to device", skipped=reason)))
+        return DeviceTransfer((Stage("pinning", skipped=reason), Stage("copy to device", skipped=reason)))
     known: dict[str, Any] = {
         "name": torch.cuda.get_device_name(),
         "cuda": torch.version.cuda,
@@ -113,8 +113,8 @@ def look(batch: Any, *, pinned: bool) -> Moving:
     count = sum(tensor.nbytes for tensor in plain)
     if count < _LARGE:
         reason = f"the tensors of a batch hold only {count:,} bytes"
-        return Moving((Stage("pinning", skipped=reason), Stage("copy to device", skipped=reason)), known)
-    pin_memory(batch)  # makes room, which torch uses again and again
+        return DeviceTransfer((Stage("pinning", skipped=reason), Stage("copy to device", skipped=reason)), known)
+    pin_memory(batch)  # allocates memory that torch then reuses
     started = time.perf_counter()
     reached = _dense(pin_memory(batch))
     pinning = time.perf_counter() - started
@@ -130,22 +130,22 @@ def look(batch: Any, *, pinned: bool) -> Moving:
         }
     own = known["pinned" if pinned else "pageable"]["seconds"]
     pin = Stage("pinning", pinning) if pinned else Stage("pinning", skipped="pin_memory is off")
-    return Moving((pin, Stage("copy to device", own)), known)
+    return DeviceTransfer((pin, Stage("copy to device", own)), known)
 
 
 def _dense(batch: Any) -> list[tuple[str, Tensor]]:
-    """The tensors of a batch that are one block of memory, with their paths."""
+    """The strided tensors of a batch, with their paths."""
     return [(path, tensor) for path, tensor in tensors_of(batch) if tensor.layout is torch.strided]
 
 
 def limit() -> float:
-    """How many bytes a second the machine copies from pinned memory to the device: one large tensor."""
+    """How many bytes per second the machine copies from pinned memory to the device: one large tensor."""
     return copy([torch.empty(_LIMIT_BYTES, dtype=torch.uint8).pin_memory()]).rate
 
 
-def copy(tensors: list[Tensor]) -> Copying:
-    """Copy tensors to the device, by themselves and beside a kernel that takes as long; medians of several turns."""
-    there = [torch.empty_like(tensor, device="cuda") for tensor in tensors]  # to take memory may wait for the device
+def copy(tensors: list[Tensor]) -> CopyTimes:
+    """Copy tensors to the device, alone and concurrently with a kernel of the same duration; medians over rounds."""
+    there = [torch.empty_like(tensor, device="cuda") for tensor in tensors]  # allocating may wait for the device
 
     def send() -> None:
         for place, tensor in zip(there, tensors, strict=True):
@@ -160,8 +160,8 @@ def copy(tensors: list[Tensor]) -> Copying:
         torch.cuda._sleep(cycles)
 
     computing = _median(lambda: _elapsed(compute))
-    both = [_beside(send, compute) for _ in range(_TURNS)]
-    return Copying(
+    both = [_overlapped(send, compute) for _ in range(_ROUNDS)]
+    return CopyTimes(
         sum(tensor.nbytes for tensor in tensors),
         alone,
         computing,
@@ -171,7 +171,7 @@ def copy(tensors: list[Tensor]) -> Copying:
 
 
 def _median(measure: Callable[[], float]) -> float:
-    return statistics.median(measure() for _ in range(_TURNS))
+    return statistics.median(measure() for _ in range(_ROUNDS))
 
 
 def _elapsed(work: Callable[[], None]) -> float:
@@ -186,14 +186,14 @@ def _elapsed(work: Callable[[], None]) -> float:
 
 
 def _cycles(seconds: float) -> int:
-    """How many cycles a kernel has to sleep to take as long; the clock of the device is measured, not looked up."""
+    """How many cycles a kernel must sleep for this duration; the clock of the device is measured."""
     known = 10_000_000
     each = _median(lambda: _elapsed(lambda: torch.cuda._sleep(known))) / known
     return max(int(seconds / each), 1000)
 
 
-def _beside(send: Callable[[], None], compute: Callable[[], None]) -> tuple[float, float]:
-    """Ask for the copy on one stream, then for the kernel on another: seconds to the end of both, and of the call."""
+def _overlapped(send: Callable[[], None], compute: Callable[[], None]) -> tuple[float, float]:
+    """Issue the copy on one stream, then the kernel on another: seconds to the end of both, and of the call."""
     copying, computing = torch.cuda.Stream(), torch.cuda.Stream()
     start, copied, computed = (torch.cuda.Event(enable_timing=True) for _ in range(3))
     torch.cuda.synchronize()

@@ -1,7 +1,7 @@
-"""Several settings of one loader against the clock: each stretch in a fork of the process that built the loader.
+"""Times of one loader under several settings: each run in a fork of the process that built the loader.
 
-The loader is built once. Every stretch finds it as it was built, so that no setting profits from what another one read
-into a cache of the dataset. Files lie in the system's cache for all of them, after a stretch that counts for none.
+The loader is built once. Every run starts from the loader as built, so that no setting profits from what another one
+read into a cache of the dataset. After a first run that does not count, files are in the page cache for all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.utils.data import IterableDataset
 from dataguard.incident import EmptyEpoch, LoaderFailed
 from dataguard.lab.process import isolation
 from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.throughput.timed_run import Lap, Laps, run_lap
+from dataguard.lab.throughput.timed_run import EndlessOrder, TimedRun, run_timed
 from dataguard.model import Undecided
 from dataguard.stats.timing_comparison import race
 from dataguard.target.loading import Target
@@ -28,8 +28,8 @@ from dataguard.timings import Setting, Timed
 
 T = TypeVar("T")
 
-LAP_SECONDS = 0.3
-"""Seconds of a stretch beyond its first batches."""
+RUN_SECONDS = 0.3
+"""Seconds of a run after its first batches."""
 
 
 def setting_of(loader: Loader) -> Setting:
@@ -40,7 +40,7 @@ def setting_of(loader: Loader) -> Setting:
 
 @dataclass(slots=True)
 class Sweep:
-    """A loader that was built, and the time that is left for measuring it."""
+    """A loader that was built, and the time left to measure it."""
 
     loader: Loader
     folder: Path
@@ -58,15 +58,15 @@ class Sweep:
         """Seconds."""
         return self.until - time.monotonic()
 
-    def measure(self, setting: Setting, work: Callable[[Loader, FlightRecorder], T], *, led: bool = False) -> T:
+    def measure(self, setting: Setting, work: Callable[[Loader, FlightRecorder], T], *, warm_start: bool = False) -> T:
         """Let a fork of this process work on the loader under a setting. Raises LoaderFailed, or Undecided in time."""
         folder = Path(tempfile.mkdtemp(dir=self.folder))
 
         def run() -> T:
-            return work(self._variant(setting, led=led), FlightRecorder(folder))
+            return work(self._variant(setting, warm_start=warm_start), FlightRecorder(folder))
 
         try:
-            # Half the patience, or this process itself would be taken for one that hangs.
+            # Half the timeout, or this process itself would count as one that hangs.
             allowed = max(self.left, 0.0) + self.timeout
             return isolation.isolated(run, folder, timeout=self.timeout / 2, allowed=allowed)
         except isolation.OutOfTime as cut:
@@ -75,22 +75,26 @@ class Sweep:
             self.recorder.mark(None, "iterate")
             shutil.rmtree(folder, ignore_errors=True)
 
-    def lap(self, setting: Setting) -> Lap:
-        """One stretch; the start of workers is left out where they persist."""
-        led = setting.persistent and not self._stream
-        lap = self.measure(setting, lambda loader, recorder: run_lap(loader, recorder, LAP_SECONDS, led=led), led=led)
-        return replace(lap, start=0.0) if setting.persistent and self._stream else lap
+    def timed_run(self, setting: Setting) -> TimedRun:
+        """One run; the start of workers is left out if they persist."""
+        warm_start = setting.persistent and not self._stream
+        run = self.measure(
+            setting,
+            lambda loader, recorder: run_timed(loader, recorder, RUN_SECONDS, warm_start=warm_start),
+            warm_start=warm_start,
+        )
+        return replace(run, start=0.0) if setting.persistent and self._stream else run
 
     def run(self, settings: Sequence[Setting], batches: int | None, seconds: float) -> tuple[Timed, ...]:
-        """Let settings take turns for so many seconds at most; what fails under one says so, and ends only that one."""
+        """Alternate between settings for so many seconds at most; a failure is recorded, and ends only its setting."""
         until = min(time.monotonic() + seconds, self.until)
         known = {str(setting): setting for setting in settings}
-        laps: dict[str, list[Lap]] = {name: [] for name in known}
+        runs: dict[str, list[TimedRun]] = {name: [] for name in known}
         failed: dict[str, str] = {}
 
-        def lap(name: str) -> float | None:
+        def measure(name: str) -> float | None:
             try:
-                laps[name].append(self.lap(known[name]))
+                runs[name].append(self.timed_run(known[name]))
             except LoaderFailed as failure:
                 failed[name] = failure.incident.headline
             except EmptyEpoch:
@@ -99,16 +103,16 @@ class Sweep:
                 failed[name] = str(cut)
             if name in failed:
                 return None
-            return laps[name][-1].per_batch
+            return runs[name][-1].per_batch
 
         def timed(name: str, count: int) -> Timed:
-            rounds = laps[name][:count]
+            rounds = runs[name][:count]
             per_batch, starts = tuple(one.per_batch for one in rounds), tuple(one.start for one in rounds)
             return Timed(known[name], per_batch, starts, failed.get(name))
 
         times = race(
             list(known),
-            lap,
+            measure,
             may_continue=lambda: time.monotonic() < until,
             costs=lambda name, seconds: timed(name, len(seconds)).costs(batches),
         )
@@ -118,12 +122,12 @@ class Sweep:
     def _stream(self) -> bool:
         return isinstance(self.loader.dataset, IterableDataset)
 
-    def _variant(self, setting: Setting, *, led: bool) -> Loader:
-        """The loader under a setting; its order has no end, unless it is a stream."""
+    def _variant(self, setting: Setting, *, warm_start: bool) -> Loader:
+        """The loader under a setting; its order never ends, unless it is a stream."""
         own = self.own.arguments
         overrides: dict[str, Any] = {
             name: value for name, value in setting.arguments.items() if own.get(name) != value or name == "num_workers"
         }
-        lead = max(setting.workers, 1) if led else 0
-        overrides["schedule"] = lambda inner, _: Laps(inner, lead)
+        lead = max(setting.workers, 1) if warm_start else 0
+        overrides["schedule"] = lambda inner, _: EndlessOrder(inner, lead)
         return Target("own", "own", self.loader).build(**overrides)

@@ -1,4 +1,4 @@
-"""One stretch of a loader against the clock, in this, thrown-away, process. Nothing watches inside it."""
+"""One timed run of a loader in this disposable process, without instruments."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dataguard.incident import EmptyEpoch, LoaderFailed
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.spy.drive import shut
-from dataguard.lab.throughput.cuda_copies import open_for_pinning
+from dataguard.lab.throughput.cuda_copies import initialize_pinning
 from dataguard.target.variants import Loader
 
 MOST_EPOCHS = 20
-"""Epochs of a stream that is shorter than the time it is to be read for."""
+"""The most epochs of a stream that is shorter than its measuring time."""
 
 
-class Laps:
-    """The user's own order, again and again: what comes out of a loader then does not hang on the length of an epoch.
+class EndlessOrder:
+    """The user's own order, repeated: the output of the loader then does not depend on the length of an epoch.
 
-    With `lead`, the first epoch ends after so many entries: persistent workers are there when the second one begins.
+    With `lead`, the first epoch ends after so many entries: persistent workers are ready when the second one starts.
     """
 
     def __init__(self, inner: Any, lead: int = 0) -> None:
@@ -31,50 +31,50 @@ class Laps:
         self.passes = 0
 
     def __iter__(self) -> Iterator[Any]:
-        self.passes += 1  # once its first entry is asked for: torch makes iterators that it does not use
+        self.passes += 1  # on the first entry: torch makes iterators that it does not use
         yield from islice(self._endless(), self.lead if self.lead and self.passes == 1 else None)
 
     def _endless(self) -> Iterator[Any]:
-        there = True
-        while there:
-            there = False
+        any_entry = True
+        while any_entry:
+            any_entry = False
             for entry in self.inner:
-                there = True
+                any_entry = True
                 yield entry
 
     def __len__(self) -> int:
         return len(self.inner)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "inner":  # not set yet: this object is just being unpickled or copied
+        if name == "inner":  # not set yet: this object is being unpickled or copied
             raise AttributeError(name)
         return getattr(self.inner, name)
 
 
 @dataclass(frozen=True, slots=True)
-class Lap:
-    """What one stretch gave: seconds to the first batch, and of each batch after the first ones."""
+class TimedRun:
+    """The result of one run: seconds to the first batch, and per batch after the first ones."""
 
     start: float
     per_batch: float
 
 
 def width_of(loader: Loader) -> int:
-    """How many batches are made at a time: they arrive in rows, and times are taken from one row to another."""
+    """How many batches are made at a time: they arrive in groups, and times are taken from group to group."""
     return max(loader.num_workers, 1)
 
 
-def run_lap(loader: Loader, recorder: FlightRecorder, seconds: float, *, led: bool = False) -> Lap:
-    """Iterate the loader for about so many seconds beyond its first batches.
+def run_timed(loader: Loader, recorder: FlightRecorder, seconds: float, *, warm_start: bool = False) -> TimedRun:
+    """Iterate the loader for about so many seconds after its first batches.
 
-    `led` tells that its first epoch is short and only starts the workers. Raises LoaderFailed with what the user's code
-    raises, and EmptyEpoch where no batch comes out.
+    `warm_start`: its first epoch is short and only starts the workers. Raises LoaderFailed if the user's code raises,
+    and EmptyEpoch if no batch is yielded.
     """
     width = width_of(loader)
     if loader.pin_memory:
-        open_for_pinning()
+        initialize_pinning()
         recorder.mark(None, "iterate")
-    if led:
+    if warm_start:
         for _ in batches_of(loader, recorder):
             pass
     starts, batches, spent = [], 0, 0.0
@@ -93,13 +93,13 @@ def run_lap(loader: Loader, recorder: FlightRecorder, seconds: float, *, led: bo
         batches, spent = batches + more, spent + took
         if spent >= seconds:
             break
-    return Lap(starts[0], spent / batches)
+    return TimedRun(starts[0], spent / batches)
 
 
 def _steady(arrivals: list[float], width: int) -> tuple[int, float]:
-    """How many batches of an epoch came in whole rows after the first one, and in how many seconds.
+    """How many batches of an epoch arrived in complete groups after the first one, and in how many seconds.
 
-    An epoch of less than two rows has none: there, all but its first batch count, or that one.
+    An epoch of less than two groups has none: there, all but its first batch count, or that one.
     """
     whole = (len(arrivals) - width) // width * width
     if whole > 0:
@@ -108,7 +108,7 @@ def _steady(arrivals: list[float], width: int) -> tuple[int, float]:
 
 
 def batches_of(loader: Loader, recorder: FlightRecorder) -> Iterator[Any]:
-    """The batches of an epoch; whoever leaves it early ends its workers, and its end does, unless they persist."""
+    """The batches of an epoch; its end, or leaving it early, ends the workers unless they persist."""
     iterator: Any = None
     try:
         with gate("iterate"):

@@ -1,4 +1,4 @@
-"""How fast a loader is: alone, under other settings, and with a training step. What is measured, not what it means."""
+"""How fast a loader is: alone, under other settings, and with a training step. Measurements without a verdict."""
 
 from __future__ import annotations
 
@@ -18,8 +18,16 @@ from dataguard.lab.subject import Subject
 from dataguard.lab.throughput import cuda_copies
 from dataguard.lab.throughput.batch_stages import run_profile
 from dataguard.lab.throughput.settings_sweep import Sweep
-from dataguard.lab.throughput.timed_run import Laps
-from dataguard.lab.throughput.training_loop import Feed, Step, imported, run_feed, run_ideal, sleeping, step_of
+from dataguard.lab.throughput.timed_run import EndlessOrder
+from dataguard.lab.throughput.training_loop import (
+    LoopTimes,
+    TrainingStep,
+    import_step,
+    run_from_memory,
+    run_training_loop,
+    sleeping,
+    step_of,
+)
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
@@ -28,34 +36,34 @@ from dataguard.timings import BenchOptions, LoaderTimes, Setting, Waits
 T = TypeVar("T")
 
 FEED_SECONDS = 1.5
-"""Seconds of a training loop that is watched for waiting."""
+"""Seconds of a training loop in which waiting is measured."""
 RACE_SECONDS = 20.0
 """Seconds that a check may take to compare worker counts."""
 _COUNTS = (0, 1, 2, 4, 8, 16, 32)
 _MANY = 16
 _ROUNDS = 3
-"""How often each training loop is run, in turns."""
+"""How often each training loop is run, alternately."""
 _STARTS = 3
-"""How many epochs are started to see what starting takes."""
+"""How many epochs are started to measure the startup time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Starts:
-    """Seconds to the first batch of an epoch: of each of several, and of later ones when workers persist."""
+class EpochStarts:
+    """Seconds to the first batch of an epoch: of each of several, and of later ones if workers persist."""
 
     own: tuple[float, ...]
     persistent: tuple[float, ...]
 
 
 class Throughput:
-    """Measurements of one loader; touching one makes it, as with `Lab`."""
+    """Measurements of one loader; each is made when accessed, as in `Lab`."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
     @property
     def step(self) -> float:
-        """What a training step takes, in seconds. Raises NotApplicable where the user does not say so."""
+        """The duration of a training step, in seconds. Raises NotApplicable if the user declares none."""
         declared = self._subject.settings.contract.get("step_ms")
         if declared is None:
             raise NotApplicable(
@@ -68,31 +76,31 @@ class Throughput:
         """How long a training loop of the declared step waits for batches."""
         step = self.step
         self._subject.afford(2 * FEED_SECONDS)
-        feed = self._subject.vary("waits", lambda folder: _feed_once(self._subject.build, folder, sleeping(step)))
+        feed = self._subject.vary("waits", lambda folder: _run_loop_once(self._subject.build, folder, sleeping(step)))
         return _waits(self._own, [feed])
 
     @property
     def sweep(self) -> LoaderTimes:
         """A race of the loader's own worker count with some that may suit the machine better."""
         seconds = min(self._subject.cache.left / 3, RACE_SECONDS)
-        return self._subject.vary("sweep", lambda folder: self._raced(folder, seconds))
+        return self._subject.vary("sweep", lambda folder: self._run_sweep(folder, seconds))
 
     @property
-    def starts(self) -> Starts:
-        """What starting an epoch takes, and what it takes when workers persist."""
+    def starts(self) -> EpochStarts:
+        """The time to start an epoch, and the time if workers persist."""
         return self._subject.vary("starts", lambda folder: _run_starts(self._subject.build, folder))
 
     @property
-    def copies(self) -> cuda_copies.Delivered:
-        """What copying a batch, as the loader hands it out, to the device takes. Raises NotApplicable without CUDA."""
+    def copies(self) -> cuda_copies.DeliveredBatch:
+        """The time to copy a batch, as the loader yields it, to the device. Raises NotApplicable without CUDA."""
         if not self._subject.facts.cuda:
-            raise NotApplicable(cuda_copies.why_not() or "no CUDA device")
+            raise NotApplicable(cuda_copies.unavailable_reason() or "no CUDA device")
         return self._subject.vary("copies", lambda folder: _run_copies(self._subject.build(), folder))
 
     def bench(self, wanted: BenchOptions) -> LoaderTimes:
-        """All measurements of one loader, within the budget. Raises LoaderFailed when it does not run as it is."""
+        """All measurements of one loader, within the budget. Raises LoaderFailed if it does not run unchanged."""
         seconds = self._subject.settings.budget
-        run = functools.partial(self._benched, wanted=wanted, seconds=seconds)
+        run = functools.partial(self._run_bench, wanted=wanted, seconds=seconds)
         return self._subject.cache.observe(wanted, run, unbounded=True)
 
     @property
@@ -102,25 +110,25 @@ class Throughput:
 
     def _sweep(self, folder: Path, seconds: float) -> Sweep:
         loader, recorder = self._subject.build(), FlightRecorder(folder)
-        # Stretches run in forks of this process.
+        # Timed runs are forks of this process.
         if torch.cuda.is_initialized():
             raise Undecided("building the loader initializes CUDA, so that no forked process can use it")
         return Sweep(loader, folder, recorder, self._subject.settings.timeout, time.monotonic() + seconds)
 
-    def _raced(self, folder: Path, seconds: float) -> LoaderTimes:
+    def _run_sweep(self, folder: Path, seconds: float) -> LoaderTimes:
         sweep, facts = self._sweep(folder, seconds), self._subject.facts
-        sweep.lap(sweep.own)  # brings files into the system's cache
+        sweep.timed_run(sweep.own)  # brings files into the system's cache
         settings = _counts(sweep.own, _likely(sweep.own.workers, self._subject.machine.cores), self._subject.machine, 0)
         timed = sweep.run(settings, facts.batches, seconds)
         return LoaderTimes(facts.name, facts.batch_size, facts.batches, sweep.own, timed)
 
-    def _benched(self, folder: Path, wanted: BenchOptions, seconds: float) -> LoaderTimes:
+    def _run_bench(self, folder: Path, wanted: BenchOptions, seconds: float) -> LoaderTimes:
         sweep, facts = self._sweep(folder, seconds), self._subject.facts
         own = sweep.own
-        sweep.lap(own)  # what it raises is the user's; it also brings files into the system's cache
+        sweep.timed_run(own)  # what it raises is the user's; it also brings files into the system's cache
         profile = sweep.measure(own, lambda loader, recorder: run_profile(loader, recorder, 1.0))
         if wanted.step is not None:
-            sweep.measure(own, lambda _, __: imported(wanted.step or ""))
+            sweep.measure(own, lambda _, __: import_step(wanted.step or ""))
         counted = _counts(own, wanted.workers, self._subject.machine, profile.batch_bytes)
         has_step = wanted.step is not None or wanted.step_ms is not None
         share = 0.5 if has_step else 0.7
@@ -135,40 +143,44 @@ class Throughput:
         ideal: float | None = None
         if has_step:
             try:
-                waits, ideal = self._fed(sweep, wanted, list(dict.fromkeys([own, first])))
+                waits, ideal = self._measure_waits(sweep, wanted, list(dict.fromkeys([own, first])))
             except Undecided as why:
                 notes.append(str(why))
         name = wanted.step or (f"{wanted.step_ms:g} ms" if wanted.step_ms is not None else None)
         fed: dict[str, Any] = {"waits": tuple(waits), "ideal": ideal, "step": name}
         return replace(times, others=others, device=profile.device, notes=tuple(notes), **fed)
 
-    def _fed(self, sweep: Sweep, wanted: BenchOptions, settings: list[Setting]) -> tuple[list[Waits], float]:
-        """Training loops under each setting, in turns, and the same loop with batches from memory."""
-        feeds: dict[Setting, list[Feed]] = {setting: [] for setting in settings}
+    def _measure_waits(self, sweep: Sweep, wanted: BenchOptions, settings: list[Setting]) -> tuple[list[Waits], float]:
+        """Training loops under each setting, alternately, and the same loop with batches from memory."""
+        feeds: dict[Setting, list[LoopTimes]] = {setting: [] for setting in settings}
         each = max(min(FEED_SECONDS, sweep.left / (_ROUNDS * (len(settings) + 1))), 0.2)
-        ideals: list[Feed] = []
+        ideals: list[LoopTimes] = []
         for number in range(_ROUNDS):
             if number and sweep.left < 0:
                 break
             for setting in settings:
                 feeds[setting].append(
-                    sweep.measure(setting, lambda loader, recorder: run_feed(loader, recorder, step_of(wanted), each))
+                    sweep.measure(
+                        setting, lambda loader, recorder: run_training_loop(loader, recorder, step_of(wanted), each)
+                    )
                 )
             ideals.append(
-                sweep.measure(sweep.own, lambda loader, recorder: run_ideal(loader, recorder, step_of(wanted), each))
+                sweep.measure(
+                    sweep.own, lambda loader, recorder: run_from_memory(loader, recorder, step_of(wanted), each)
+                )
             )
         ideal = _waits(sweep.own, ideals)
         return [_waits(setting, made) for setting, made in feeds.items() if made], ideal.each
 
 
-def _waits(setting: Setting, feeds: list[Feed]) -> Waits:
+def _waits(setting: Setting, feeds: list[LoopTimes]) -> Waits:
     waiting = tuple(seconds for feed in feeds for seconds in feed.waiting)
     stepping = tuple(seconds for feed in feeds for seconds in feed.stepping)
     return Waits(setting, sum(feed.batches for feed in feeds), waiting, stepping)
 
 
 def _counts(own: Setting, asked: tuple[int, ...], machine: Machine, batch_bytes: int) -> list[Setting]:
-    """The settings of a race of worker counts: those asked for, or what suits the machine; the user's own first."""
+    """The settings of a race of worker counts: those requested, or what suits the machine; the user's own first."""
     counts = asked or tuple(count for count in _COUNTS if count <= 2 * machine.cores)
     settings = {own: None}
     for count in counts:
@@ -181,14 +193,14 @@ def _counts(own: Setting, asked: tuple[int, ...], machine: Machine, batch_bytes:
 
 
 def _likely(own: int, cores: int) -> tuple[int, ...]:
-    """Worker counts that are worth a look beside the user's own: twice as many, many, and no more than cores."""
+    """Worker counts worth comparing with the user's own: twice as many, many, and no more than cores."""
     most = 2 * cores
     fewer = {cores} if own > cores else set()
     return tuple(sorted({min(max(2 * own, 2), most), min(_MANY, most), *fewer} - {own}))
 
 
 def _first(times: LoaderTimes) -> Setting:
-    """The fastest worker count; of those that cannot be told apart, the user's own, else the smallest."""
+    """The fastest worker count; of those without a clear difference, the user's own, else the smallest."""
     ranking = times.ranking(times.workers)
     if not ranking.order:
         return times.own
@@ -198,7 +210,7 @@ def _first(times: LoaderTimes) -> Setting:
 
 
 def _others(first: Setting, kind: str, cuda: bool) -> list[Setting]:
-    """The settings of a race of the other arguments, from the best worker count on."""
+    """The settings of a race of the other arguments, starting from the best worker count."""
     others = [first]
     if first.workers:
         others.append(replace(first, prefetch=2 * (first.prefetch or 2)))
@@ -209,15 +221,15 @@ def _others(first: Setting, kind: str, cuda: bool) -> list[Setting]:
     return others if len(others) > 1 else []
 
 
-def _feed_once(build: Callable[..., Loader], folder: Path, step: Step) -> Feed:
-    loader = build(schedule=lambda inner, _: Laps(inner))
-    return run_feed(loader, FlightRecorder(folder), step, FEED_SECONDS)
+def _run_loop_once(build: Callable[..., Loader], folder: Path, step: TrainingStep) -> LoopTimes:
+    loader = build(schedule=lambda inner, _: EndlessOrder(inner))
+    return run_training_loop(loader, FlightRecorder(folder), step, FEED_SECONDS)
 
 
-def _run_starts(build: Callable[..., Loader], folder: Path) -> Starts:
-    """Start epochs of the loader as it is, and of one whose workers persist; each is left after its first batch."""
+def _run_starts(build: Callable[..., Loader], folder: Path) -> EpochStarts:
+    """Start epochs of the loader unchanged, and with persistent workers; each ends after its first batch."""
     recorder = FlightRecorder(folder)
-    return Starts(*(_started(build, recorder, persistent) for persistent in (False, True)))
+    return EpochStarts(*(_started(build, recorder, persistent) for persistent in (False, True)))
 
 
 def _started(build: Callable[..., Loader], recorder: FlightRecorder, persistent: bool) -> tuple[float, ...]:
@@ -237,15 +249,15 @@ def _started(build: Callable[..., Loader], recorder: FlightRecorder, persistent:
     return tuple(seconds[persistent:])
 
 
-def _run_copies(loader: Loader, folder: Path) -> cuda_copies.Delivered:
+def _run_copies(loader: Loader, folder: Path) -> cuda_copies.DeliveredBatch:
     recorder = FlightRecorder(folder)
     iterator = iter(loader)
     with gate("iterate"):
         batch = next(iterator)
     recorder.mark(None, "iterate")
-    reason = cuda_copies.why_not()
+    reason = cuda_copies.unavailable_reason()
     if reason is not None:
         raise NotApplicable(reason)
-    delivered = cuda_copies.deliver(batch)
+    delivered = cuda_copies.copy_delivered(batch)
     shut(iterator)
     return delivered

@@ -1,4 +1,4 @@
-"""A training loop in this, thrown-away, process: batches and steps, and how long the steps wait for the batches."""
+"""A training loop in this disposable process: batches, steps, and how long the steps wait for batches."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from dataguard.target.loading import load
 from dataguard.target.variants import Loader
 from dataguard.timings import BenchOptions
 
-STRETCHES = 5
-"""Into how many parts the time of a training loop is cut, to see whether they agree."""
-_HELD = 4
-"""Batches in memory that stand for a loader which costs nothing."""
+SEGMENTS = 5
+"""Into how many parts a training loop is divided, to see whether they agree."""
+_IN_MEMORY = 4
+"""Batches in memory that emulate a loader without cost."""
 
-Step = Callable[[Any], object]
+TrainingStep = Callable[[Any], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
-    """A training loop, in stretches: the seconds that it waited for batches, and those that its steps took."""
+class LoopTimes:
+    """A training loop, in segments: the seconds spent waiting for batches, and those spent in steps."""
 
     batches: int
     waiting: tuple[float, ...]
     stepping: tuple[float, ...]
 
 
-def run_feed(loader: Loader, recorder: FlightRecorder, step: Step, seconds: float) -> Feed:
-    """Iterate the loader for about so many seconds with a step after each batch, beyond its first batches.
+def run_training_loop(loader: Loader, recorder: FlightRecorder, step: TrainingStep, seconds: float) -> LoopTimes:
+    """Iterate the loader for about so many seconds, after its first batches, with a step after each batch.
 
-    A loader that is slow is left after four times as long, with what it gave until then. Raises Undecided where epochs
-    are too short for anything to come after the first batches.
+    A slow loader is stopped after four times as long, with the batches so far. Raises Undecided if epochs are too short
+    to have batches after the first ones.
     """
     width = width_of(loader)
     waits: list[float] = []
@@ -59,32 +59,32 @@ def run_feed(loader: Loader, recorder: FlightRecorder, step: Step, seconds: floa
                 began = done
             asked = done
             if _enough(len(waits), width, done - began, seconds):
-                return _in_stretches(waits, steps)
+                return _in_segments(waits, steps)
         if time.perf_counter() - began > seconds:
             break
     if not waits:
         raise Undecided("the epoch ends before every worker has made a batch: too short to measure waiting")
-    return _in_stretches(waits, steps)
+    return _in_segments(waits, steps)
 
 
 def _enough(count: int, width: int, taken: float, seconds: float) -> bool:
-    return (taken >= seconds and count > 0 and count % (STRETCHES * width) == 0) or taken >= 4 * seconds
+    return (taken >= seconds and count > 0 and count % (SEGMENTS * width) == 0) or taken >= 4 * seconds
 
 
-def _in_stretches(waits: list[float], steps: list[float]) -> Feed:
-    size = -(-len(waits) // STRETCHES)
+def _in_segments(waits: list[float], steps: list[float]) -> LoopTimes:
+    size = -(-len(waits) // SEGMENTS)
     cuts = range(0, len(waits), size)
     waiting = tuple(sum(waits[cut : cut + size]) for cut in cuts)
     stepping = tuple(sum(steps[cut : cut + size]) for cut in cuts)
-    return Feed(len(waits), waiting, stepping)
+    return LoopTimes(len(waits), waiting, stepping)
 
 
-def run_ideal(loader: Loader, recorder: FlightRecorder, step: Step, seconds: float) -> Feed:
-    """A training loop over a few of the loader's own batches, which are in memory."""
+def run_from_memory(loader: Loader, recorder: FlightRecorder, step: TrainingStep, seconds: float) -> LoopTimes:
+    """A training loop over a few of the loader's own batches, held in memory."""
     batches = []
     iterator = iter(loader)
     with gate("iterate"):
-        for batch in islice(iterator, _HELD):
+        for batch in islice(iterator, _IN_MEMORY):
             recorder.mark(None, "iterate")
             batches.append(batch)
     shut(iterator)
@@ -92,7 +92,7 @@ def run_ideal(loader: Loader, recorder: FlightRecorder, step: Step, seconds: flo
         step(batch)
     waits = steps = 0.0
     count = 0
-    while count < STRETCHES or steps < seconds:
+    while count < SEGMENTS or steps < seconds:
         asked = time.perf_counter()
         batch = batches[count % len(batches)]
         came = time.perf_counter()
@@ -100,19 +100,19 @@ def run_ideal(loader: Loader, recorder: FlightRecorder, step: Step, seconds: flo
         waits, steps = waits + came - asked, steps + time.perf_counter() - came
         recorder.mark(None, "iterate")
         count += 1
-    return Feed(count, (waits,), (steps,))
+    return LoopTimes(count, (waits,), (steps,))
 
 
-def sleeping(seconds: float) -> Step:
-    """What a step of so many seconds does to a loader: nothing, for so long."""
+def sleeping(seconds: float) -> TrainingStep:
+    """A step that sleeps for so many seconds."""
     return lambda _: time.sleep(seconds)
 
 
-def step_of(wanted: BenchOptions) -> Step:
-    """What stands for a training step: the user's function, to its end on the device, or so much sleep."""
+def step_of(wanted: BenchOptions) -> TrainingStep:
+    """The training step: the user's function, synchronized with the device, or a sleep."""
     if wanted.step is None:
         return sleeping((wanted.step_ms or 0.0) / 1e3)
-    function = imported(wanted.step)
+    function = import_step(wanted.step)
 
     def step(batch: Any) -> None:
         with gate("iterate"):
@@ -123,10 +123,10 @@ def step_of(wanted: BenchOptions) -> Step:
     return step
 
 
-def imported(spelling: str) -> Step:
-    """The user's own step. Raises UsageError where that is no function."""
+def import_step(spelling: str) -> TrainingStep:
+    """The user's own step. Raises UsageError if it is not callable."""
     source: Any = load(spelling).source
     if not callable(source):
         raise UsageError(f"--step {spelling}: expected a function of a batch")
-    step: Step = source
+    step: TrainingStep = source
     return step

@@ -1,7 +1,7 @@
-"""Times each transform of a dataset while its samples are read, in this, thrown-away, process.
+"""Times each transform of a dataset while its samples are read, in this disposable process.
 
-The `__call__` of a transform's class is replaced, so that the transforms stay the objects that they are. A plain
-function cannot be treated so: where it stands in a list or an attribute, an object that calls it takes its place.
+The `__call__` of a transform's class is replaced, so that the transforms stay the same objects. That is not possible
+for a plain function: in a list or an attribute, it is replaced by an object that calls it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _PLAIN = (FunctionType, BuiltinFunctionType, MethodType)
 _DEPTH = 8
 
 
-class Stopwatch:
-    """Seconds by the name of a transform; what one takes inside another counts for the inner one."""
+class TransformTimer:
+    """Seconds by the name of a transform; the time of a nested transform counts only for the nested one."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -32,7 +32,7 @@ class Stopwatch:
         self._classes: set[type] = set()
 
     def watch(self, dataset: Any) -> None:
-        """Find the transforms of a dataset, and of what it wraps, and time them from now on."""
+        """Find the transforms of a dataset, and of those that it wraps, and time them from now on."""
         transforms = [one for _, part in wrapped_by(dataset, by_name) for one in _transforms(part, _DEPTH)]
         for holder, slot, found in transforms:
             if id(found) in self._names:
@@ -41,7 +41,7 @@ class Stopwatch:
                 self._time(holder, slot, found)
 
     def measured(self, name: str, call: Callable[[], Any]) -> Any:
-        """Call something, and count its time, but for what is timed inside it."""
+        """Call a function, and add its time, without that of nested transforms."""
         self._inside.append(0.0)
         started = time.perf_counter()
         try:
@@ -55,13 +55,13 @@ class Stopwatch:
     def _time(self, holder: Any, slot: Any, found: Any) -> None:
         if isinstance(found, _PLAIN):
             name = self._name(found, found.__name__)
-            _put(holder, slot, _Timed(self, name, found))
+            _replace(holder, slot, _Timed(self, name, found))
         else:
             self._patch(type(found))
             self._name(found, type(found).__name__)
 
     def _name(self, found: Any, name: str) -> str:
-        """A name of its own for a transform, which is held, so that no other object gets the same id."""
+        """A unique name for a transform, which is kept alive, so that no other object gets the same id."""
         taken = set(self._names.values())
         number = next(number for number in range(1, len(taken) + 2) if _numbered(name, number) not in taken)
         self._held.append(found)
@@ -84,9 +84,9 @@ class Stopwatch:
 
 
 class _Timed:
-    """Stands in for a plain function."""
+    """Replaces a plain function."""
 
-    def __init__(self, watch: Stopwatch, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, watch: TransformTimer, name: str, function: Callable[..., Any]) -> None:
         self._watch = watch
         self._name = name
         self._function = function
@@ -105,7 +105,7 @@ def _numbered(name: str, number: int) -> str:
 
 
 def _transforms(holder: Any, depth: int) -> Iterator[tuple[Any, Any, Any]]:
-    """Every innermost transform below a dataset or transform: what holds it, under which slot, and itself."""
+    """Every innermost transform below a dataset or transform: its holder, its slot there, and itself."""
     if depth == 0:
         return
     state = getattr(holder, "__dict__", {})
@@ -126,7 +126,7 @@ def _below(holder: Any, slot: Any, value: Any, depth: int) -> Iterator[tuple[Any
     yield from inside or [(holder, slot, value)]
 
 
-def _put(holder: Any, slot: Any, value: Any) -> None:
+def _replace(holder: Any, slot: Any, value: Any) -> None:
     if isinstance(slot, int):
         holder[slot] = value
     else:

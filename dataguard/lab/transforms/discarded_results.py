@@ -17,7 +17,7 @@ import torch
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import array_of, is_pillow, walk
+from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
 from dataguard.lab.images.image_containers import replace_images
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.transforms.pipeline_watch import CallLog, PipelineWatch, fingerprint
@@ -53,7 +53,7 @@ def find_discarded(loader: Loader, watch: PipelineWatch, folder: Path, indices: 
     reader = Reader(loader, folder, READS)
     until = time.monotonic() + _SECONDS
     try:
-        if not all(isinstance(leaf, _PLAIN) or is_pillow(leaf) for _, leaf in walk(reader.read(indices[0]))):
+        if not all(isinstance(leaf, _PLAIN) or is_pillow(leaf) for _, leaf in iter_leaves(reader.read(indices[0]))):
             return None
         for log in [log for log in watch.logs if not log.is_nested]:
             samples = _unchanged_samples(log, watch, reader, indices, until)

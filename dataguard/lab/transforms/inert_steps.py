@@ -22,7 +22,7 @@ import numpy as np
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.images.image_containers import (
     container_of,
     in_container_of,
@@ -34,7 +34,7 @@ from dataguard.lab.images.image_containers import (
 )
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.subject import Subject
 from dataguard.lab.transforms.discarded_results import READS as READ_TWICE
 from dataguard.lab.transforms.discarded_results import Discarded, find_discarded
@@ -98,7 +98,7 @@ class Pipeline:
 
     @property
     def exercised(self) -> dict[str, int]:
-        """How much was looked at."""
+        """How much was inspected."""
         return {
             "samples": self.samples,
             "transforms": len(self.steps),
@@ -107,7 +107,7 @@ class Pipeline:
 
 
 class Transforms:
-    """The part of a lab for pipeline steps; each observation is made once."""
+    """Observations of pipeline steps; each observation is made once."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -139,7 +139,7 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
         samples.append(sample)
         if len(samples) >= FEWEST and all(log.acts for log in watch.logs):
             break
-    with contextlib.suppress(Exception), pinned(PIN):  # it may need other batches; an epoch reports its errors
+    with contextlib.suppress(Exception), seeded(SEED):  # it may need other batches; an epoch reports its errors
         loader.collate_fn(samples[:4])
     inner = [log for log in watch.logs if not log.is_outer]
     if not inner:
@@ -156,7 +156,7 @@ def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Iterator
         if stream is None:
             yield reader.read(indices[draw % len(indices)], draw)
             continue
-        with gate("sample"), pinned(PIN + draw):
+        with gate("sample"), seeded(SEED + draw):
             found = list(islice(stream, 1))
         yield from found
 
@@ -164,7 +164,7 @@ def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Iterator
 def _step_of(log: CallLog, watch: PipelineWatch) -> PipelineStep:
     """The effect of a step; it is tried on other images if it had none."""
     example: Any = log.example
-    images = [leaf for _, leaf in walk(example) if is_image(leaf)]
+    images = [leaf for _, leaf in iter_leaves(example) if is_image(leaf)]
     given = tuple(dict.fromkeys(container_of(leaf) for leaf in images))
     known = PipelineStep(log.path, log.name, log.calls, log.acts, given, has_effect=log.acts > 0)
     if known.has_effect:
@@ -233,7 +233,7 @@ class TransformTrials:
         return tuple(found)
 
     def _in_containers(self, *, same: bool) -> Iterator[Any]:
-        own = {container_of(leaf) for _, leaf in walk(self._example) if is_image(leaf)}
+        own = {container_of(leaf) for _, leaf in iter_leaves(self._example) if is_image(leaf)}
         for grey in dict.fromkeys((self._grey, False)):
             for image in self._images:
                 yield from (one for one in in_containers(image, grey=grey) if (container_of(one) in own) == same)
@@ -259,7 +259,7 @@ class TransformTrials:
     def _acts(self, replacement: Callable[[Any], Any], container: str | None) -> bool | None:
         """Whether a call changes anything; None if it raises, or returns images outside `container`."""
         args, kwargs = replace_images(self._example, replacement)
-        images = [leaf for _, leaf in walk((args, kwargs)) if leaf is not None and is_image(leaf)]
+        images = [leaf for _, leaf in iter_leaves((args, kwargs)) if leaf is not None and is_image(leaf)]
         if not images:
             return None
         before = fingerprint((args, kwargs))
@@ -267,7 +267,7 @@ class TransformTrials:
             given = self._call(*args, **kwargs)
         except Exception:  # noqa: BLE001 - a step need not support images that it is never given
             return None
-        after = {container_of(leaf) for _, leaf in walk(given) if is_image(leaf)}
+        after = {container_of(leaf) for _, leaf in iter_leaves(given) if is_image(leaf)}
         if container and after != {container}:
             return None
         return fingerprint(given) != before

@@ -15,9 +15,9 @@ from typing import Any
 
 from torch.utils.data import Dataset, Sampler
 
-from dataguard.lab.core.leaves import describe, walk
+from dataguard.lab.core.leaves import describe, iter_leaves
 from dataguard.lab.core.object_graph import Node
-from dataguard.lab.core.object_graph import walk as search
+from dataguard.lab.core.object_graph import reachable as search
 from dataguard.lab.images.image_containers import is_image
 
 _FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "PIL", "cv2", "pandas", "dataguard"}
@@ -111,10 +111,10 @@ def _is_step(value: Any) -> bool:
 
 def has_image(value: Any) -> bool:
     """Whether a structure holds an image."""
-    return any(is_image(leaf) for _, leaf in walk(value))
+    return any(is_image(leaf) for _, leaf in iter_leaves(value))
 
 
 def fingerprint(value: Any) -> Fingerprint:
     """The content of a structure, to compare before and after a step."""
-    found = [describe("", leaf) for _, leaf in walk(value)]
+    found = [describe("", leaf) for _, leaf in iter_leaves(value)]
     return Counter((leaf.kind, leaf.digest) for leaf in found)

@@ -21,11 +21,11 @@ from typing import Any
 from torch.utils.data import Dataset
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaves import walk
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.wrapped_datasets import by_name, wrapped_by
 from dataguard.lab.images.image_containers import is_image
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.target.variants import Loader
 
 READS, FEWEST = 64, 16
@@ -115,9 +115,9 @@ def _read(loader: Loader, folder: Path, indices: Sequence[Index], is_read: Calla
     until = time.monotonic() + _SECONDS
     while len(samples) < len(indices) and not is_read() and (len(samples) < FEWEST or time.monotonic() < until):
         samples.append(reader.read(indices[len(samples)], len(samples)))
-    with contextlib.suppress(Exception), pinned(PIN):  # it may need other batches; an epoch reports its errors
+    with contextlib.suppress(Exception), seeded(SEED):  # it may need other batches; an epoch reports its errors
         loader.collate_fn(samples[:4])
-    return any(is_image(leaf) for _, leaf in walk(samples[:1])), len(samples)
+    return any(is_image(leaf) for _, leaf in iter_leaves(samples[:1])), len(samples)
 
 
 def _parts(transform: Any, depth: int = 0) -> list[Any]:

@@ -16,7 +16,7 @@ from dataguard.checks.batches.dg408_device_tensor_in_worker import dg408_device_
 from dataguard.engine import scan
 from dataguard.lab.batches.collate_inputs import choose
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.records import BatchRecord, Leaf, SampleRecord
+from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.model import Check, Finding, Looked, NotApplicable
 from dataguard.settings.settings import Settings
@@ -24,16 +24,16 @@ from dataguard.settings.settings import Settings
 ROOT = Path(__file__).parents[3]
 
 
-def leaf(path: str, dtype: str | None = "float32", shape: tuple[int, ...] = (8, 20), **more: Any) -> Leaf:
-    return Leaf(path, "Tensor", dtype, shape, b"", **more)
+def leaf(path: str, dtype: str | None = "float32", shape: tuple[int, ...] = (8, 20), **more: Any) -> LeafRecord:
+    return LeafRecord(path, "Tensor", dtype, shape, b"", **more)
 
 
 def sample(index: Index, batch: int, *contents: bytes, worker: int | None = 0) -> SampleRecord:
-    leaves = tuple(Leaf(f"[{n}]", "int", None, None, content) for n, content in enumerate(contents))
+    leaves = tuple(LeafRecord(f"[{n}]", "int", None, None, content) for n, content in enumerate(contents))
     return SampleRecord(worker, 0, batch, 0, index, str(index), 0.0, leaves)
 
 
-def batch(number: int, *leaves: Leaf, worker: int | None = 0) -> BatchRecord:
+def batch(number: int, *leaves: LeafRecord, worker: int | None = 0) -> BatchRecord:
     return BatchRecord(worker, 0, number, 2, (0, 1), 0.0, 0.0, leaves, 0)
 
 
@@ -69,7 +69,7 @@ def trace(*batches: BatchRecord, samples: tuple[SampleRecord, ...] = ()) -> Epoc
     ],
     ids=lambda value: " ".join(one.path for one in value) if isinstance(value, list) else str(value),
 )
-def test_which_double_precision_matters(leaves: list[Leaf], found: bool) -> None:
+def test_which_double_precision_matters(leaves: list[LeafRecord], found: bool) -> None:
     findings, looked = judged(dg406_double_precision_batch, trace(batch(0, *leaves)), double=False)
     assert bool(findings) is found
     present = any(one.dtype == "float64" for one in leaves)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dataguard.checks.common.drift import Cause, drifts, ignores_index, is_input, mutations, repeatable, shifts, shown
-from dataguard.lab.core.records import Leaf
-from dataguard.lab.dataset.repeated_reads import DRAWS, ITEMS, TURNED, Readings, Run
+from dataguard.lab.core.records import LeafRecord
+from dataguard.lab.dataset.repeated_reads import BACKWARD_PASSES, DRAWS, ITEMS, Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
 from dataguard.lab.reading.sample_reader import Answer
 
@@ -18,9 +18,9 @@ Give = Callable[[int, int, int, int], object]
 """A value by item, how often that was read before, how many reads there were in all, and the state of generators."""
 
 
-def leaf(path: str, value: object, shape: tuple[int, ...] | None = None) -> Leaf:
+def leaf(path: str, value: object, shape: tuple[int, ...] | None = None) -> LeafRecord:
     kind = type(value).__name__
-    return Leaf(path, kind, None, shape, repr(value).encode(), shown=repr(value))
+    return LeafRecord(path, kind, None, shape, repr(value).encode(), shown=repr(value))
 
 
 def answer(
@@ -30,8 +30,10 @@ def answer(
     return Answer(item, leaves)
 
 
-def run(gives: Mapping[str, tuple[Give, tuple[int, ...] | None]], draws: Sequence[int], *, turn: bool = False) -> Run:
-    order = list(range(ITEMS))[:: -1 if turn else 1]
+def run(
+    gives: Mapping[str, tuple[Give, tuple[int, ...] | None]], draws: Sequence[int], *, backward: bool = False
+) -> Run:
+    order = list(range(ITEMS))[:: -1 if backward else 1]
     passes, total = [], 0
     for own, draw in enumerate(draws):
         answers = {}
@@ -46,7 +48,7 @@ def lab(changes: Sequence[Change] = (), **leaves: Give) -> Any:
     """A lab of a dataset that gives these leaves; `image` is a large one."""
     gives = {path: (give, (3, 8, 8) if path == "image" else None) for path, give in leaves.items()}
     forward = run(gives, DRAWS)
-    readings = Readings(tuple(range(ITEMS)), forward, run(gives, DRAWS[:TURNED], turn=True))
+    readings = Readings(tuple(range(ITEMS)), forward, run(gives, DRAWS[:BACKWARD_PASSES], backward=True))
     dataset = SimpleNamespace(readings=readings, again=lambda number: forward, stored=lambda index: tuple(changes))
     return SimpleNamespace(dataset=dataset, epoch=SimpleNamespace(samples=()))
 
@@ -88,8 +90,8 @@ def test_other_labels_do_not(label: Give) -> None:
 
 
 def test_a_label_that_changes_with_its_input_does_not_shift() -> None:
-    turned: Give = lambda item, own, total, draw: (item, total % 4)  # noqa: E731
-    assert shifts(lab(image=turned, label=lambda item, own, total, draw: total % 4)) == {}
+    backward: Give = lambda item, own, total, draw: (item, total % 4)  # noqa: E731
+    assert shifts(lab(image=backward, label=lambda item, own, total, draw: total % 4)) == {}
 
 
 def test_samples_of_a_queue_do_not_shift() -> None:
@@ -136,5 +138,5 @@ def test_the_input_is_the_largest_leaf() -> None:
 
 def test_a_value_is_shown_as_it_is_where_it_can_be() -> None:
     assert shown(leaf("a", 3)) == "3"
-    assert shown(Leaf("a", "Tensor", "int64", (2,), b"\x01\x02\x03\x04")) == "int64 010203"
+    assert shown(LeafRecord("a", "Tensor", "int64", (2,), b"\x01\x02\x03\x04")) == "int64 010203"
     assert shown(None) == "absent"

@@ -22,7 +22,7 @@ from dataguard.lab.core.leaves import describe
 from dataguard.lab.core.loader_facts import stem_of
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.core.value_summary import Numbers, ValueSummary
-from dataguard.lab.labels.class_names import find_namings
+from dataguard.lab.labels.class_names import find_class_names
 from dataguard.lab.labels.label_tables import find_table
 from dataguard.lab.spy.value_summaries import numbers_of
 from dataguard.model import Severity, Status
@@ -293,9 +293,9 @@ def test_a_table_of_labels_is_known_by_those_that_were_seen(told: dict[str, Any]
 def test_a_dataset_tells_its_classes(told: dict[str, Any], count: int | None) -> None:
     wrapped: Dataset[int] = ConcatDataset([Subset(Telling(**told), [1, 2]), Telling()])
     for dataset, where in ((Telling(**told), "dataset."), (wrapped, "dataset.datasets[0].dataset.")):
-        found = find_namings(partial(built, dataset))
-        assert [naming.count for naming in found] == ([] if count is None else [count])
-        assert all(naming.where.startswith(where) for naming in found)
+        found = find_class_names(partial(built, dataset))
+        assert [names.count for names in found] == ([] if count is None else [count])
+        assert all(names.where.startswith(where) for names in found)
 
 
 def test_names_stand_for_numbers_where_each_has_one() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dataguard.checks.dataset.index_meaning import Change, compare
 from dataguard.incident import Incident
-from dataguard.lab.core.records import Leaf
+from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.reading.sample_reader import Answer
 
 
@@ -20,8 +20,8 @@ def answers(images: Sequence[object], labels: Sequence[object] = ()) -> list[Ans
     ]
 
 
-def _leaf(path: str, value: object) -> Leaf:
-    return Leaf(path, "int", None, None, repr(value).encode())
+def _leaf(path: str, value: object) -> LeafRecord:
+    return LeafRecord(path, "int", None, None, repr(value).encode())
 
 
 @given(st.permutations(range(6)))

@@ -35,7 +35,7 @@ def shared() -> Iterator[SharedMemory]:
 
 
 def _peak(shared: SharedMemory, **settings: Any) -> int:
-    """The most that was taken while a plain run went through, in bytes."""
+    """The most that was allocated while a plain run went through, in bytes."""
     process = subprocess.Popen(
         shared.command(ROOT, sys.executable, "-m", "tests.loaders.shm", DRAWN),
         env={**os.environ, "SHM_SETTINGS": json.dumps(settings)},

@@ -1,4 +1,4 @@
-"""What is made of samples in a batch: rows recognised, leaves paired, mixtures refused. All in this process."""
+"""What is made of samples in a batch: rows recognised, leaves paired, mixed batches refused. All in this process."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 
 from dataguard.checks.batches.pairing import mispaired, misread, missing
 from dataguard.lab.batches.batch_rows import columns, holds
-from dataguard.lab.batches.collate_observations import Bench, run_bench
-from dataguard.lab.batches.collate_trials import Carried, Collation, Form
-from dataguard.lab.batches.getitems import Together
-from dataguard.lab.batches.mixed_batches import Mixtures, run_mixtures
-from dataguard.lab.batches.shrinking import Drawing
+from dataguard.lab.batches.collate_observations import CollateObservations, observe_collate
+from dataguard.lab.batches.collate_trials import Collation, Form, RecognizedLeaf
+from dataguard.lab.batches.getitems import GetitemsReads
+from dataguard.lab.batches.mixed_batches import MixedBatches, run_mixed_batches
+from dataguard.lab.batches.shrinking import ExampleSearch
 from dataguard.model import NotApplicable, Undecided
 
 IMAGE, LABEL, MASK = b"image", b"label", b"mask"
 ONE, TWO, THREE = (frozenset({number}) for number in range(3))
 
 
-def collation(*carried: tuple[bytes, Sequence[frozenset[int]]], alone: bool = True) -> Collation:
+def collation(*recognized: tuple[bytes, Sequence[frozenset[int]]], alone: bool = True) -> Collation:
     """Three samples whose batch is made by place, leaf by leaf, whatever the order in which they are put in."""
-    leaves = tuple(Carried(f"[{n}]", source, tuple(rows)) for n, (source, rows) in enumerate(carried))
-    turned = tuple(
-        Carried(one.leaf, one.source, tuple(frozenset(2 - n for n in row) for row in one.rows)) for one in leaves
+    leaves = tuple(RecognizedLeaf(f"[{n}]", source, tuple(rows)) for n, (source, rows) in enumerate(recognized))
+    reversed_rows = tuple(
+        RecognizedLeaf(one.leaf, one.source, tuple(frozenset(2 - n for n in row) for row in one.rows)) for one in leaves
     )
     forms = {(seed, "in order"): Form((0, 1, 2), leaves) for seed in range(2)}
-    forms |= {(seed, "reversed"): Form((2, 1, 0), turned) for seed in range(2)}
-    twins = {one.source: (ONE, TWO, THREE) for one in leaves}
-    return Collation((0, 1, 2), ("0", "1", "2"), forms, alone, twins)
+    forms |= {(seed, "reversed"): Form((2, 1, 0), reversed_rows) for seed in range(2)}
+    equal_samples = {one.source: (ONE, TWO, THREE) for one in leaves}
+    return Collation((0, 1, 2), ("0", "1", "2"), forms, alone, equal_samples)
 
 
 def test_leaves_in_one_order_belong_together() -> None:
@@ -63,7 +63,7 @@ def test_leaves_of_different_length_are_not_compared() -> None:
 def test_a_mispair_that_comes_and_goes_with_the_seed_is_none() -> None:
     right, wrong = collation((IMAGE, [ONE]), (LABEL, [ONE])), collation((IMAGE, [ONE]), (LABEL, [TWO]))
     forms = {form: (wrong if form[0] else right).forms[form] for form in right.forms}
-    assert mispaired(Collation(right.indices, right.shown, forms, True, right.twins)) is None
+    assert mispaired(Collation(right.indices, right.shown, forms, True, right.equal_samples)) is None
 
 
 @given(st.permutations(range(3)))
@@ -71,7 +71,9 @@ def test_an_order_that_the_batch_tells_is_no_mispair(order: list[int]) -> None:
     rows = [frozenset({sample}) for sample in order]
     forms = {
         form: Form(
-            (0, 1, 2), (Carried("x", IMAGE, tuple(rows)), Carried("y", LABEL, (ONE, TWO, THREE))), (tuple(order),)
+            (0, 1, 2),
+            (RecognizedLeaf("x", IMAGE, tuple(rows)), RecognizedLeaf("y", LABEL, (ONE, TWO, THREE))),
+            (tuple(order),),
         )
         for form in collation().forms
     }
@@ -155,10 +157,12 @@ def picture(number: int) -> tuple[Tensor, int]:
     return torch.full((2, 2), number / 16), number % 3
 
 
-def bench(tmp_path: Path, dataset: Dataset[Any], collate: Callable[[list[Any]], Any] | None = None) -> Bench:
-    """A handful of five samples, put together in this process."""
+def observed(
+    tmp_path: Path, dataset: Dataset[Any], collate: Callable[[list[Any]], Any] | None = None
+) -> CollateObservations:
+    """Five samples, collated in this process."""
     loader = DataLoader(dataset, batch_size=5, collate_fn=collate)
-    found = run_bench(lambda: loader, tmp_path, (3, 1, 7, 5, 11), ascending=False)
+    found = observe_collate(lambda: loader, tmp_path, (3, 1, 7, 5, 11), ascending=False)
     assert found is not None
     return found
 
@@ -184,7 +188,7 @@ def bench(tmp_path: Path, dataset: Dataset[Any], collate: Callable[[list[Any]], 
     ],
 )
 def test_a_batch_is_judged_by_what_comes_out(tmp_path: Path, collate: Callable[[Any], Any], wrong: bool) -> None:
-    seen = bench(tmp_path, Items(picture), collate).collation
+    seen = observed(tmp_path, Items(picture), collate).collation
     assert bool(mispaired(seen) or missing(seen)) is wrong
 
 
@@ -194,7 +198,7 @@ def test_random_augmentation_and_mixing_say_nothing(tmp_path: Path) -> None:
         order = torch.randperm(len(samples))
         return 0.3 * images + 0.7 * images[order], labels, labels[order]
 
-    seen = bench(tmp_path, Items(picture), mix).collation
+    seen = observed(tmp_path, Items(picture), mix).collation
     assert mispaired(seen) is None
     assert missing(seen) is None
 
@@ -207,14 +211,14 @@ def test_a_sample_of_a_kind_that_torch_cannot_compare_is_recognised(tmp_path: Pa
             "half": torch.tensor([number]).half(),
         }
 
-    seen = bench(tmp_path, Items(make), lambda samples: samples).collation
-    leaves = {one.leaf for form in seen.forms.values() for one in form.carried}
+    seen = observed(tmp_path, Items(make), lambda samples: samples).collation
+    leaves = {one.leaf for form in seen.forms.values() for one in form.recognized}
     assert {"[*]['big']", "[*]['raw']", "[*]['half']"} <= leaves
 
 
 def test_a_sample_that_gives_nothing_alone_is_let_go(tmp_path: Path) -> None:
     dataset = Items(lambda number: None if number == 7 else picture(number))
-    seen = bench(tmp_path, dataset, lambda samples: default_collate([one for one in samples if one is not None]))
+    seen = observed(tmp_path, dataset, lambda samples: default_collate([one for one in samples if one is not None]))
     assert seen.collation.indices == (3, 1, 5, 11)
 
 
@@ -224,13 +228,13 @@ def test_writing_into_what_is_kept_is_seen_and_into_what_is_new_is_not(tmp_path:
     def halve(samples: list[Tensor]) -> Tensor:
         return torch.stack([sample.mul_(0.5) for sample in samples])
 
-    assert bench(tmp_path, Items(lambda number: kept[number]), halve).collation.written == {"": 3}
-    assert bench(tmp_path, Items(lambda number: torch.ones(2) * number), halve).collation.written == {}
+    assert observed(tmp_path, Items(lambda number: kept[number]), halve).collation.mutated == {"": 3}
+    assert observed(tmp_path, Items(lambda number: torch.ones(2) * number), halve).collation.mutated == {}
 
 
 def test_a_dataset_that_changes_by_itself_is_not_blamed_on_collate(tmp_path: Path) -> None:
     reads = iter(range(10_000))
-    assert bench(tmp_path, Items(lambda number: torch.tensor([next(reads)]))).collation.written == {}
+    assert observed(tmp_path, Items(lambda number: torch.tensor([next(reads)]))).collation.mutated == {}
 
 
 class Locks(IterableDataset[Any]):
@@ -243,11 +247,13 @@ class Locks(IterableDataset[Any]):
 def test_samples_of_a_stream_that_cannot_be_copied_are_undecided(tmp_path: Path) -> None:
     loader = DataLoader(Locks(), batch_size=2, collate_fn=list)
     with pytest.raises(Undecided, match="cannot be copied"):
-        run_bench(lambda: loader, tmp_path, (None, None), ascending=True)
+        observe_collate(lambda: loader, tmp_path, (None, None), ascending=True)
 
 
 def test_samples_that_cannot_be_copied_are_read_again(tmp_path: Path) -> None:
-    found = bench(tmp_path, Items(lambda number: (threading.Lock(), number)), lambda samples: [n for _, n in samples])
+    found = observed(
+        tmp_path, Items(lambda number: (threading.Lock(), number)), lambda samples: [n for _, n in samples]
+    )
     assert found.reads > 40
     assert mispaired(found.collation) is None
 
@@ -255,21 +261,21 @@ def test_samples_that_cannot_be_copied_are_read_again(tmp_path: Path) -> None:
 def test_samples_too_large_to_be_copied_are_left_alone(tmp_path: Path) -> None:
     dataset = Items(lambda number: torch.empty(1).expand(100_000_000))
     with pytest.raises(Undecided, match="400 MB"):
-        bench(tmp_path, dataset)
+        observed(tmp_path, dataset)
 
 
-@pytest.mark.parametrize(("turned", "wrong"), [(False, False), (True, True)])
-def test_groups_of_samples_are_recognised(tmp_path: Path, turned: bool, wrong: bool) -> None:
+@pytest.mark.parametrize(("reversed_rows", "wrong"), [(False, False), (True, True)])
+def test_groups_of_samples_are_recognised(tmp_path: Path, reversed_rows: bool, wrong: bool) -> None:
     def in_groups(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
         images, labels = default_collate(samples)
-        return images.reshape(2, 3, 2, 2), (labels.reshape(3, 2).T if turned else labels.reshape(2, 3))
+        return images.reshape(2, 3, 2, 2), (labels.reshape(3, 2).T if reversed_rows else labels.reshape(2, 3))
 
     loader = DataLoader(
         Items(lambda number: (torch.full((2, 2), number / 16), number)), batch_size=6, collate_fn=in_groups
     )
-    found = run_bench(lambda: loader, tmp_path, (3, 1, 7, 5, 11, 9), ascending=True)
+    found = observe_collate(lambda: loader, tmp_path, (3, 1, 7, 5, 11, 9), ascending=True)
     assert found is not None
-    assert {len(form.carried) for form in found.collation.forms.values()} == {2}
+    assert {len(form.recognized) for form in found.collation.forms.values()} == {2}
     assert bool(mispaired(found.collation)) is wrong
 
 
@@ -280,7 +286,7 @@ def test_sparse_rows_are_recognised(tmp_path: Path) -> None:
     def stack(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, list[int]]:
         return torch.stack([row for row, _ in samples]), sorted(label for _, label in samples)
 
-    assert mispaired(bench(tmp_path, Items(make), stack).collation)
+    assert mispaired(observed(tmp_path, Items(make), stack).collation)
 
 
 def test_a_collate_that_insists_on_its_batch_is_undecided(tmp_path: Path) -> None:
@@ -289,13 +295,13 @@ def test_a_collate_that_insists_on_its_batch_is_undecided(tmp_path: Path) -> Non
         return samples
 
     loader = DataLoader(Items(picture), batch_size=12, collate_fn=whole)
-    assert run_bench(lambda: loader, tmp_path, tuple(range(12)), ascending=True)
+    assert observe_collate(lambda: loader, tmp_path, tuple(range(12)), ascending=True)
     with pytest.raises(Undecided, match="no part of it"):
-        run_bench(lambda: loader, tmp_path, tuple(range(11)), ascending=True)
+        observe_collate(lambda: loader, tmp_path, tuple(range(11)), ascending=True)
 
 
 class Together16(Items):
-    """Samples that come together, by a rule of their own."""
+    """Samples that come getitems, by a rule of their own."""
 
     def __init__(self, rule: Callable[[list[int]], Any]) -> None:
         super().__init__(picture)
@@ -323,29 +329,31 @@ class Together16(Items):
 def test_samples_that_come_together_are_those_asked_for(
     tmp_path: Path, rule: Callable[[list[int]], Any], words: str | None
 ) -> None:
-    together = bench(tmp_path, Together16(rule)).together
-    found = misread(together) if together else None
+    getitems = observed(tmp_path, Together16(rule)).getitems
+    found = misread(getitems) if getitems else None
     assert (found is None) if words is None else (found is not None and words in found)
 
 
 def test_whole_batches_from_the_dataset_are_not_taken_apart(tmp_path: Path) -> None:
     with pytest.raises(NotApplicable, match="whole batches"):
-        bench(tmp_path, Together16(lambda indices: default_collate(list(map(picture, indices)))), lambda batch: batch)
+        observed(
+            tmp_path, Together16(lambda indices: default_collate(list(map(picture, indices)))), lambda batch: batch
+        )
 
 
 def test_the_words_for_a_sample_at_a_wrong_place() -> None:
-    assert misread(Together((4, 2), ((4,), (2,)))) is None
-    assert misread(Together((4, 2), ((2,), (4,)))) == "returns dataset[2] where dataset[4] was requested"
+    assert misread(GetitemsReads((4, 2), ((4,), (2,)))) is None
+    assert misread(GetitemsReads((4, 2), ((2,), (4,)))) == "returns dataset[2] where dataset[4] was requested"
 
 
-def mixtures(tmp_path: Path, make: Callable[[int], Any], collate: Any = None, *, size: int = 4) -> Mixtures:
-    """Mixtures of the first six samples."""
+def mixed_batches(tmp_path: Path, make: Callable[[int], Any], collate: Any = None, *, size: int = 4) -> MixedBatches:
+    """Mixed batches of the first six samples."""
     loader = DataLoader(Items(make), batch_size=size, collate_fn=collate)
-    return run_mixtures(lambda: loader, tmp_path, range(6), size, Drawing(), single=False)
+    return run_mixed_batches(lambda: loader, tmp_path, range(6), size, ExampleSearch(), single=False)
 
 
 def test_the_smallest_clash_is_a_pair(tmp_path: Path) -> None:
-    clash = mixtures(tmp_path, lambda number: torch.zeros(2 + (number == 4))).clash
+    clash = mixed_batches(tmp_path, lambda number: torch.zeros(2 + (number == 4))).clash
     assert clash is not None
     assert clash.indices == (0, 4)
     assert "equal size" in clash.incident.message
@@ -358,7 +366,7 @@ def test_three_that_clash_are_found_and_made_small(tmp_path: Path) -> None:
             raise ValueError("too many kinds")
         return samples
 
-    clash = mixtures(tmp_path, lambda number: number, at_most_two_kinds).clash
+    clash = mixed_batches(tmp_path, lambda number: number, at_most_two_kinds).clash
     assert clash is not None
     assert len(clash.indices) == len(set(clash.indices)) == 3
 
@@ -369,7 +377,7 @@ def test_the_search_gives_the_same_every_time(tmp_path: Path) -> None:
             raise ValueError("too much")
         return samples
 
-    found = [mixtures(tmp_path, lambda number: number, no_sum).clash for _ in range(2)]
+    found = [mixed_batches(tmp_path, lambda number: number, no_sum).clash for _ in range(2)]
     assert found[0] == found[1] is not None
 
 
@@ -377,15 +385,15 @@ def test_samples_that_are_filtered_away_are_no_clash(tmp_path: Path) -> None:
     def keep(samples: list[int | None]) -> Tensor:
         return torch.stack([torch.tensor(sample) for sample in samples if sample is not None])
 
-    assert mixtures(tmp_path, lambda number: number if number > 3 else None, keep).clash is None
+    assert mixed_batches(tmp_path, lambda number: number if number > 3 else None, keep).clash is None
 
 
 def test_a_collate_that_takes_whole_batches_only_gets_them(tmp_path: Path) -> None:
     def fours(samples: list[Tensor]) -> Tensor:
         return torch.stack(samples).reshape(2, 2, 2)
 
-    assert mixtures(tmp_path, lambda number: torch.zeros(2), fours).clash is None
-    clash = mixtures(tmp_path, lambda number: torch.zeros(2 + number % 2), fours).clash
+    assert mixed_batches(tmp_path, lambda number: torch.zeros(2), fours).clash is None
+    clash = mixed_batches(tmp_path, lambda number: torch.zeros(2 + number % 2), fours).clash
     assert clash is not None
     assert clash.indices == (0, 0, 0, 1)
 
@@ -394,7 +402,7 @@ def test_collate_may_write_into_the_samples_of_a_trial(tmp_path: Path) -> None:
     def pop(samples: list[dict[str, Tensor]]) -> Tensor:
         return pad_sequence([sample.pop("x") for sample in samples])
 
-    assert mixtures(tmp_path, lambda number: {"x": torch.zeros(2 + number)}, pop).clash is None
+    assert mixed_batches(tmp_path, lambda number: {"x": torch.zeros(2 + number)}, pop).clash is None
 
 
 def test_channels_of_a_listed_image_are_no_rows_of_the_batch() -> None:

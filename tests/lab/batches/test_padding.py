@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from dataguard.lab.batches.collate_observations import run_bench
+from dataguard.lab.batches.collate_observations import observe_collate
 from dataguard.lab.batches.padding import Padding
 
 LENGTHS = (4, 7, 5, 6, 4, 9)
@@ -45,9 +45,9 @@ def filled(images: Samples, value: float) -> Tensor:
 def padding(tmp_path: Path, make: Callable[[int], Any], collate: Callable[[Any], Any]) -> Padding:
     samples = [make(number) for number in range(len(LENGTHS))]
     loader: DataLoader[Any] = DataLoader(samples, batch_size=6, collate_fn=collate)  # type: ignore[arg-type]
-    bench = run_bench(lambda: loader, tmp_path, tuple(range(len(LENGTHS))), ascending=True)
-    assert bench is not None
-    return bench.padding
+    observed = observe_collate(lambda: loader, tmp_path, tuple(range(len(LENGTHS))), ascending=True)
+    assert observed is not None
+    return observed.padding
 
 
 def padded(samples: Samples, value: float = 0.0) -> Tensor:
@@ -95,7 +95,7 @@ TOLD: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]] = {
 def test_lengths_can_be_told(tmp_path: Path, name: str) -> None:
     found = padding(tmp_path, *TOLD[name])
     assert found.padded
-    assert all(one.told_by or one.distinct for one in found.padded)
+    assert all(one.lengths_from or one.distinct for one in found.padded)
 
 
 UNTOLD: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]] = {
@@ -113,7 +113,7 @@ UNTOLD: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]] = {
 @pytest.mark.parametrize("name", UNTOLD)
 def test_lengths_cannot_be_told(tmp_path: Path, name: str) -> None:
     found = padding(tmp_path, *UNTOLD[name])
-    assert [one for one in found.padded if not one.told_by and not one.distinct]
+    assert [one for one in found.padded if not one.lengths_from and not one.distinct]
 
 
 def test_what_only_collate_makes_is_looked_at_as_well(tmp_path: Path) -> None:
@@ -121,7 +121,9 @@ def test_what_only_collate_makes_is_looked_at_as_well(tmp_path: Path) -> None:
         return padded([torch.tensor([ord(letter) - 97 for letter in sample]) for sample in samples])
 
     found = padding(tmp_path, lambda number: "abcabcabcabc"[: LENGTHS[number]], spell)
-    assert [(one.leaf, one.told_by, one.distinct, one.lengths) for one in found.padded] == [("", None, False, LENGTHS)]
+    assert [(one.leaf, one.lengths_from, one.distinct, one.lengths) for one in found.padded] == [
+        ("", None, False, LENGTHS)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -147,9 +149,9 @@ def test_two_samples_tell_their_lengths_only_in_full(tmp_path: Path) -> None:
             batch_size=2,
             collate_fn=lambda some: (padded(some), torch.tensor(other[: len(some)])),
         )
-        bench = run_bench(lambda: loader, tmp_path, (0, 1), ascending=True)
-        assert bench is not None
-        return all(one.told_by for one in bench.padding.padded)
+        observed = observe_collate(lambda: loader, tmp_path, (0, 1), ascending=True)
+        assert observed is not None
+        return all(one.lengths_from for one in observed.padding.padded)
 
     assert judged([4, 7])
     assert not judged([0, 1])

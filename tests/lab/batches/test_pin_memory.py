@@ -105,9 +105,9 @@ REACHED: dict[str, tuple[Callable[[], Any], str, int, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("name", REACHED)
 def test_what_is_reached(name: str) -> None:
-    make, came_out, tensors, unpinned = REACHED[name]
+    make, result, tensors, unpinned = REACHED[name]
     found = try_pinning(make())
-    assert (found.came_out, found.tensors, found.unpinned, found.refused) == (came_out, tensors, unpinned, None)
+    assert (found.result, found.tensors, found.unpinned, found.refused) == (result, tensors, unpinned, None)
 
 
 @pytest.mark.parametrize(
@@ -136,5 +136,5 @@ def test_tensors_on_a_device_are_not_to_be_pinned() -> None:
 @pytest.mark.parametrize("name", ["dict", "dataclass", "pinned copy dropped", "sparse"])
 def test_memory_that_is_really_pinned(name: str) -> None:
     make, _, tensors, unpinned = REACHED[name]
-    found = try_pinning(make(), really=True)
+    found = try_pinning(make(), real=True)
     assert (found.tensors, found.unpinned) == (tensors, unpinned)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from dataguard.engine import scan
-from dataguard.lab.batches.shrinking import Drawing
+from dataguard.lab.batches.shrinking import ExampleSearch
 from dataguard.model import Status
 from dataguard.settings.settings import Settings
 
@@ -27,7 +27,7 @@ def test_what_other_settings_would_do_is_a_note() -> None:
     assert tried["plain"] > 1
 
 
-def tries(drawing: Drawing) -> list[int]:
+def tries(search: ExampleSearch) -> list[int]:
     """What is drawn until the number is small."""
     drawn: list[int] = []
 
@@ -35,22 +35,22 @@ def tries(drawing: Drawing) -> list[int]:
         drawn.append(number)
         return 500 < number < 600
 
-    drawing.smallest(st.integers(0, 1000), fails, examples=200, subject="numbers")
+    search.smallest(st.integers(0, 1000), fails, examples=200, subject="numbers")
     return drawn
 
 
 def test_the_seed_decides_what_is_drawn() -> None:
-    assert tries(Drawing()) == tries(Drawing())
-    assert tries(Drawing(seed=1)) != tries(Drawing())
+    assert tries(ExampleSearch()) == tries(ExampleSearch())
+    assert tries(ExampleSearch(seed=1)) != tries(ExampleSearch())
 
 
 @pytest.mark.usefixtures("ordinary_profile")
 def test_a_failing_example_is_kept_for_the_next_run(tmp_path: Path) -> None:
-    assert 501 in tries(Drawing(database=str(tmp_path), name="loader"))
-    assert tries(Drawing(database=str(tmp_path), name="loader"))[0] == 501
-    assert tries(Drawing(database=str(tmp_path), name="other"))[0] != 501
+    assert 501 in tries(ExampleSearch(database=str(tmp_path), name="loader"))
+    assert tries(ExampleSearch(database=str(tmp_path), name="loader"))[0] == 501
+    assert tries(ExampleSearch(database=str(tmp_path), name="other"))[0] != 501
 
 
 def test_a_seed_goes_without_the_database(tmp_path: Path) -> None:
-    assert tries(Drawing(seed=1, database=str(tmp_path))) == tries(Drawing(seed=1))
+    assert tries(ExampleSearch(seed=1, database=str(tmp_path))) == tries(ExampleSearch(seed=1))
     assert not list(tmp_path.iterdir())

@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 from torch.nn.utils.rnn import pack_sequence
 
-from dataguard.lab.core.leaves import leaves_of, walk
+from dataguard.lab.core.leaves import iter_leaves, leaves_of
 
 Pair = namedtuple("Pair", "image label")
 
@@ -119,7 +119,7 @@ def test_an_object_that_holds_itself_ends() -> None:
 
 
 def test_types_that_are_to_stay_whole_are_not_entered() -> None:
-    assert [path for path, _ in walk({"pair": Pair(1, 2)}, whole=(Pair,))] == ["['pair']"]
+    assert [path for path, _ in iter_leaves({"pair": Pair(1, 2)}, atomic=(Pair,))] == ["['pair']"]
 
 
 def test_a_device_is_told_where_it_is_not_the_cpu() -> None:

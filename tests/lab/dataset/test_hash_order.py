@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dataguard.incident import imported_files
 from dataguard.lab.core.object_graph import _reduced
 from dataguard.lab.dataset.fresh_import import Places
-from dataguard.lab.dataset.hash_order import TurnedFrozenset, TurnedSet, ordered_sets
+from dataguard.lab.dataset.hash_order import OrderedFrozenset, OrderedSet, ordered_sets
 
 TEXTS = st.sets(st.text(max_size=3), max_size=6)
 
@@ -51,13 +51,13 @@ SALTED = count({"a"}) == {"a"} and shadowed(1) == 2
 """
 
 
-def imported(folder: Path, name: str, *, turned: bool) -> tuple[ModuleType, Places]:
+def imported(folder: Path, name: str, *, backward: bool) -> tuple[ModuleType, Places]:
     """The module, with sets in one of two orders, and the places where that was asked for."""
     (folder / f"{name}.py").write_text(SOURCE)
     places: Places = {}
     sys.path.insert(0, str(folder))
     try:
-        with ordered_sets(places, turned=turned):
+        with ordered_sets(places, backward=backward):
             return importlib.import_module(name), places
     finally:
         sys.path.remove(str(folder))
@@ -65,7 +65,7 @@ def imported(folder: Path, name: str, *, turned: bool) -> tuple[ModuleType, Plac
 
 
 def test_what_hashes_decide_is_turned_and_nothing_else(tmp_path: Path) -> None:
-    (one, places), (two, _) = (imported(tmp_path, f"sets_{turned}", turned=turned) for turned in (False, True))
+    (one, places), (two, _) = (imported(tmp_path, f"sets_{backward}", backward=backward) for backward in (False, True))
     for name in ("LISTED", "SPELLED", "MADE"):
         assert getattr(one, name) == getattr(two, name)[::-1]
     assert one.SORTED == two.SORTED == sorted(one.NAMES)
@@ -78,7 +78,7 @@ def test_what_hashes_decide_is_turned_and_nothing_else(tmp_path: Path) -> None:
 
 @given(TEXTS, TEXTS)
 def test_a_turned_set_is_a_set(one: set[str], two: set[str]) -> None:
-    for kind in (TurnedSet, TurnedFrozenset):
+    for kind in (OrderedSet, OrderedFrozenset):
         first, second = kind(one), kind(two)
         assert first == one
         assert set(first) == one
@@ -91,7 +91,7 @@ def test_a_turned_set_is_a_set(one: set[str], two: set[str]) -> None:
 
 
 def test_a_turned_set_gives_its_items_away_until_it_is_empty() -> None:
-    items = TurnedSet({"a", "b", "c"})
+    items = OrderedSet({"a", "b", "c"})
     assert {items.pop() for _ in range(3)} == {"a", "b", "c"}
     with pytest.raises(KeyError):
         items.pop()

@@ -14,7 +14,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord
-from dataguard.lab.dataset.index_semantics import Spans, probe_spans
+from dataguard.lab.dataset.index_semantics import IndexSemantics, probe_semantics
 from dataguard.lab.dataset.periodicity import Hints, hints_of
 from dataguard.lab.process.isolation import isolated
 from dataguard.model import NotApplicable
@@ -36,8 +36,8 @@ class Items(Dataset[Any]):
         return self.give(range(self.length)[index])
 
 
-def spans(dataset: Dataset[Any], folder: Path, hints: Hints = Hints()) -> Spans:  # noqa: B008
-    return probe_spans(DataLoader(dataset), folder, hints)
+def semantics(dataset: Dataset[Any], folder: Path, hints: Hints = Hints()) -> IndexSemantics:  # noqa: B008
+    return probe_semantics(DataLoader(dataset), folder, hints)
 
 
 @settings(max_examples=20, deadline=None)
@@ -47,39 +47,41 @@ def test_any_period_that_something_held_has_is_found(
 ) -> None:
     held = [picture(number) for number in range(period)]
     dataset = Items(period + rest, lambda index: held[index % period], held=held)
-    (found,) = spans(dataset, tmp_path_factory.mktemp("spans")).repeats
+    (found,) = semantics(dataset, tmp_path_factory.mktemp("semantics")).repeats
     assert period % found.period == 0 or found.period % period == 0
     assert (found.where, found.length) == ("dataset", period + rest)
 
 
 def test_a_period_that_nothing_tells_is_found_by_the_samples_of_an_epoch(tmp_path: Path) -> None:
     dataset = Items(101, lambda index: picture(index % 37))
-    assert spans(dataset, tmp_path).repeats == ()
+    assert semantics(dataset, tmp_path).repeats == ()
     samples = [
         SampleRecord(None, 0, 0, 0, index, str(index), 0.0, leaves_of(dataset[index])) for index in range(0, 101, 2)
     ]
     hints = hints_of(samples)
     assert hints.distances == (74,)
-    assert [period.period for period in spans(dataset, tmp_path, Hints((37,))).repeats] == [37]
+    assert [period.period for period in semantics(dataset, tmp_path, Hints((37,))).repeats] == [37]
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_samples_that_differ_repeat_nothing(number: int, tmp_path: Path) -> None:
     gives: list[Callable[[int], Any]] = [picture, lambda index: (picture(index), index % 4), lambda index: index % 4]
-    assert spans(Items(64, gives[number]), tmp_path).repeats == ()
+    assert semantics(Items(64, gives[number]), tmp_path).repeats == ()
 
 
 def test_torchs_own_wrappers_are_looked_into(tmp_path: Path) -> None:
     wrapped = Items(60, lambda index: picture(index % 20))
     plain = Items(60, picture)
-    assert [one.where for one in spans(Subset(wrapped, [3, 1, 4]), tmp_path).repeats] == ["dataset.dataset"]
-    assert [one.where for one in spans(ConcatDataset([plain, wrapped]), tmp_path).repeats] == ["dataset.datasets[1]"]
-    assert spans(ConcatDataset([plain] * 3), tmp_path).repeats == ()
+    assert [one.where for one in semantics(Subset(wrapped, [3, 1, 4]), tmp_path).repeats] == ["dataset.dataset"]
+    assert [one.where for one in semantics(ConcatDataset([plain, wrapped]), tmp_path).repeats] == [
+        "dataset.datasets[1]"
+    ]
+    assert semantics(ConcatDataset([plain] * 3), tmp_path).repeats == ()
 
 
 def test_numbers_of_the_datasets_own_explain_a_repetition(tmp_path: Path) -> None:
-    (times,) = spans(Items(60, lambda index: picture(index % 20), times=3), tmp_path).repeats
-    (length,) = spans(Items(60, lambda index: picture(index % 20)), tmp_path).repeats
+    (times,) = semantics(Items(60, lambda index: picture(index % 20), times=3), tmp_path).repeats
+    (length,) = semantics(Items(60, lambda index: picture(index % 20)), tmp_path).repeats
     assert (times.factor, length.factor, length.virtual) == ("times", None, "length")
 
 
@@ -93,22 +95,22 @@ def test_a_label_that_takes_the_type_of_its_index_is_the_same(tmp_path: Path) ->
             return torch.full((2, 2), float(index) * 0.1), index % 4
 
     # What follows seeds is not undone in the process that it runs in.
-    found = isolated(lambda: spans(Modulo(), tmp_path), tmp_path, timeout=20, allowed=60)
+    found = isolated(lambda: semantics(Modulo(), tmp_path), tmp_path, timeout=20, allowed=60)
     assert not any(typed.unlike or typed.incident for typed in found.typed)
 
 
 def test_one_sample_is_too_few(tmp_path: Path) -> None:
     with pytest.raises(NotApplicable, match="1 sample"):
-        spans(Items(1, picture), tmp_path)
+        semantics(Items(1, picture), tmp_path)
 
 
 def test_a_sample_may_hold_a_class_of_its_own(tmp_path: Path) -> None:
     """As a row of pandas does, whose class of arrays has a `shape` that is no shape."""
     rows = [{"x": picture(number), "type": torch.Tensor} for number in range(20)]
-    assert spans(Items(20, rows.__getitem__), tmp_path).repeats == ()
+    assert semantics(Items(20, rows.__getitem__), tmp_path).repeats == ()
 
 
 def test_a_few_samples_that_are_made_up_repeat_by_nature(tmp_path: Path) -> None:
     dataset = Items(40, lambda index: torch.ones(3 + index % 4))
     samples = [SampleRecord(None, 0, 0, 0, index, str(index), 0.0, leaves_of(dataset[index])) for index in range(40)]
-    assert spans(dataset, tmp_path, Hints((4,), hints_of(samples).various)).repeats == ()
+    assert semantics(dataset, tmp_path, Hints((4,), hints_of(samples).various)).repeats == ()

@@ -21,9 +21,9 @@ from dataguard.lab.core.instrument import Fetch, Process
 from dataguard.lab.core.loader_facts import facts_of
 from dataguard.lab.core.process_usage import Reading
 from dataguard.lab.core.records import read_spools
-from dataguard.lab.machine.copied_containers import find_heavies
-from dataguard.lab.machine.growing_containers import Hoards, run_hoards
-from dataguard.lab.machine.worker_readings import Look
+from dataguard.lab.machine.copied_containers import find_copied_containers
+from dataguard.lab.machine.growing_containers import GrowingContainers, find_growing_containers
+from dataguard.lab.machine.worker_readings import UsagePlan
 from dataguard.lab.process.isolation import isolated
 from dataguard.lab.spy.usage_readings import UsageReadings, memory_taken
 from dataguard.model import Status
@@ -86,9 +86,9 @@ def test_all_workers_have_to_agree() -> None:
     assert not mixed.steady
 
 
-def hoards(make: Callable[[], DataLoader], folder: Path) -> Hoards:
+def growing_containers(make: Callable[[], DataLoader], folder: Path) -> GrowingContainers:
     facts = facts_of("it", make(), {}, "make")
-    return isolated(lambda: run_hoards(make, folder, facts, None), folder, timeout=20, allowed=60)
+    return isolated(lambda: find_growing_containers(make, folder, facts, None), folder, timeout=20, allowed=60)
 
 
 @pytest.mark.scan
@@ -106,10 +106,10 @@ def hoards(make: Callable[[], DataLoader], folder: Path) -> Hoards:
 def test_a_container_that_grows_is_found_and_stuffed(
     loader: Callable[[], DataLoader], path: str, kind: str, least: int | None, most: int | None, tmp_path: Path
 ) -> None:
-    (first, *_) = hoards(loader, tmp_path).found
+    (first, *_) = growing_containers(loader, tmp_path).found
     assert (first.path, first.kind) == (path, kind)
     assert first.rate == pytest.approx(1, abs=0.1)
-    assert not first.passing
+    assert not first.in_generator
     if least is None or most is None:
         assert first.bound is None
     else:
@@ -132,7 +132,7 @@ class Complaints(growing.Pictures):
 
 @pytest.mark.scan
 def test_a_container_that_gets_nothing_of_most_samples_is_not_full(tmp_path: Path) -> None:
-    (first,) = hoards(lambda: DataLoader(Complaints(), 8), tmp_path).found
+    (first,) = growing_containers(lambda: DataLoader(Complaints(), 8), tmp_path).found
     assert first.path == "dataset.complaints"
     assert first.rate == pytest.approx(1 / 3, abs=0.1)
     assert first.bound is None
@@ -140,7 +140,7 @@ def test_a_container_that_gets_nothing_of_most_samples_is_not_full(tmp_path: Pat
 
 @pytest.mark.scan
 def test_nothing_is_found_where_nothing_grows(tmp_path: Path) -> None:
-    assert hoards(lambda: DataLoader(growing.Pictures(1000), 8), tmp_path).found == ()
+    assert growing_containers(lambda: DataLoader(growing.Pictures(1000), 8), tmp_path).found == ()
 
 
 @pytest.mark.scan
@@ -148,7 +148,7 @@ def test_nothing_is_found_where_nothing_grows(tmp_path: Path) -> None:
 def test_files_are_counted_after_a_collection(
     dataset: type[leaking.Recordings], open_files: float, tmp_path: Path
 ) -> None:
-    assert hoards(lambda: DataLoader(dataset(), 4), tmp_path).opened == pytest.approx(open_files, abs=0.2)
+    assert growing_containers(lambda: DataLoader(dataset(), 4), tmp_path).opened == pytest.approx(open_files, abs=0.2)
 
 
 def readings(folder: Path, asked: UsageReadings, fetches: int, pause_after: int) -> list[Reading]:
@@ -181,10 +181,10 @@ def test_nothing_is_read_without_a_moment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 4, 7])
 def test_as_far_as_a_stream_came_a_trend_can_be_told(size: int) -> None:
-    needed = Look(1, 1500, 1500, size, crowd=False).readings(1500, stream=True).needed
+    needed = UsagePlan(1, 1500, 1500, size, reduced=False).readings(1500, stream=True).needed
     for end in range(7 * size, 1500, size):
-        taken = [0] + [-(-moment // size) * size for moment in needed if moment <= end]
-        assert trend([(x, x) for x in taken], 0) is not None, end
+        allocated = [0] + [-(-moment // size) * size for moment in needed if moment <= end]
+        assert trend([(x, x) for x in allocated], 0) is not None, end
 
 
 def test_memory_is_measured() -> None:
@@ -196,11 +196,11 @@ def test_memory_is_measured() -> None:
 @pytest.mark.scan
 def test_large_containers_are_weighed() -> None:
     records = copied.listed()[:20_000]
-    (heavy,) = find_heavies(copied.Records(records))
-    assert (heavy.path, heavy.kind, heavy.entries) == ("dataset.records", "list", 20_000)
-    assert 250 * 20_000 < heavy.bytes < 1000 * 20_000
-    assert find_heavies(copied.Columns()) == ()
-    assert find_heavies(copied.Records([records[0]] * 20_000))[0].bytes < 100_000
+    (container,) = find_copied_containers(copied.Records(records))
+    assert (container.path, container.kind, container.entries) == ("dataset.records", "list", 20_000)
+    assert 250 * 20_000 < container.bytes < 1000 * 20_000
+    assert find_copied_containers(copied.Columns()) == ()
+    assert find_copied_containers(copied.Records([records[0]] * 20_000))[0].bytes < 100_000
 
 
 def lab_of(sizes: Sequence[int], trial: int | None = None, samples: Sequence[int] = (), **facts: Any) -> Any:
@@ -223,7 +223,7 @@ def lab_of(sizes: Sequence[int], trial: int | None = None, samples: Sequence[int
         SimpleNamespace(
             facts=SimpleNamespace(**(known | facts)),
             epoch=epoch,
-            resources=SimpleNamespace(batch_of=lambda _: trial),
+            resources=SimpleNamespace(batch_bytes=lambda _: trial),
         ),
     )
 

@@ -1,4 +1,4 @@
-"""The walk finds generators wherever they hide, runs none of the user's code, and does not grow with the data."""
+"""The search finds generators wherever they hide, runs none of the user's code, and does not grow with the data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import pytest
 import rpds
 import torch
 
-from dataguard.lab.core.object_graph import FEW, MOST_ENTRIES, walk
+from dataguard.lab.core.object_graph import FEW, MOST_ENTRIES, reachable
 from dataguard.lab.rng.rng_discovery import advance, find_generators, generator_states, kind_of
 from tests.loaders import culprits
 
@@ -275,7 +275,7 @@ class Touchy(UserDict[str, Any]):
         object.__getattribute__(self, "__dict__")["rng"] = random.Random(0)
 
     def _forbidden(self, *_: Any) -> Any:
-        raise AssertionError("the walk ran the user's code")
+        raise AssertionError("the search ran the user's code")
 
     __len__ = __bool__ = __iter__ = __contains__ = __getitem__ = items = keys = values = __eq__ = _forbidden
     __getattribute__ = __getattr__ = __repr__ = __reduce__ = __reduce_ex__ = __getstate__ = _forbidden
@@ -287,14 +287,14 @@ class TouchyList(list[Any]):
     """A list whose iteration is the user's code."""
 
     def __iter__(self) -> Iterator[Any]:
-        raise AssertionError("the walk ran the user's code")
+        raise AssertionError("the search ran the user's code")
 
 
 class TouchyKey:
     """A key whose name is the user's code."""
 
     def __repr__(self) -> str:
-        raise AssertionError("the walk ran the user's code")
+        raise AssertionError("the search ran the user's code")
 
 
 def test_the_walk_runs_none_of_the_users_code() -> None:
@@ -318,14 +318,14 @@ BIG: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("what", BIG)
 def test_what_a_walk_looks_at_does_not_grow_with_the_data(what: str) -> None:
     looked_at: list[object] = []
-    list(walk({"x": [BIG[what](), random.Random(0)]}, looked_at.append))
+    list(reachable({"x": [BIG[what](), random.Random(0)]}, looked_at.append))
     assert 2 <= len(looked_at) <= 3 * FEW + 3
 
 
 def test_what_would_be_copied_by_reduction_is_left_alone() -> None:
     """An array of python's tells the garbage collector nothing, and is pickled as all of its bytes."""
     found = [
-        node.path for node in walk({"x": array.array("d", range(9))}, lambda value: type(value) is not array.array)
+        node.path for node in reachable({"x": array.array("d", range(9))}, lambda value: type(value) is not array.array)
     ]
     assert found == []
 

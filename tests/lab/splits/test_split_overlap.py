@@ -20,9 +20,9 @@ from dataguard.engine import scan
 from dataguard.lab.core.instrument import Fetch, Process
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import BatchRecord, read_spools
-from dataguard.lab.splits.index_contents import CONTENT, held_by
-from dataguard.lab.splits.near_duplicates import Likeness, album_of, likeness
-from dataguard.lab.splits.split_overlap import _alike, _rest
+from dataguard.lab.splits.index_contents import CONTENT, find_columns
+from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates, thumbnails_of
+from dataguard.lab.splits.split_overlap import _equal_pairs, _name_stem
 from dataguard.lab.spy.content_hashes import ContentHashes, hash_of, is_rich, read_hashes
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
@@ -64,7 +64,7 @@ def paths(tmp_path: Path) -> list[Path]:
 
 
 def columns(dataset: Any, files: int = 100) -> dict[str, list[int]]:
-    return {name: list(column) for name, column in held_by(dataset, range(len(dataset)), files)[0].items()}
+    return {name: list(column) for name, column in find_columns(dataset, range(len(dataset)), files)[0].items()}
 
 
 def test_paths_are_told_by_their_names_and_by_what_the_files_hold(paths: list[Path], tmp_path: Path) -> None:
@@ -94,18 +94,18 @@ def test_a_photograph_that_is_saved_anew_looks_like_itself_alone(tmp_path: Path)
     train = [grey(tmp_path / f"{number}.png", field) for number, field in enumerate(fields[:20])]
     anew = [grey(tmp_path / f"{number}.jpg", fields[number], 0.5, quality=50) for number in (3, 7)]
     val = [grey(tmp_path / f"{number}.png", field) for number, field in enumerate(fields[20:], start=20)]
-    earlier, own = album_of(train, 20), album_of([*val, *anew], 20)
-    assert likeness(earlier, own) == Likeness(2, 12, train[3], anew[0])
-    assert likeness(earlier, album_of(val, 20)) is None
-    assert likeness(earlier, earlier) is None  # one file is no copy of itself
+    earlier, own = thumbnails_of(train, 20), thumbnails_of([*val, *anew], 20)
+    assert near_duplicates(earlier, own) == NearDuplicates(2, 12, train[3], anew[0])
+    assert near_duplicates(earlier, thumbnails_of(val, 20)) is None
+    assert near_duplicates(earlier, earlier) is None  # one file is no copy of itself
 
 
 def test_images_that_are_alike_by_nature_are_not_told(tmp_path: Path) -> None:
     field = np.kron(np.random.default_rng(1).integers(0, 256, (9, 9)), np.ones((12, 12)))
     frames = [grey(tmp_path / f"{number}.png", field.clip(number, 255)) for number in range(12)]
-    assert likeness(album_of(frames[:6], 20), album_of(frames[6:], 20)) is None
+    assert near_duplicates(thumbnails_of(frames[:6], 20), thumbnails_of(frames[6:], 20)) is None
     plain = [grey(tmp_path / f"plain{number}.png", np.full((40, 40), number)) for number in range(4)]
-    assert not album_of([*plain, str(tmp_path / "none.png")], 20).names
+    assert not thumbnails_of([*plain, str(tmp_path / "none.png")], 20).names
 
 
 def test_a_long_text_is_no_file() -> None:
@@ -188,16 +188,16 @@ def test_rows_that_two_splits_share_are_no_chance_where_hardly_any_repeats(train
 
 
 def test_numbers_that_repeat_within_a_split_tell_nothing() -> None:
-    assert _alike({0: 5, 1: 6}, {7: 6, 8: 9}) == [(1, 7)]
-    assert _alike(dict.fromkeys(range(10), 1), {0: 1, 1: 2}) == []
-    assert _alike({}, {0: 1}) == []
+    assert _equal_pairs({0: 5, 1: 6}, {7: 6, 8: 9}) == [(1, 7)]
+    assert _equal_pairs(dict.fromkeys(range(10), 1), {0: 1, 1: 2}) == []
+    assert _equal_pairs({}, {0: 1}) == []
 
 
 def test_numbers_that_repeat_are_compared_where_many_do() -> None:
     oversampled = {place: place % 5 for place in range(15)}
-    assert _alike(oversampled, {0: 4, 1: 9}, repeated=True) == [(14, 0)]
-    assert _alike({**oversampled, **dict.fromkeys(range(15, 20), 0)}, {0: 0, 1: 9}, repeated=True) == []
-    assert _alike({0: 5, 1: 6}, {7: 6, 8: 9}, repeated=True) == []
+    assert _equal_pairs(oversampled, {0: 4, 1: 9}, repeated=True) == [(14, 0)]
+    assert _equal_pairs({**oversampled, **dict.fromkeys(range(15, 20), 0)}, {0: 0, 1: 9}, repeated=True) == []
+    assert _equal_pairs({0: 5, 1: 6}, {7: 6, 8: 9}, repeated=True) == []
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_numbers_that_repeat_are_compared_where_many_do() -> None:
     ],
 )
 def test_names_tell_folds_and_datasets(one: str, two: str, same: bool) -> None:
-    assert (_rest(one) == _rest(two)) == same
+    assert (_name_stem(one) == _name_stem(two)) == same
 
 
 class Unsteady(Dataset[Any]):
@@ -237,13 +237,13 @@ def test_what_cannot_be_read_is_noted_with_its_file(tmp_path: Path) -> None:
     assert skipping.__getitems__([1, 2, 3, 4]) == [1, UNREAD, UNREAD, 4]
     assert SkippingItems(Unsteady(path), tmp_path, None, lambda: 0)[2] is UNREAD
     log = UnreadableLog(tmp_path)
-    found = [(one.worker, one.batch, one.index, one.reason, one.file) for one in log.fresh()]
+    found = [(one.worker, one.batch, one.index, one.reason, one.file) for one in log.new()]
     assert found == [
         (0, 7, 2, "ValueError: data.bin is damaged", str(path)),
         (0, 7, 3, "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/at/all'", "/nowhere/at/all"),
         (None, 0, 2, "ValueError: data.bin is damaged", str(path)),
     ]
-    assert list(log.fresh()) == []
+    assert list(log.new()) == []
 
 
 def test_a_mixture_that_fails_is_no_sample_that_fails(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_leaves_without_digests_count_the_same(dtype: torch.dtype) -> None:
 
 
 def test_an_array_of_indices_may_be_empty() -> None:
-    assert held_by(TensorDataset(torch.rand(3, 20)), array("q"), 10) == ({}, [])
+    assert find_columns(TensorDataset(torch.rand(3, 20)), array("q"), 10) == ({}, [])
 
 
 @pytest.mark.scan

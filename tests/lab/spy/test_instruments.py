@@ -1,0 +1,135 @@
+"""Instruments of the spy: whatever a `Plan` names works in every process that reads samples, and travels there."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data._utils.fetch import _MapDatasetFetcher
+
+from dataguard.lab.core.instrument import Fetch, HookLists, Hooks, Instrument, Process
+from dataguard.lab.core.records import read_spools
+from dataguard.lab.rng.frozen_rng import FrozenRngs, UnfrozenRng
+from dataguard.lab.rng.interventions import AdvancedRng, SeededFetches, SeededLibraries, SeededSamples
+from dataguard.lab.rng.rng_census import RngCensus
+from dataguard.lab.rng.seed_log import FirstSeeds, SeedLog
+from dataguard.lab.spy.content_hashes import ContentHashes
+from dataguard.lab.spy.drive import drive
+from dataguard.lab.spy.global_worker_id import GlobalWorkerIds
+from dataguard.lab.spy.library_threads import LibraryThreads
+from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
+from dataguard.lab.spy.sample_ledger import CLOSE
+from dataguard.lab.spy.skip_unreadable import SkipUnreadable
+from dataguard.lab.spy.usage_readings import UsageReadings
+from dataguard.lab.spy.value_summaries import ValueSummaries
+from dataguard.lab.spy.watcher import Watcher
+from dataguard.lab.spy.worker_spy import watch_fetcher
+
+
+class Numbers(Dataset[int]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sum of the samples of a fetch: a record that no module of dataguard knows."""
+
+    worker: int | None
+    epoch: int
+    fetch: int
+    sum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sums(Instrument):
+    def start(self, process: Process) -> Hooks:
+        return _Sums(process)
+
+
+class _Sums(Hooks):
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
+        self.process.spool.write(Sum(self.process.worker, fetch.epoch, fetch.number, sum(samples)))
+
+
+@pytest.mark.scan
+def test_a_new_instrument_observes_every_worker_and_epoch(tmp_path: Path) -> None:
+    loader = DataLoader(Numbers(), 2, num_workers=2, collate_fn=list, multiprocessing_context="fork")
+    drive(loader, Plan(tmp_path, (Sums(),)), batches=(None, None))
+    found = {record for record in read_spools(tmp_path) if isinstance(record, Sum)}
+    assert found == {Sum(number % 2, epoch, number // 2, 4 * number + 1) for epoch in (0, 1) for number in range(4)}
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Instrument):
+    name: str
+    log: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def around_fetch(self, fetch: Fetch) -> Iterator[None]:
+        self.log.append(f"{self.name} begins")
+        yield
+        self.log.append(f"{self.name} ends")
+
+
+def fetched(plan: Plan, batches: Sequence[list[int]]) -> list[list[int]]:
+    """Fetch batches in this process; returns what collate_fn was given."""
+    collated: list[list[int]] = []
+    fetcher = _MapDatasetFetcher(Numbers(), True, collated.append, False)
+    watch_fetcher(Watcher(plan, None), fetcher, iterable=False)
+    for batch in batches:
+        fetcher.fetch(batch)
+    return collated
+
+
+def test_the_first_instrument_is_the_outermost(tmp_path: Path) -> None:
+    log: list[str] = []
+    fetched(Plan(tmp_path, (Named("one", log), Named("two", log))), [[0]])
+    assert log == ["one begins", "two begins", "two ends", "one ends"]
+
+
+def test_enough_samples_are_enough(tmp_path: Path) -> None:
+    assert fetched(Plan(tmp_path, (Sums(),), most=3), [[0, 1], [2, 3], [4, 5]]) == [[0, 1], [2, 3]]
+    assert [record.sum for record in read_spools(tmp_path) if isinstance(record, Sum)] == [1, 5]
+
+
+def test_without_an_instrument_that_looks_at_samples_all_batches_are_collated(tmp_path: Path) -> None:
+    assert fetched(Plan(tmp_path, (UsageReadings(),), most=0), [[0, 1], [2, 3]]) == [[0, 1], [2, 3]]
+
+
+INSTRUMENTS = (
+    AdvancedRng("dataset.rng", (1, 0)),
+    ContentHashes(),
+    FirstSeeds(),
+    FrozenRngs(((1, 2),), UnfrozenRng("dataset.rng", (((0, 7),),))),
+    GlobalWorkerIds(1, 2),
+    LibraryThreads(1),
+    Records(keep=64, ledger=CLOSE),
+    RngCensus((0, 1)),
+    SeededFetches((1, None)),
+    SeededLibraries(("cv2",)),
+    SeededSamples(1),
+    SeedLog((0, 3), always=True),
+    SkipUnreadable(),
+    UsageReadings((4,), (1, 2), pages=True),
+    ValueSummaries(64),
+)
+
+
+@pytest.mark.parametrize("instrument", INSTRUMENTS, ids=lambda one: type(one).__name__)
+def test_an_instrument_travels_to_spawned_workers_and_defines_a_hook(instrument: Instrument, tmp_path: Path) -> None:
+    assert pickle.loads(pickle.dumps(instrument)) == instrument
+    assert any(vars(HookLists([instrument.start(Process(tmp_path, 0))])).values())
