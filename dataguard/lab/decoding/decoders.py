@@ -1,6 +1,6 @@
 """The registry of decoders: every function with which a dataset may read images, and its conventions.
 
-All observations that paint, replace or watch images choose their decoders here, so one entry adds a decoder to all of
+All observations that replace or watch images choose their decoders here, so one entry adds a decoder to all of
 them. No decoder is imported: only modules that the user's code has imported are patched.
 """
 

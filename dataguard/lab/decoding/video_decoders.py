@@ -37,12 +37,12 @@ def opencv_video(original: Any, paint: Paint) -> Any:
             super().__init__(original(*args, **kwargs), paint)
 
         def read(self, *args: Any) -> tuple[bool, Any]:
-            return self._painted(self._held.read(*args))
+            return self._charted(self._held.read(*args))
 
         def retrieve(self, *args: Any) -> tuple[bool, Any]:
-            return self._painted(self._held.retrieve(*args))
+            return self._charted(self._held.retrieve(*args))
 
-        def _painted(self, given: tuple[bool, Any]) -> tuple[bool, Any]:
+        def _charted(self, given: tuple[bool, Any]) -> tuple[bool, Any]:
             there, frame = given
             return there, self._paint(frame, "BGR") if there else frame
 
@@ -50,7 +50,7 @@ def opencv_video(original: Any, paint: Paint) -> Any:
 
 
 def pyav_video(original: Any, paint: Paint) -> Any:
-    """An `av.open` that paints the frames of videos; audio and output containers are unchanged."""
+    """An `av.open` that replaces the frames of videos by charts; audio and output containers are unchanged."""
 
     @functools.wraps(original)
     def opening(*args: Any, **kwargs: Any) -> Any:

@@ -130,8 +130,8 @@ def follows(responses: Sequence[ChartResponse], path: str) -> bool:
     black, white = _at(values, BLACK), _at(values, WHITE)
     if not len(black) or not len(white) or black.shape[1] != white.shape[1]:
         return False
-    apart = np.abs(np.median(white, axis=0) - np.median(black, axis=0))
-    return bool((apart > max(1e-6 * float(apart.max()), 1e-9)).all())
+    contrast = np.abs(np.median(white, axis=0) - np.median(black, axis=0))
+    return bool((contrast > max(1e-6 * float(contrast.max()), 1e-9)).all())
 
 
 def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
