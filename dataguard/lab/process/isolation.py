@@ -51,7 +51,7 @@ def isolated(
     allowed: float,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> T:
-    """Run `function` in a fork and return what it returns; `meanwhile` is called over and over until then.
+    """Run `function` in a fork and return what it returns; `meanwhile` is called repeatedly until then.
 
     `folder` is the observation's scratch folder, which holds its `FlightRecorder`. `timeout` is the number of seconds
     without progress after which `LoaderHung` is raised; after `allowed` seconds in all, `OutOfTime`. A process that
