@@ -24,17 +24,21 @@ BETTER = (
     (r"wild", "uncontrolled"),
     (r"made sure", "confirmed by"),
     (r"and once(?! (under|with))", "other draw"),
+    (r"drew the same(?! items)|augmented alike|made anew", "share RNG state; get the same augmentation"),
+    (r"draws? on from|given ever after", "continues from; always gets"),
     # images, masks, boxes
     (r"(?<!--)pictures?", "image"),
     (r"films?", "video"),
-    (r"drawn over", "replaced by a chart"),
+    (r"drawn over|painted", "replaced by a chart"),
     (r"turned(?! (off|on|into))", "rotated, flipped, reversed; has an EXIF rotation"),
     (r"on (its|their) side", "rotated 90°"),
+    (r"to be turned", "with an EXIF rotation"),
     (r"mirrored", "flipped"),
     (r"left to right", "horizontally"),
     (r"as it was(?! read)", "unchanged"),
     (r"cut to", "cropped to"),
     (r"stuffed", "probed by overfilling"),
+    (r"blue first|files? of 16 bits", "BGR; 16-bit image"),
     # labels
     (r"numbers of (the )?classes|class numbers?", "class indices"),
     # streams, ranks, processes
@@ -45,6 +49,13 @@ BETTER = (
     (r"wardens?|nurser(y|ies)|janitors?|errands?|hoards?|heavies|easel", "the field's term"),
     (r"of the card", "of the GPU"),
     (r"beside computation", "overlaps compute"),
+    (r"samples? by (worker|rank)", "sharded between workers, ranks"),
+    (r"nobody to share|each for itself|in each other's way", "one process only; separately; contend"),
+    (
+        r"shorter than it says|does? not take both|nested otherwise",
+        "len() is wrong; cannot be combined; another structure",
+    ),
+    (r"survive the way|forget that with", "survive the transfer; add an exception"),
     # verbs
     (r"told|tells", "reported, says, shows"),
     (r"(is|are) said", "is reported"),
@@ -61,6 +72,8 @@ BETTER = (
     (r"taken for wrong", "counts as an error"),
     # phrases
     (r"is another one", "differs"),
+    (r"is no (function|image|leaf)", "is not a"),
+    (r"no two reads|as far as can be seen|none the worse", "never; nothing found; still works"),
     (r"set of texts|texts", "strings"),
     (r"gone through", "iterated"),
     (r"what chance could explain", "differences within noise"),

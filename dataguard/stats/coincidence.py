@@ -11,7 +11,7 @@ from itertools import combinations
 Groups = tuple[tuple[bytes, ...], ...]
 """The digests of one leaf in one worker and epoch, in groups whose members a deterministic pipeline makes equal.
 
-A group contains the draws of one item, under one pinned RNG state or without pinning. An absent leaf counts as an empty
+A group contains the draws of one item, with one seed or as they are. An absent leaf counts as an empty
 digest.
 """
 

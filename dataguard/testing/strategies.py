@@ -18,7 +18,7 @@ from hypothesis.strategies import SearchStrategy
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from dataguard.lab.batches.settings_strategy import loader_settings
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 
 __all__ = ["batches", "indices", "loader_settings", "samples"]
 
@@ -101,7 +101,7 @@ class _Reader:
     def batch(self, places: Sequence[int]) -> Any:
         note(f"samples {list(places)} of the {'stream' if self._streams else 'dataset'}")
         found = self._samples(places)
-        with pinned(PIN):
+        with seeded(SEED):
             return self.collate(found)
 
     @property
@@ -110,12 +110,12 @@ class _Reader:
 
     def _samples(self, places: Sequence[int]) -> list[Any]:
         if isinstance(self.dataset, IterableDataset):
-            with pinned(PIN):
+            with seeded(SEED):
                 found = list(islice(iter(self.dataset), max(places) + 1))
             return [found[place] for place in places]
         found = []
         for place in places:
-            with pinned(PIN):
+            with seeded(SEED):
                 found.append(self.dataset[place])
         return found
 
@@ -126,7 +126,7 @@ def _places(dataset: Dataset[Any]) -> SearchStrategy[int]:
         return indices(dataset)
 
     def available() -> SearchStrategy[int]:
-        with pinned(PIN):
+        with seeded(SEED):
             count = sum(1 for _ in islice(iter(dataset), STREAMED))
         if not count:
             raise InvalidArgument(f"{type(dataset).__name__} is a stream that yields nothing")

@@ -14,7 +14,7 @@ from sample_datasets._parts import share
 
 
 class Keyed(IterableDataset[dict[str, Any]]):
-    """Noise that nothing pins, and a number that is told only through an object."""
+    """Noise that no seed controls, and a number that shows only through an object."""
 
     def __init__(self, *, shared: bool) -> None:
         self.shared = shared

@@ -1,4 +1,4 @@
-"""Photographs that come with scikit-image and scikit-learn, as they are, and read in right and in wrong ways."""
+"""Photographs that come with scikit-image and scikit-learn, read in correct and in wrong ways."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _TILE = 240
 
 
 def originals() -> list[Path]:
-    """The photographs in red, green and blue, as the packages hold them."""
+    """The RGB photographs in the packages."""
     folders = [Path(str(find_spec(package).origin)).parent / folder for package, folder in _PLACES]  # type: ignore[union-attr]
     return [path for folder in folders for path in sorted(folder.iterdir()) if path.name in _NAMES]
 
 
 def taken(orientation: int = 1) -> list[Path]:
-    """Four parts of each of them, as a camera writes them that was held in one way."""
+    """Four crops of each, with an EXIF orientation as a camera writes it."""
     exif = Image.Exif()
     exif[274] = orientation
     paths = []
@@ -61,14 +61,14 @@ def _as_stored(path: Path) -> Image.Image:
         return image.convert("RGB")
 
 
-def _blue_first(path: Path) -> Image.Image:
+def _bgr(path: Path) -> Image.Image:
     return Image.fromarray(np.asarray(cv2.imread(str(path))))
 
 
 loaders = {
     "upright": lambda: _loader(taken(), _upright),
-    "turned": lambda: _loader(taken(6), _upright),
-    "on_their_side": lambda: _loader(taken(6), _as_stored),
-    "blue_first": lambda: _loader(taken(), _blue_first),
+    "orientation_applied": lambda: _loader(taken(6), _upright),
+    "orientation_ignored": lambda: _loader(taken(6), _as_stored),
+    "bgr": lambda: _loader(taken(), _bgr),
     "divided_twice": lambda: _loader(taken(), _upright, lambda image: NORMALIZE(TO_TENSOR(image) / 255)),
 }

@@ -1,4 +1,4 @@
-"""Images with masks or boxes that come along in other ways than in the samples of DG511 and DG512."""
+"""Images with masks or boxes from other sources than in the samples of DG511 and DG512."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def mask(index: int) -> Image.Image:
     return Image.open(scenes()[index][1])
 
 
-def numbers(picture: Any) -> Tensor:
-    return torch.from_numpy(np.array(picture)).long()
+def numbers(pixels: Any) -> Tensor:
+    return torch.from_numpy(np.array(pixels)).long()
 
 
 class Made(Dataset):
-    """Samples that a function makes."""
+    """Samples made by a function."""
 
     def __init__(self, make: Callable[[int], Any]) -> None:
         self.make = make
@@ -43,7 +43,7 @@ class Made(Dataset):
 
 
 class Stream(IterableDataset):
-    """Image and mask, mirrored by coins of their own."""
+    """Image and mask, flipped by separate random draws."""
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         flip = transforms.RandomHorizontalFlip()
@@ -51,21 +51,21 @@ class Stream(IterableDataset):
             yield F.to_tensor(flip(image(index))), numbers(flip(mask(index)))
 
 
-def kept() -> Made:
-    """Files are decoded once, and only the image is mirrored."""
+def cached() -> Made:
+    """Files are decoded once, and only the image is flipped."""
     decoded: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def make(index: int) -> tuple[Tensor, Tensor]:
         if index not in decoded:
             decoded[index] = np.array(image(index)), np.array(mask(index))
-        picture, labels = decoded[index]
-        return F.to_tensor(picture[:, ::-1].copy() if random.random() < 0.5 else picture), numbers(labels)
+        pixels, labels = decoded[index]
+        return F.to_tensor(pixels[:, ::-1].copy() if random.random() < 0.5 else pixels), numbers(labels)
 
     return Made(make)
 
 
 class Lists(Made):
-    """Annotations as COCO has them, and an image that a transform makes twice as large."""
+    """COCO annotations, and an image that a transform resizes to twice its size."""
 
     def __init__(self) -> None:
         super().__init__(lambda index: (self.transform(image(index)), boxes_of(index)))
@@ -76,8 +76,8 @@ def boxes_of(index: int) -> list[dict[str, Any]]:
     return [{"bbox": [3 + index % 4, 4, 10, 12], "category_id": 1}, {"bbox": [20, 10, 12, 14], "category_id": 2}]
 
 
-def around() -> Made:
-    """Every other draw cuts a patch out around a point that the mask marks, and each of them mirrors both."""
+def cropped() -> Made:
+    """Half of the draws crop a patch around a labelled point; image and mask are flipped together."""
 
     def make(index: int) -> tuple[Tensor, Tensor]:
         pixels, labels = np.array(image(index)), np.array(mask(index))
@@ -91,13 +91,13 @@ def around() -> Made:
     return Made(make)
 
 
-def emptied() -> Made:
-    """Class numbers are divided by 255 and then cut to whole numbers."""
+def constant() -> Made:
+    """Class indices are divided by 255 and then truncated to integers."""
     return Made(lambda index: (F.to_tensor(image(index)), F.to_tensor(mask(index)).long()))
 
 
-def drawn() -> Made:
-    """Pictures and masks that are made of nothing, and blended on the way."""
+def generated() -> Made:
+    """Images and masks are generated, and resized with interpolation."""
 
     def make(index: int) -> tuple[Tensor, Tensor]:
         labels = np.zeros((64, 64), np.uint8)
@@ -109,7 +109,7 @@ def drawn() -> Made:
 
 
 def labelled() -> Made:
-    """YOLO's rows, class first, in an image that is made smaller, put somewhere and mirrored with them."""
+    """YOLO rows, class first, in an image that is shrunk, pasted onto a canvas and flipped with them."""
 
     def make(index: int) -> tuple[Tensor, Tensor]:
         share, x, y = random.uniform(0.5, 1), random.uniform(0, 0.1), random.uniform(0, 0.1)
@@ -127,8 +127,8 @@ def labelled() -> Made:
 
 def tensors() -> TensorDataset:
     """Everything in memory."""
-    pictures = torch.stack([F.to_tensor(image(index)) for index in range(len(scenes()))])
-    return TensorDataset(pictures, torch.stack([numbers(mask(index)) for index in range(len(scenes()))]))
+    images = torch.stack([F.to_tensor(image(index)) for index in range(len(scenes()))])
+    return TensorDataset(images, torch.stack([numbers(mask(index)) for index in range(len(scenes()))]))
 
 
 def together(samples: list[Any]) -> Any:
@@ -137,12 +137,12 @@ def together(samples: list[Any]) -> Any:
 
 LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
     "stream": lambda: DataLoader(Stream(), batch_size=4),
-    "kept": lambda: DataLoader(kept(), batch_size=4),
+    "cached": lambda: DataLoader(cached(), batch_size=4),
     "lists": lambda: DataLoader(Lists(), batch_size=4, collate_fn=together),
     "val": lambda: DataLoader(Lists(), batch_size=4, collate_fn=together),
-    "around": lambda: DataLoader(around(), batch_size=4),
-    "emptied": lambda: DataLoader(emptied(), batch_size=4),
-    "drawn": lambda: DataLoader(drawn(), batch_size=4),
+    "cropped": lambda: DataLoader(cropped(), batch_size=4),
+    "constant": lambda: DataLoader(constant(), batch_size=4),
+    "generated": lambda: DataLoader(generated(), batch_size=4),
     "labelled": lambda: DataLoader(labelled(), batch_size=4),
     "tensors": lambda: DataLoader(tensors(), batch_size=4),
 }

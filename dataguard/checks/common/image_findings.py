@@ -25,14 +25,14 @@ def image_finding(lab: Lab, wrong: Mapping[Fit, str], words: str) -> Finding:
     )
 
 
-def file_finding(lab: Lab, place: object, message: str, evidence: Mapping[str, object]) -> Finding:
-    """A finding about the file of one sample; `place` is its index, or its position in a stream."""
+def file_finding(lab: Lab, index: object, message: str, evidence: Mapping[str, object]) -> Finding:
+    """A finding about the file of one sample; `index` is its index, or its position in a stream."""
     indexed = lab.facts.kind == "map"
     return Finding(
         message=message,
-        evidence={"index" if indexed else "position": place, **evidence},
+        evidence={"index" if indexed else "position": index, **evidence},
         at=lab.dataset.location,
-        repro=lab.repro.expression(f".dataset[{place!r}]") if indexed else None,
+        repro=lab.repro.expression(f".dataset[{index!r}]") if indexed else None,
     )
 
 

@@ -36,25 +36,25 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
         rotate the files once and clear the tag.
     Links: https://pillow.readthedocs.io/en/stable/reference/ImageOps.html#PIL.ImageOps.exif_transpose
     """
-    found = lab.files.turns
-    looked = {"files": found.files, "orientations tried": len(found.tried)}
-    reversed_trials = [trial for trial in found.tried if trial.astray]
+    found = lab.files.orientations
+    looked = {"files": found.files, "orientations tried": len(found.trials)}
+    reversed_trials = [trial for trial in found.trials if trial.misrotated]
     if reversed_trials:
         trial = reversed_trials[0]
         yield file_finding(
             lab,
-            trial.place,
-            f"{trial.astray[0]} shows {shown(trial.name)} upside down: "
+            trial.index,
+            f"{trial.misrotated[0]} shows {shown(trial.name)} upside down: "
             f"EXIF orientation {trial.orientation} is applied in the wrong direction",
             {"EXIF orientation": trial.orientation, "compared with": "the same image stored upright and upside down"},
         )
         return Looked(looked)
-    ignoring = [trial for trial in found.tried if trial.ignored and not trial.followed]
+    ignoring = [trial for trial in found.trials if trial.ignored and not trial.changed]
     if not found.rotated:
         latent = "no image has an EXIF rotation; if one had, it would be ignored"
         return Looked(looked, latent if ignoring else None)
-    wrong = [trial for trial in ignoring if not trial.beside]
-    if any(trial.apart for trial in wrong):
+    wrong = [trial for trial in ignoring if not trial.companion]
+    if any(trial.inconsistent for trial in wrong):
         raise Undecided(
             "two samples given the same file differ: the dataset may have read orientations when it was built"
         )
@@ -63,7 +63,7 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
         count = sum(count for _, count in found.rotated)
         yield file_finding(
             lab,
-            trial.place,
+            trial.index,
             f"{trial.ignored[0]} shows {shown(trial.name)} {AS_STORED[trial.orientation]}: "
             f"EXIF orientation is ignored ({count} of {found.files} files need rotation)",
             {

@@ -33,7 +33,7 @@ def dg509_clipped_depth(lab: Lab) -> Judgement:
     if wrong:
         yield file_finding(
             lab,
-            depth.place,
+            depth.index,
             f"{wrong} (the maximum of {shown(depth.name)} is {depth.largest})",
             {
                 "16-bit files": depth.files,

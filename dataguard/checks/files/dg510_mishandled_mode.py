@@ -26,15 +26,15 @@ def dg510_mishandled_mode(lab: Lab) -> Judgement:
     Links: https://pillow.readthedocs.io/en/stable/handbook/concepts.html#modes
     """
     modes = lab.files.modes
-    kinds = dict(modes.kinds)
-    wrong = {trial.kind: trial for trial in reversed(modes.trials) if trial.wrong}
-    for kind, trial in wrong.items():
+    counts = dict(modes.counts)
+    wrong = {trial.mode: trial for trial in reversed(modes.trials) if trial.wrong}
+    for mode, trial in wrong.items():
         yield file_finding(
             lab,
-            trial.place,
-            f"{trial.path} from {shown(trial.name)} ({kind}) {trial.wrong}",
-            {"files of this mode": kinds[kind], "files by mode": kinds},
+            trial.index,
+            f"{trial.path} from {shown(trial.name)} ({mode}) {trial.wrong}",
+            {"files of this mode": counts[mode], "files by mode": counts},
         )
     if modes.refused and not wrong:
         raise NotApplicable(f"collate_fn fails when {modes.refused[0]} files meet others in a batch: see DG401")
-    return Looked({"files": sum(kinds.values()), "modes": len(kinds)})
+    return Looked({"files": sum(counts.values()), "modes": len(counts)})

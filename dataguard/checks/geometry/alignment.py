@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from dataguard.model import Finding, NotApplicable, Undecided
 
 if TYPE_CHECKING:
-    from dataguard.lab.geometry.alignment import Shift, Target
-    from dataguard.lab.geometry.box_alignment import Boxed, Follower
-    from dataguard.lab.geometry.mask_charts import Charted
+    from dataguard.lab.geometry.alignment import MaskLeaf, Shift
+    from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes
+    from dataguard.lab.geometry.mask_charts import ChartedMasks
     from dataguard.lab.lab import Lab
 
 CLEAR = 3
 """How many times the tolerance the distance must reach in a single draw; in two draws, once is enough."""
 
 COMPUTED = 0.5
-"""The share of a target between its two values, along one edge, above which it has no usable positions."""
+"""The share of a mask between its two values, along one edge, above which it has no usable positions."""
 FOLLOWED = 0.7
 """The share of boxes that must follow the image; some cover so much of it that they always seem to."""
 
@@ -26,48 +26,48 @@ def mask_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
 
     Raises NotApplicable where there are none, and Undecided where they cannot be compared.
     """
-    charts = lab.geometry.maps
-    compared = [target for target in charts.targets if target.shifts and not target.kept]
+    charts = lab.geometry.masks
+    compared = [mask for mask in charts.masks if mask.shifts and not mask.untransformed]
     if not compared:
-        kept = [target.path for target in charts.targets if target.kept]
-        if kept:
-            raise NotApplicable(f"{charts.root}{kept[0]} keeps its original size, as masks for evaluation do")
-        if all(target.inks is None or target.inks.spread > COMPUTED for target in charts.targets):
+        untransformed = [mask.path for mask in charts.masks if mask.untransformed]
+        if untransformed:
+            raise NotApplicable(f"{charts.root}{untransformed[0]} keeps its original size, as masks for evaluation do")
+        if all(mask.values is None or mask.values.edge_share > COMPUTED for mask in charts.masks):
             raise NotApplicable("the sample holds only values computed from the mask, not the mask itself")
         raise Undecided("no draw shows enough of both the image and its mask to compare them")
-    found = [_misaligned(lab, charts, target, shift) for target in compared for shift in [_worst(target)] if shift]
+    found = [_misaligned(lab, charts, mask, shift) for mask in compared for shift in [_worst(mask)] if shift]
     return found, charts.exercised
 
 
 def box_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
     """The same about boxes and points, compared with where their image comes from in each draw."""
-    boxed = lab.geometry.boxes
-    follows = [one for one in boxed.followers if one.found >= FOLLOWED * one.comparable]
+    charts = lab.geometry.boxes
+    follows = [one for one in charts.tables if one.found >= FOLLOWED * one.comparable]
     # Boxes that do not follow are kept on purpose where other boxes of the sample do.
-    if not follows and lab.facts.role in ("val", "test") and not any(one.moved for one in boxed.followers):
+    if not follows and lab.facts.role in ("val", "test") and not any(one.moved for one in charts.tables):
         raise NotApplicable("boxes keep the coordinates of the file, as evaluation expects")
-    found = [] if follows else [_left_behind(lab, boxed, one) for one in boxed.followers]
-    return found, boxed.exercised
+    found = [] if follows else [_not_following(lab, charts, one) for one in charts.tables]
+    return found, charts.exercised
 
 
-def _worst(target: Target) -> Shift | None:
-    """The draw in which image and target are farthest apart, where that is farther than rounding explains."""
-    beyond = [shift for shift in target.shifts if shift.distance > shift.tolerance]
+def _worst(mask: MaskLeaf) -> Shift | None:
+    """The draw in which image and mask are most misaligned, if rounding does not explain it."""
+    beyond = [shift for shift in mask.shifts if shift.distance > shift.tolerance]
     clear = len(beyond) > 1 or any(shift.distance > CLEAR * shift.tolerance for shift in beyond)
     return max(beyond, key=lambda shift: shift.distance) if clear else None
 
 
-def _misaligned(lab: Lab, charts: Charted, target: Target, shift: Shift) -> Finding:
-    image, other = f"{charts.root}{target.picture}", f"{charts.root}{target.path}"
+def _misaligned(lab: Lab, charts: ChartedMasks, mask: MaskLeaf, shift: Shift) -> Finding:
+    image, other = f"{charts.root}{mask.image}", f"{charts.root}{mask.path}"
     where = "" if shift.index is None else f" of dataset[{shift.index}]"
-    beyond = sum(one.distance > one.tolerance for one in target.shifts)
+    beyond = sum(one.distance > one.tolerance for one in mask.shifts)
     return Finding(
-        message=f"{image}{where} is {shift.picture}, {other} is {shift.target}: "
+        message=f"{image}{where} is {shift.image}, {other} is {shift.mask}: "
         f"misaligned by {shift.distance:.0%} of the image",
         evidence={
             "misaligned by": f"{shift.distance:.1%} of the image (tolerance {shift.tolerance:.1%})",
             "draw": shift.draw,
-            "misaligned in": f"{beyond} of {len(target.shifts)} draws",
+            "misaligned in": f"{beyond} of {len(mask.shifts)} draws",
             "charted via": charts.source,
         },
         at=lab.dataset.location,
@@ -75,18 +75,18 @@ def _misaligned(lab: Lab, charts: Charted, target: Target, shift: Shift) -> Find
     )
 
 
-def _left_behind(lab: Lab, boxed: Boxed, one: Follower) -> Finding:
+def _not_following(lab: Lab, charts: ChartedBoxes, one: BoxAlignment) -> Finding:
     what = "points" if one.points else "boxes"
     lost = one.comparable - one.found
-    table, image = f"{boxed.root}{one.path}", f"{boxed.root}{one.picture}"
+    table, image = f"{charts.root}{one.path}", f"{charts.root}{one.image}"
     return Finding(
         message=f"{table} does not follow {image}: {lost} of {one.comparable} {what} are wrong when the image moves",
         evidence={
             "image in one draw": one.one,
             "in another draw": one.other,
             "pairs of draws": one.pairs,
-            f"format of the {what}": one.form,
+            f"format of the {what}": one.box_format,
         },
         at=lab.dataset.location,
-        repro=None if boxed.collated or one.index is None else lab.repro.expression(f".dataset[{one.index!r}]"),
+        repro=None if charts.collated or one.index is None else lab.repro.expression(f".dataset[{one.index!r}]"),
     )

@@ -8,8 +8,8 @@ from dataguard.checks.common.check import check
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
-    from dataguard.lab.geometry.alignment import Target
-    from dataguard.lab.geometry.mask_charts import Charted
+    from dataguard.lab.geometry.alignment import MaskLeaf
+    from dataguard.lab.geometry.mask_charts import ChartedMasks
     from dataguard.lab.lab import Lab
 
 LEAST, MOST = 0.004, 0.5
@@ -31,45 +31,47 @@ def dg511_blended_mask(lab: Lab) -> Judgement:
         `torch.from_numpy` or `v2.PILToTensor`; save masks as PNG, or round those already saved.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.tv_tensors.Mask.html
     """
-    charts = lab.geometry.maps
+    charts = lab.geometry.masks
     if len(charts.labels) < 2:
         raise NotApplicable("the dense target next to the image is not a label mask, or has a single label")
-    wrong = {target: why for target in charts.targets for why in [_why(charts, target)] if why}
-    sound = [target for target in charts.targets if target.inks and target not in wrong]
+    wrong = {mask: why for mask in charts.masks for why in [_why(charts, mask)] if why}
+    sound = [mask for mask in charts.masks if mask.values and mask not in wrong]
     if wrong and not sound:  # next to a correct mask, another one is softened on purpose
-        target, why = next(iter(wrong.items()))
-        yield _finding(lab, [f"{charts.root}{one.path}" for one in wrong], why, target)
-    elif charts.emptied and not charts.targets:
+        mask, why = next(iter(wrong.items()))
+        yield _finding(lab, [f"{charts.root}{one.path}" for one in wrong], why, mask)
+    elif charts.constant and not charts.masks:
         words = f"holds a single value in all samples, although the masks hold {len(charts.labels)} labels"
-        yield _finding(lab, [f"{charts.root}{path}" for path in charts.emptied], words)
+        yield _finding(lab, [f"{charts.root}{path}" for path in charts.constant], words)
     elif not sound:
         raise NotApplicable("nothing in the sample follows the labels of the mask")
     return Looked(charts.exercised)
 
 
-def _why(charts: Charted, target: Target) -> str | None:
+def _why(charts: ChartedMasks, mask: MaskLeaf) -> str | None:
     """What is wrong with the values of a mask."""
-    inks = target.inks
-    if inks is None:
+    values = mask.values
+    if values is None:
         return None
-    if charts.spoilt and inks.seen > len(charts.labels):
-        spread = f"lossy compression spreads {len(charts.labels)} labels over {charts.spoilt} values"
-        return f"holds {inks.seen} different values: {spread}"
-    if inks.between and inks.share >= LEAST and inks.spread <= MOST:
-        low, high = inks.came
-        some = f"{inks.between[len(inks.between) // 2]:.4g}"
-        return f"is blended: {inks.share:.1%} of its pixels lie between labels {low:.4g} and {high:.4g}, such as {some}"
+    if charts.lossy_values and values.most_values > len(charts.labels):
+        reason = f"lossy compression spreads {len(charts.labels)} labels over {charts.lossy_values} values"
+        return f"holds {values.most_values} different values: {reason}"
+    if values.between and values.share >= LEAST and values.edge_share <= MOST:
+        low, high = values.labels
+        some = f"{values.between[len(values.between) // 2]:.4g}"
+        return (
+            f"is blended: {values.share:.1%} of its pixels lie between labels {low:.4g} and {high:.4g}, such as {some}"
+        )
     for scale in SCALES:
         least = min((value for label in charts.labels for value in label if value > 0), default=scale)
-        ends = sorted(value / scale for value in target.ends)
-        if least / scale < SMALL and all(abs(a - b) < 1e-6 for a, b in zip(ends, inks.came, strict=True)):
-            return f"holds labels divided by {scale:g}: {target.ends[1]:g} becomes {inks.came[1]:.4g}"
+        scaled = sorted(value / scale for value in mask.chart_labels)
+        if least / scale < SMALL and all(abs(a - b) < 1e-6 for a, b in zip(scaled, values.labels, strict=True)):
+            return f"holds labels divided by {scale:g}: {mask.chart_labels[1]:g} becomes {values.labels[1]:.4g}"
     return None
 
 
-def _finding(lab: Lab, leaves: list[str], words: str, target: Target | None = None) -> Finding:
-    charts = lab.geometry.maps
-    inks = target.inks if target else None
+def _finding(lab: Lab, leaves: list[str], words: str, mask: MaskLeaf | None = None) -> Finding:
+    charts = lab.geometry.masks
+    values = mask.values if mask else None
     return Finding(
         message=f"{leaves[0]} {words}",
         evidence=known(
@@ -77,10 +79,10 @@ def _finding(lab: Lab, leaves: list[str], words: str, target: Target | None = No
                 "leaves": leaves,
                 "charted via": charts.source,
                 "labels of the masks": [label[0] if len(label) == 1 else list(label) for label in charts.labels[:16]],
-                "values of the chart": inks and list(target.ends) if target else None,
-                "observed values": inks and list(inks.came),
-                "values in between": inks and [float(f"{value:.4g}") for value in inks.between],
-                "dtype": inks and inks.dtype,
+                "values of the chart": values and list(mask.chart_labels) if mask else None,
+                "observed values": values and list(values.labels),
+                "values in between": values and [float(f"{value:.4g}") for value in values.between],
+                "dtype": values and values.dtype,
             }
         ),
         at=lab.dataset.location,

@@ -41,7 +41,7 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
         yield image_finding(lab, swapped, f"is {fit.order}{why} ({tested})")
     else:
         _need_clear(lab, images)
-    measured = f"{colours.root}{images[0].path}: {colours.told(images[0], lab.images.meanings)}"
+    measured = f"{colours.root}{images[0].path}: {colours.summary(images[0], lab.images.candidates)}"
     return Looked(colours.exercised, None if swapped else measured)
 
 
@@ -56,7 +56,7 @@ def _why(lab: Lab, fit: Fit) -> str | None:
         return ", which is neither RGB nor BGR"
     if not fit.is_float:  # raw bytes: code that scales them later may also swap channels
         return None
-    found = read(fit.gains, fit.offsets, lab.images.meanings)
+    found = read(fit.gains, fit.offsets, lab.images.candidates)
     if found and not found.statistics.symmetric:
         return None if found.bgr else f" but normalized with {found.statistics.name}'s RGB statistics"
     factor = plain_factor(fit.gains, fit.offsets)

@@ -58,13 +58,13 @@ def _shallow(lab: Lab, error: NotApplicable) -> Finding:
         raise error
     path, span = next(iter(wide.items()))
     message = f"{path} is {SHALLOW}: the range from 0 to 65535 becomes {shown([span])[0]:g} wide"
-    return file_finding(lab, depth.place, message, {"leaves": [*wide], "16-bit files": depth.files})
+    return file_finding(lab, depth.index, message, {"leaves": [*wide], "16-bit files": depth.files})
 
 
 def _why(lab: Lab, fit: Fit) -> str | None:
     """What is wrong with the scale, and what shows that."""
     contract = lab.settings.contract
-    own = lab.images.meant
+    own = lab.images.expected
     found = read(fit.gains, fit.offsets, [own] if own else list(KNOWN.values()))
     if found:
         return found.slip and f"{found.slip}, but {found.statistics.name}'s statistics expect values from 0 to 1"

@@ -29,14 +29,14 @@ def dg507_wrong_normalization(lab: Lab) -> Judgement:
     images = [fit for fit in colours.fits if fit.is_float]
     if not images:
         raise NotApplicable("image values are integers, to be normalized later")
-    own, channels = lab.images.meant, lab.settings.contract.get("channels")
+    own, channels = lab.images.expected, lab.settings.contract.get("channels")
     wrong = {fit: why for fit in images for why in [_unlike(fit, own, channels) if own else _suspect(fit)] if why}
     if wrong:
         fit, why = next(iter(wrong.items()))
         mean, std = (shown(part) for part in recovered(fit.gains, fit.offsets))
         yield image_finding(lab, wrong, f"is normalized with mean {mean} and std {std}: {why}")
     in_dg505 = colours.decoded and not colours.grey and any(len(fit.gains) == 3 for fit in colours.fits)
-    measured = f"{colours.root}{images[0].path}: {colours.told(images[0], lab.images.meanings)}"
+    measured = f"{colours.root}{images[0].path}: {colours.summary(images[0], lab.images.candidates)}"
     return Looked(colours.exercised, None if wrong or in_dg505 else measured)
 
 

@@ -27,7 +27,7 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
     """
     lab.facts.need_role("train", otherwise="evaluation data should not vary")
     trace = lab.randomness.seeds()
-    leaves = [path for path in trace.steered if path.startswith("sample")] or list(trace.steered)
+    leaves = [path for path in trace.dependent if path.startswith("sample")] or list(trace.dependent)
     require_no_choice(lab, trace, leaves)
     note = None
     if trace.constant and leaves and not trace.derived:

@@ -36,7 +36,7 @@ def dg105_spawn_divergence(lab: Lab) -> Judgement:
     spawned, forked = lab.randomness.same_items(), lab.randomness.same_items(method="fork")
     if spawned.shown != forked.shown:
         raise Undecided("the loader draws different indices in each run, so their samples cannot be compared")
-    paths = {*spawned.pinned, *forked.pinned}
+    paths = {*spawned.seeded, *forked.seeded}
     for path in sorted(paths, key=lambda path: (not path.startswith("sample"), path)):
         wrong = _wrong(path, spawned, forked)
         if wrong:
@@ -55,8 +55,8 @@ def dg105_spawn_divergence(lab: Lab) -> Judgement:
 
 def _wrong(path: str, spawned: SameItems, forked: SameItems) -> list[str]:
     """The indices whose leaf is the same in every forked worker, but differs in the first spawned worker."""
-    drawn = forked.pinned.get(path, {})
-    groups, found = drawn.get((0, 0), ()), spawned.pinned.get(path, {}).get((0, 0), ())
+    drawn = forked.seeded.get(path, {})
+    groups, found = drawn.get((0, 0), ()), spawned.seeded.get(path, {}).get((0, 0), ())
     if is_random(groups) or any(other != groups for (_, epoch), other in drawn.items() if not epoch):
         return []
     items = len(forked.shown)
@@ -69,7 +69,7 @@ def _wrong(path: str, spawned: SameItems, forked: SameItems) -> list[str]:
 def _stream(lab: Lab) -> Judgement:
     """The same for a stream: its samples are compared in whatever order they come."""
     workers, start = lab.facts.num_workers, lab.facts.start_method
-    look = partial(lab.streams.stream, workers, pin=True, frozen=True)
+    look = partial(lab.streams.stream, workers, seeded=True, frozen=True)
     spawned, forked = look(), look(method="fork")
     paths = spawned.differing(forked)
     if paths:  # and not because every run differs

@@ -74,7 +74,7 @@ def _losses(lab: Lab) -> Iterator[Finding]:
 def _unchanged_leaves(lab: Lab) -> tuple[list[str], dict[str, int]]:
     """The leaves that change with the epoch in restarted workers, but not in persistent ones."""
     own, restarted = lab.randomness.same_items(), lab.randomness.same_items(persistent=False)
-    found = [path for path in restarted.pinned if _changes(restarted, path) and not _changes(own, path)]
+    found = [path for path in restarted.seeded if _changes(restarted, path) and not _changes(own, path)]
     if found:  # and not because every start of a worker changes it
         unannounced = lab.randomness.same_items(persistent=False, announce=False)
         found = [path for path in found if not _changes(unannounced, path)]
@@ -82,8 +82,8 @@ def _unchanged_leaves(lab: Lab) -> tuple[list[str], dict[str, int]]:
 
 
 def _changes(draws: SameItems, path: str) -> bool:
-    """Whether a leaf that is not random under pinned generators differs in the second epoch."""
-    drawn = draws.pinned.get(path, {})
+    """Whether a leaf that is not random with seeded generators differs in the second epoch."""
+    drawn = draws.seeded.get(path, {})
     first, second = drawn.get((0, 0), ()), drawn.get((0, 1), ())
     return not is_random(first) and not is_random(second) and first != second
 
@@ -91,10 +91,13 @@ def _changes(draws: SameItems, path: str) -> bool:
 def _unchanged_stream(lab: Lab) -> tuple[list[str], dict[str, int]]:
     """The same for a stream, whose order counts as well."""
     workers = lab.facts.num_workers
-    own, restarted = lab.streams.stream(workers, pin=True), lab.streams.stream(workers, pin=True, persistent=False)
+    own, restarted = (
+        lab.streams.stream(workers, seeded=True),
+        lab.streams.stream(workers, seeded=True, persistent=False),
+    )
     if min(map(len, own.again), default=0) < 2:
         raise Undecided("the second epoch yields too few samples")
-    unchanged = restarted.begins_otherwise and not own.begins_otherwise
+    unchanged = restarted.begins_differently and not own.begins_differently
     if unchanged:
-        unchanged = not lab.streams.stream(workers, pin=True, persistent=False, announce=False).begins_otherwise
+        unchanged = not lab.streams.stream(workers, seeded=True, persistent=False, announce=False).begins_differently
     return ["the stream"] if unchanged else [], {"samples": own.total, "workers": workers, "epochs": 2}

@@ -37,7 +37,7 @@ def by_index(lab: Lab) -> Iterator[Finding]:
     if not seeds:
         return
     trace = lab.randomness.seeds(always=True)
-    leaves = [path for path in trace.steered if path.startswith("sample") and path not in trace.plain]
+    leaves = [path for path in trace.dependent if path.startswith("sample") and path not in trace.plain]
     if leaves and trace.libraries and not any(_is_another_sample(lab, path, trace.changed[path]) for path in leaves):
         yield Finding(
             message=f"{leaves[0]} gets the same augmentation in every epoch: {seeds[0].kind} is seeded by index",

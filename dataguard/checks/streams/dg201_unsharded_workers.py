@@ -32,7 +32,7 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
         latent = "; two workers would each read everything: shard with get_worker_info() first" if doubled else ""
         given = "the target is a dataset, not a loader" if lab.facts.bare else f"num_workers={asked}"
         raise NotApplicable(f"{given}: nothing is read twice{latent}")
-    alone = lab.streams.shares(0, pin=False)
+    alone = lab.streams.shares(0, seeded=False)
     if doubled and not lab.settings.key and are_generated(lab, shared, alone):
         raise NotApplicable("workers generate the same samples from the same random numbers: see DG101")
     if doubled:

@@ -29,7 +29,7 @@ def dg202_unsharded_ranks(lab: Lab) -> Judgement:
     shards = lab.ranks.shards()
     samples = {f"rank {number}": share.total for number, share in enumerate(shards.ranks)}
     looked = Looked({"samples": sum(samples.values()), "ranks": len(samples)})
-    if lab.facts.kind == "map" and not shards.alike:
+    if lab.facts.kind == "map" and not shards.same_dataset:
         raise NotApplicable("each rank has its own dataset: an index means a different sample on each")
     doubled, first = _streamed(lab, shards) if lab.facts.kind == "stream" else _dealt(shards)
     if doubled and shards.alone.total > 1:
@@ -57,12 +57,12 @@ def _streamed(lab: Lab, shards: Shards) -> tuple[int, str | None]:
     shared, doubled = find_duplicates(lab.ranks.stream, one)
     if not doubled:
         return 0, None
-    if doubled < shards.alone.total and not find_duplicates(partial(lab.ranks.stream, alike=True), one)[1]:
+    if doubled < shards.alone.total and not find_duplicates(partial(lab.ranks.stream, same_seed=True), one)[1]:
         raise Undecided(
             "ranks split the samples only if their global RNGs have the same seed: seed the shuffle explicitly"
         )
-    return doubled, first_duplicate(shared, one(pin=False)) or first_duplicate(
-        lab.ranks.stream(pin=True), one(pin=True)
+    return doubled, first_duplicate(shared, one(seeded=False)) or first_duplicate(
+        lab.ranks.stream(seeded=True), one(seeded=True)
     )
 
 

@@ -56,7 +56,7 @@ def _streamed(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
         loss = find_loss(lab.ranks.stream, partial(lab.streams.shares, 0))
         looked |= {"samples": loss.of}
         if loss.samples:
-            require_loss(find_loss(partial(lab.ranks.stream, alike=True), partial(lab.streams.shares, 0)))
+            require_loss(find_loss(partial(lab.ranks.stream, same_seed=True), partial(lab.streams.shares, 0)))
         yield loss, _NO_RANK
 
 
@@ -69,7 +69,7 @@ def _dealt(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
         loss = dealt_loss(lab.ranks.shards())
         looked |= {"indices": loss.of, "ranks": lab.ranks.world}
         if loss.samples:
-            require_loss(dealt_loss(lab.ranks.shards(alike=True)))
+            require_loss(dealt_loss(lab.ranks.shards(same_seed=True)))
         yield loss, _NO_RANK
 
 

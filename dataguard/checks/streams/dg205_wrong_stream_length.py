@@ -61,7 +61,7 @@ def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]
     """
     facts = lab.facts
     if facts.kind == "stream":
-        look = partial(lab.streams.stream, facts.num_workers, pin=False)
+        look = partial(lab.streams.stream, facts.num_workers, seeded=False)
         trace = look() if look().ended else look(count=True)
         samples = trace.total if trace.ended else None
         yield "", facts.batches, trace.batches[0] if trace.batches else 0, trace.finished, samples

@@ -35,7 +35,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
         raise NotApplicable("the indices of later epochs cannot be observed")
     if not orders.whole:
         raise NotApplicable(f"{facts.sampler} is infinite: there is only one epoch")
-    shuffles = facts.shuffled or not orders.replayed or orders.moved != orders.epochs[-1]
+    shuffles = facts.shuffled or not orders.replayed or orders.advanced != orders.epochs[-1]
     if not shuffles or (orders.ascending and orders.replayed):
         raise NotApplicable(f"{facts.sampler} does not shuffle")
     if orders.replayed and None in first:
@@ -43,7 +43,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
     if orders.replayed and len(set(first)) < FEWEST:
         raise Undecided(f"two orders of {len(set(first))} indices may be the same by chance")
     if orders.replayed:
-        seeding = orders.seeds[0] if orders.seeds and orders.moved != orders.epochs[-1] else None
+        seeding = orders.seeds[0] if orders.seeds and orders.advanced != orders.epochs[-1] else None
         yield Finding(
             message=f"{facts.sampler} draws the same order of {len(first):,} indices in {len(orders.epochs)} epochs",
             evidence=known(

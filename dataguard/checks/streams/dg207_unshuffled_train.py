@@ -41,9 +41,9 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
         contents = lab.streams.contents
     except Undecided as why:
         raise Undecided(f"the sampler does not shuffle; whether the dataset does is unknown: {why}") from why
-    if contents.alike or ignores_index(lab):
+    if contents.same or ignores_index(lab):
         raise NotApplicable("the dataset ignores the index: it draws its samples itself")
-    if contents.moving:
+    if contents.varies:
         raise NotApplicable("the dataset returns a different sample for an index in every epoch: it shuffles itself")
     order = orders.epochs[0]
     yield Finding(

@@ -33,7 +33,7 @@ def dg208_starved_worker(lab: Lab) -> Judgement:
         raise NotApplicable("the target is a dataset, not a loader: its number of workers is unknown")
     if facts.num_workers < 2:
         raise NotApplicable(f"num_workers={facts.num_workers}: fewer than two workers")
-    trace = lab.streams.stream(facts.num_workers, pin=False)
+    trace = lab.streams.stream(facts.num_workers, seeded=False)
     idle = [f"worker {number}" for number in trace.idle]
     counts, workers, looked = {}, facts.num_workers, {"samples": trace.total, "workers": facts.num_workers}
     if lab.ranks.declared and not idle:

@@ -25,13 +25,13 @@ def dg210_padded_evaluation(lab: Lab) -> Judgement:
     if lab.facts.kind == "stream":
         raise NotApplicable("a stream has no sampler to pad it")
     shards = lab.ranks.shards()
-    if not shards.alike:
+    if not shards.same_dataset:
         raise NotApplicable("each rank has its own dataset: an index means a different sample on each")
     everything = shards.alone.counts
-    duplicates = shards.together - everything
+    duplicates = shards.combined - everything
     counts, total = [share.total for share in shards.ranks], shards.alone.total
     is_split = any(share.counts != everything for share in shards.ranks)
-    if duplicates and is_split and not everything - shards.together:
+    if duplicates and is_split and not everything - shards.combined:
         shown = sorted(duplicates, key=str)[:8]
         yield Finding(
             message=f"{duplicates.total()} of {total:,} samples are read by more than one of {len(counts)} ranks",

@@ -22,16 +22,16 @@ _LONG = 16
 def find_duplicates(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> tuple[StreamTrace, int]:
     """What several processes yield, and how much of it is duplicated, compared with one process.
 
-    Both are called with `pin`. Samples are recognised by the first means that works: their whole content; else that
-    under pinned generators, which freezes augmentation; else a single leaf that identifies samples. Raises Undecided
+    Both are called with `seeded`. Samples are recognised by the first means that works: their whole content; else that
+    with seeded generators, which freezes augmentation; else a single leaf that identifies samples. Raises Undecided
     when none works.
     """
-    shared, alone = several(pin=False), one(pin=False)
+    shared, alone = several(seeded=False), one(seeded=False)
     known = _known(shared, alone)
     doubled = _doubled(shared, alone) if known else 0
     if doubled or (known and shared.same_samples(alone)):
         return shared, doubled
-    still, still_alone = several(pin=True), one(pin=True)
+    still, still_alone = several(seeded=True), one(seeded=True)
     if _known(still, still_alone) and still_alone.distinct > 0.5:  # a process that repeats itself draws its samples
         return shared, _doubled(still, still_alone)
     leaves = [(shared.by_leaf(path), alone.by_leaf(path)) for path in alone.paths]
@@ -68,8 +68,8 @@ def are_generated(lab: Lab, shared: StreamTrace, alone: StreamTrace) -> bool:
 def _advanced(lab: Lab, path: str) -> StreamTrace:
     """What a single process yields if the generator at a path is advanced after the first batch."""
     if path.startswith("global "):
-        return lab.streams.stream(0, pin=False)
-    return lab.streams.stream(0, pin=True, advance=path)
+        return lab.streams.stream(0, seeded=False)
+    return lab.streams.stream(0, seeded=True, advance=path)
 
 
 def _known(shared: StreamTrace, alone: StreamTrace) -> bool:

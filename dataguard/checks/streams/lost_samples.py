@@ -56,8 +56,8 @@ def excused(loss: Loss, facts: LoaderFacts, ranks: int) -> bool:
 
 def dealt_loss(shards: Shards) -> Loss:
     """What the samplers of all ranks leave out of what one process reads."""
-    alone, together = shards.alone.counts, shards.together
-    if shards.alike and max(alone.values(), default=0) == 1:
+    alone, together = shards.alone.counts, shards.combined
+    if shards.same_dataset and max(alone.values(), default=0) == 1:
         missing = sorted(alone - together, key=str)
         return Loss(len(missing), shards.alone.total, first=f"index {missing[0]}" if missing else None)
     return Loss(max(0, alone.total() - together.total()), alone.total())
@@ -72,12 +72,12 @@ def require_loss(seeded: Loss) -> None:
 
 
 def find_loss(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Loss:
-    """What several processes lose of what one yields; both are called with `pin` and `twice`.
+    """What several processes lose of what one yields; both are called with `seeded` and `twice`.
 
     A loss has to show in two epochs. Raises Undecided when the streams were not read to their end, and their
     samples cannot be recognised.
     """
-    shared, alone = several(pin=False), one(pin=False)
+    shared, alone = several(seeded=False), one(seeded=False)
     if not (shared.ended and alone.ended):
         return _loss_before_the_end(several, one)
     if shared.total >= alone.total and not _missing(shared, alone):
@@ -86,7 +86,7 @@ def find_loss(several: Callable[..., StreamTrace], one: Callable[..., StreamTrac
     if not all(first.ended and second.ended for first, second in epochs):
         raise Undecided("one of two epochs ends, the other does not")
     loss = _loss_of(epochs)
-    if loss.samples and (_varies(one(pin=False, twice=True)) or any(starmap(_drawn, epochs))):
+    if loss.samples and (_varies(one(seeded=False, twice=True)) or any(starmap(_drawn, epochs))):
         raise Undecided("the samples of an epoch and their number are random, so two runs may differ")
     return loss
 
@@ -100,10 +100,10 @@ def _loss_of(epochs: list[tuple[StreamTrace, StreamTrace]]) -> Loss:
 
 
 def _epochs(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Iterator[Any]:
-    """What several processes and one yield in two epochs, pinned where samples are not recognised as they are."""
-    for pin in (False, True):
-        shared, alone = several(pin=pin, twice=True), one(pin=pin, twice=True)
-        if pin or recognised(shared, alone):
+    """What several processes and one yield in two epochs, seeded if samples are not recognised as they are."""
+    for seeded in (False, True):
+        shared, alone = several(seeded=seeded, twice=True), one(seeded=seeded, twice=True)
+        if seeded or recognised(shared, alone):
             yield from ((shared, alone), (shared.second, alone.second))
             return
 
@@ -149,8 +149,8 @@ def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[...,
     Their samples have to come in one order, without shuffling, and to be samples of one process: what each worker
     assembles from its own share, such as packed sequences, is found nowhere else.
     """
-    for pin in (False, True):
-        shared, alone = several(pin=pin), one(pin=pin)
+    for seeded in (False, True):
+        shared, alone = several(seeded=seeded), one(seeded=seeded)
         order = list(chain.from_iterable(alone.by_worker))
         places = {identity: place for place, identity in reversed(list(enumerate(order)))}
         read = shared.by_rank_worker or shared.by_worker

@@ -9,7 +9,7 @@ from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, kno
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.transforms.inert_steps import Step
+    from dataguard.lab.transforms.inert_steps import PipelineStep
 
 
 @check("DG516", "inert-transform", Severity.ERROR)
@@ -26,14 +26,14 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
         unknown types.
     Links: https://docs.pytorch.org/vision/stable/transforms.html
     """
-    unread = lab.transforms.unread
-    if unread and (unread.library or lab.facts.role not in ("val", "test")):
+    unused = lab.transforms.unused
+    if unused and (unused.library or lab.facts.role not in ("val", "test")):
         yield Finding(
-            message=f"{unread.path} ({unread.name}) is never used while {unread.samples} samples are read",
+            message=f"{unused.path} ({unused.name}) is never used while {unused.samples} samples are read",
             evidence={"watched": "building the dataset, reading samples, collating them"},
             at=lab.dataset.location,
         )
-        return Looked({"samples": unread.samples})
+        return Looked({"samples": unused.samples})
     pipeline = lab.transforms.pipeline
     wrong_type = [step for step in pipeline.steps if step.acts_on]
     idle = [step for step in pipeline.steps if _is_idle(step)]
@@ -43,11 +43,11 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
         yield _finding(lab, wrong_type, words)
     if idle:
         calls = idle[0].calls + idle[0].trials
-        yield _finding(lab, idle, f"never changes an image, in {calls} calls with probability {idle[0].chance:g}")
+        yield _finding(lab, idle, f"never changes an image, in {calls} calls with probability {idle[0].probability:g}")
     late = [step for step in pipeline.steps if not step.settled and not step.acts_on]
     if late and not wrong_type and not idle:
         raise Undecided(f"{late[0].path} never changes these images, and time ran out before it was tried on others")
-    discarded = pipeline.thrown
+    discarded = pipeline.discarded
     if discarded:
         yield Finding(
             message=f"the result of {discarded.path} ({discarded.name}) is discarded: "
@@ -55,16 +55,18 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
             evidence={"compared": "samples under the same random state, with other images in its result"},
             at=lab.dataset.location,
         )
-    off = [step.path for step in pipeline.steps if step.meant]
+    off = [step.path for step in pipeline.steps if step.intended]
     return Looked(pipeline.exercised, f"{off[0]} does nothing by design" if off else None)
 
 
-def _is_idle(step: Step) -> bool:
+def _is_idle(step: PipelineStep) -> bool:
     """Whether a random step changes no image of any type."""
-    return step.is_random and step.settled and step.trials > 0 and not (step.able or step.acts_on or step.meant)
+    return (
+        step.is_random and step.settled and step.trials > 0 and not (step.has_effect or step.acts_on or step.intended)
+    )
 
 
-def _finding(lab: Lab, steps: list[Step], words: str) -> Finding:
+def _finding(lab: Lab, steps: list[PipelineStep], words: str) -> Finding:
     """One finding for all steps that are inert in one way; `words` say how the first of them is."""
     first = steps[0]
     return Finding(

@@ -24,7 +24,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.rng.frozen_rng import RngFreezer
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
@@ -32,9 +32,9 @@ MOST = 8
 """How many samples of a batch are used unless collate_fn requires more."""
 LARGEST = 64
 """The largest batch that is read completely for a collate_fn that requires it."""
-SEEDS = ((PIN,), (PIN + 1,))
+SEEDS = ((SEED,), (SEED + 1,))
 """The seeds of all generators before each batch: the first for all batches, the second to compare."""
-READING = tuple(range(PIN + 2, PIN + 2 + LARGEST))
+READING = tuple(range(SEED + 2, SEED + 2 + LARGEST))
 """The seeds before each read: one per sample, because a dataset may generate samples entirely at random."""
 
 

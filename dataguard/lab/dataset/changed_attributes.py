@@ -12,7 +12,7 @@ from torch.utils.data import IterableDataset
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.subject import Subject
 from dataguard.model import Location, Undecided
 from dataguard.target.variants import Loader
@@ -34,7 +34,7 @@ def find_changed(subject: Subject) -> tuple[Location, ...]:
 def _changed(loader: Loader, folder: Path) -> tuple[Location, ...]:
     before = _attributes(loader.dataset)
     FlightRecorder(folder).mark(None, "sample")
-    with pinned(PIN):
+    with seeded(SEED):
         _read(loader)
     after = _attributes(loader.dataset)
     changed = dict.fromkeys(name for name in after if after[name] != before.get(name))

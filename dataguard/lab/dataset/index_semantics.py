@@ -17,7 +17,7 @@ from dataguard.lab.core.leaves import describe, iter_leaves, leaves_of
 from dataguard.lab.dataset.index_ends import length_of_indexed, need_integers
 from dataguard.lab.dataset.periodicity import MOST_READS, Hints, Period, find_periods
 from dataguard.lab.reading.sample_reader import Answer, Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.target.variants import Loader
 
@@ -135,6 +135,6 @@ def _same(one: Any, two: Any) -> bool:
 
 def _seeds(reader: Reader, index: int) -> bool:
     """Whether the user's code seeds a generator while it reads a sample."""
-    with pinned(PIN), SeedWatch().watching(0) as seeds, contextlib.suppress(Exception):
+    with seeded(SEED), SeedWatch().watching(0) as seeds, contextlib.suppress(Exception):
         reader.dataset[index]
     return bool(seeds)

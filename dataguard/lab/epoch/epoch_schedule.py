@@ -1,4 +1,4 @@
-"""Every batch of an epoch, dealt out to ranks, from the place where an interrupted scan had come to."""
+"""Every batch of an epoch, distributed to ranks, from the position that an interrupted scan reached."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dataguard.lab.core.index_schedules import Schedule, existing
 
 @dataclass(frozen=True, slots=True)
 class ScanPosition:
-    """How far a run came: from `begun` fetches of each worker to `done`.
+    """How far a run got: from `begun` fetches of each worker to `done`.
 
-    The sampler had been asked for `drawn` batches by then, and `digest` is that of their indices.
+    By then the sampler had yielded `drawn` batches; `digest` is that of their indices.
     """
 
     begun: int
@@ -28,10 +28,9 @@ class ScanPosition:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """How a rank takes turns with others: each gets a batch for every one of its workers, and then the next rank does.
+    """How ranks take turns: each gets one batch for each of its workers, then the next rank does.
 
-    torch hands batch k to worker k modulo their number, so that a batch meets the worker that it would meet in one
-    process.
+    torch sends batch k to worker k modulo their number, so that a batch gets the same worker id as in one process.
     """
 
     rank: int = 0
@@ -43,21 +42,21 @@ class Turns:
         return number // self.workers % self.world == self.rank
 
     def fetch(self, number: int) -> int:
-        """The fetch of its worker in which batch `number` of the epoch is made."""
+        """The fetch of its worker in which batch `number` of the epoch is read."""
         return number // (self.workers * self.world)
 
     def place(self, fetch: int, worker: int) -> int:
-        """The number of the batch that a worker of this rank fetches after so many others."""
+        """The number in the epoch of the batch that a worker of this rank reads in fetch `fetch`."""
         return (fetch * self.world + self.rank) * self.workers + worker
 
 
-class Everything(Schedule):
-    """The user's own batches, all of them, of which this rank gets those that are its turn.
+class FullSchedule(Schedule):
+    """All of the user's batches, of which this rank gets its share.
 
-    `sizes` holds the number of samples of every batch of the epoch so far, those of other ranks as well, None without
-    automatic batching; `digest` that of all indices, and `drawn` how many batches those are; `whole` tells that it came
-    to its end. Integer indices of `limit` and above are left out. It starts at a position, so that `done` fetches
-    of each worker are left out as well, if its first batches are those that were drawn then.
+    `sizes` holds the number of samples of every batch of the epoch so far, other ranks included, or None without
+    automatic batching; `digest` is that of all indices, `drawn` the number of those batches; `whole`: the sampler was
+    drawn to its end. Integer indices of `limit` and above are skipped, and with a `start` also `done` fetches of each
+    worker, if the sampler draws the same first batches again.
     """
 
     def __init__(
@@ -76,20 +75,20 @@ class Everything(Schedule):
 
     def __iter__(self) -> Iterator[Any]:
         entries = self._entries()
-        for number, batch in chain(self._held(entries), entries):
+        for number, batch in chain(self._pending(entries), entries):
             kept = existing(batch, self.limit, batched=self.batched)
             if self.turns.takes(number) and self.turns.fetch(number) >= self.done and kept != []:
                 yield kept
         self.whole = True
 
-    def _held(self, entries: Iterator[tuple[int, Any]]) -> list[tuple[int, Any]]:
-        """The batches that were drawn before an interruption and are still to be read."""
+    def _pending(self, entries: Iterator[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        """The batches that were drawn before an interruption and not read yet."""
         if self.start is None:
             return []
-        held = list(islice(entries, self.start.drawn))
+        pending = list(islice(entries, self.start.drawn))
         if self.digest.hexdigest() != self.start.digest:  # another order: everything is read again
             self.done = 0
-        return [entry for entry in held if self.turns.fetch(entry[0]) >= self.done]
+        return [entry for entry in pending if self.turns.fetch(entry[0]) >= self.done]
 
     def _entries(self) -> Iterator[tuple[int, Any]]:
         for number, batch in enumerate(self.inner):

@@ -1,6 +1,6 @@
-"""The last meeting of the ranks of a shared scan, `python -m dataguard.lab.epoch.exit_code_agreement CODE`.
+"""How the ranks of a shared scan end it: `python -m dataguard.lab.epoch.exit_code_agreement CODE`.
 
-They agree on the exit code of the first, which alone has judged, and on when to leave.
+They agree on the exit code of the first rank, which alone judged, and on the time to exit.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataguard.lab.epoch.rank_exchange import store_of, waiting_for
 from dataguard.process.torchrun import Team, team_of
 
 _NOTICE = 2.0
-"""Seconds until all ranks leave: enough for each of them to hear of it and to clean up."""
+"""Seconds until all ranks exit: enough for each of them to read the time and clean up."""
 
 
-def part(team: Team, code: int) -> tuple[int, float]:
-    """The exit code of the first rank, and the moment (seconds since 1970) at which all ranks leave with it."""
-    store = store_of(team, "parting")
+def agree(team: Team, code: int) -> tuple[int, float]:
+    """The exit code of the first rank, and the time (seconds since 1970) at which all ranks exit with it."""
+    store = store_of(team, "exit")
     if team.leads:
         store.set("code", str(code))
     for _ in waiting_for(store, ["code"]):
@@ -36,4 +36,4 @@ def part(team: Team, code: int) -> tuple[int, float]:
 if __name__ == "__main__":
     own = team_of(os.environ)
     assert own is not None
-    sys.stdout.write(" ".join(map(str, part(own, int(sys.argv[1])))))
+    sys.stdout.write(" ".join(map(str, agree(own, int(sys.argv[1])))))

@@ -1,4 +1,4 @@
-"""Every sample of a loader once, in its own workers: what is kept of it, and how several ranks share it."""
+"""A full epoch: every sample of a loader once, in its own workers, possibly shared by several ranks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
 from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.core.value_summary import ValueSummary
-from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition, Turns
-from dataguard.lab.epoch.interrupted_scan import Log, Run, stretches
+from dataguard.lab.epoch.epoch_schedule import FullSchedule, ScanPosition, Turns
+from dataguard.lab.epoch.interrupted_scan import PositionLog, Run, with_ends
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
 from dataguard.lab.spy.content_hashes import ContentHashes, SampleHashes, read_hashes
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What the main process of a portion tells of it.
+    """What the main process of a portion reports.
 
-    `sizes` are those of all batches of the epoch as the sampler plans it, those of other ranks as well, and `plan` is a
-    digest of all its indices; both are None where it does not plan batches. `whole` tells that it came to its end, and
-    `done` how many fetches of each worker had been made before an interruption.
+    `sizes` are those of all batches that the sampler plans for the epoch, other ranks included, and `plan` is a digest
+    of all its indices; both are None if it does not plan batches. `whole`: the sampler was drawn to its end. `done` is
+    the number of fetches of each worker before an interruption.
     """
 
     ride: Ride
@@ -51,7 +51,7 @@ class Driven:
 
     @property
     def before(self) -> int:
-        """How many samples were asked for before an interruption."""
+        """How many samples were requested before an interruption."""
         if self.sizes is None:
             return self.done * self.turns.workers
         taken = (number for number in range(len(self.sizes)) if self.turns.takes(number))
@@ -60,10 +60,10 @@ class Driven:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What one process read of a whole epoch: the records that were kept, and how many samples there were.
+    """What one process read of a full epoch: the records that were kept, and the number of samples.
 
-    `before` of them, or of those that cannot be read, were asked for before an interruption; `afresh` says why none
-    were, though there was one.
+    `before` of them, unreadable ones included, were requested before an interruption; `afresh` says why an interrupted
+    scan started over.
     """
 
     driven: Driven
@@ -83,18 +83,17 @@ def run_portion(
 ) -> Driven:
     """Iterate one epoch, or this rank's part of it, without indices of `limit` and above.
 
-    Ranks take turns with the batches of a map-style dataset. The workers of a stream, of which there is one at least,
-    are told that they are some of as many as all ranks have together, as a stream shards by that; and as nobody knows
-    whether it has an end, the budget has the last word.
+    Ranks take turns with the batches of a map-style dataset. The workers of a stream, at least one, are numbered across
+    all ranks, because a stream shards by worker id; the budget limits a stream, which may be endless.
     """
     stream = subject.facts.kind == "stream"
     rank, world = (team.rank, team.world) if team else (0, 1)
     shared = world > 1 and stream
     turns = Turns(rank, world, max(subject.facts.num_workers, 1))
-    planned: list[Everything] = []
+    planned: list[FullSchedule] = []
 
-    def schedule(inner: Any, batched: bool) -> Everything:
-        planned.append(Everything(inner, limit, turns, batched=batched, start=start))
+    def schedule(inner: Any, batched: bool) -> FullSchedule:
+        planned.append(FullSchedule(inner, limit, turns, batched=batched, start=start))
         return planned[-1]
 
     asked: dict[str, Any] = {"num_workers": turns.workers} if shared else {}
@@ -109,7 +108,7 @@ def run_portion(
         # Hashes are compared between the loaders of a target.
         instruments += [ContentHashes()] if subject.facts.role and len(subject.siblings) > 1 else []
     plan = Plan(folder, tuple(instruments), keep_going=True)
-    log = Log(folder, own, turns.workers) if own and skips and getattr(loader, "in_order", True) else None
+    log = PositionLog(folder, own, turns.workers) if own and skips and getattr(loader, "in_order", True) else None
     arrived = log.arrived if log else lambda _: None
     ride = drive(loader, plan, seconds=subject.settings.budget if stream else math.inf, arrived=arrived)[0]
     if own is None:
@@ -118,12 +117,12 @@ def run_portion(
 
 
 def skips_unreadable(facts: LoaderFacts) -> bool:
-    """Whether an epoch goes on without samples that cannot be read; a loader of its own kind wants whole batches."""
+    """Whether an epoch continues without unreadable samples; a loader with its own `__iter__` may need full batches."""
     return facts.kind == "map" and not facts.own_iter
 
 
 def known_portion(folder: Path, driven: Driven, earlier: tuple[Run, ...]) -> Portion:
-    """Put together a portion that was read to its end before an interruption."""
+    """Load a portion that was read to its end before an interruption."""
     portion = read_portion(folder, driven, earlier)
     return replace(portion, before=portion.read + len(portion.unreadable))
 
@@ -131,13 +130,13 @@ def known_portion(folder: Path, driven: Driven, earlier: tuple[Run, ...]) -> Por
 def read_portion(
     folder: Path, driven: Driven | None, earlier: tuple[Run, ...] = (), afresh: str | None = None
 ) -> Portion:
-    """Put together what the processes of one portion left behind, and those of earlier runs that it goes on from."""
-    assert driven is not None  # nothing cuts a whole epoch short
+    """Merge the records of one portion with those of the earlier runs that it continues."""
+    assert driven is not None  # nothing cuts a full epoch short
     records = list(read_spools(folder))
     begun = driven.done
     kept: list[Any] = [replace(one, batch=one.batch + begun) for one in records if isinstance(one, _KEPT)]
-    amiss = [replace(one, batch=one.batch + begun) for one in UnreadableLog(folder).fresh()]
-    past = list(stretches(earlier, begun)) if begun else []
+    skipped = [replace(one, batch=one.batch + begun) for one in UnreadableLog(folder).new()]
+    past = list(with_ends(earlier, begun)) if begun else []
     found = [one for run, until in past for one in run.unreadable(until)]
     kept += [record for run, until in past for record in run.records(until)]
     before = driven.before
@@ -145,8 +144,8 @@ def read_portion(
         afresh = "its sampler draws a different order"
     read = before - len(found) + FlightRecorder(folder).counted()
     stops = tuple(record.incident for record in records if isinstance(record, Stop))
-    if not read and amiss and amiss[0].incident:
-        raise LoaderRaised(amiss[0].incident)
+    if not read and skipped and skipped[0].incident:
+        raise LoaderRaised(skipped[0].incident)
     if not read and not driven.ride.batches:
         raise EmptyEpoch(stops)
     if not read:
@@ -155,16 +154,16 @@ def read_portion(
     batches = tuple(record for record in kept if isinstance(record, BatchRecord))
     summaries = tuple(record for record in kept if isinstance(record, ValueSummary))
     hashes = read_hashes([*(run.folder for run, _ in past), folder])
-    return Portion(driven, samples, batches, stops, read, summaries, (*found, *amiss), before, hashes, afresh)
+    return Portion(driven, samples, batches, stops, read, summaries, (*found, *skipped), before, hashes, afresh)
 
 
 _KEPT = (SampleRecord, BatchRecord, ValueSummary)
 
 
-def put_together(portions: Sequence[Portion | Exception], limit: int | None, keep: int) -> EpochTrace:
-    """One epoch of what all ranks read, in the order in which one process would have read it.
+def merge(portions: Sequence[Portion | Exception], limit: int | None, keep: int) -> EpochTrace:
+    """Merge the portions of all ranks into one epoch, in the order of a single process.
 
-    Raises what kept a rank from reading its part. A rank may be left without a batch where there are few.
+    Raises the failure of any rank. If there are few batches, a rank may have none.
     """
     failed = [portion for portion in portions if isinstance(portion, LoaderFailed)]
     others = [one for one in portions if isinstance(one, Exception) and not isinstance(one, EmptyEpoch)]
@@ -200,13 +199,13 @@ def put_together(portions: Sequence[Portion | Exception], limit: int | None, kee
         tuple(one for portion in read for one in _placed(portion)),
         tuple(_in_order(read, lambda one: one.unreadable)),
         sum(portion.before for portion in read),
-        SampleHashes.together([portion.hashes for portion in read]),
+        SampleHashes.merged([portion.hashes for portion in read]),
         next((portion.afresh for portion in read if portion.afresh), None),
     )
 
 
 def _in_order(portions: Sequence[Portion], kept: Callable[[Portion], Sequence[Any]]) -> Iterator[Any]:
-    """The records of all portions by their place in the whole epoch, and numbered by it."""
+    """The records of all portions, sorted and renumbered by their place in the full epoch."""
     placed = [
         (portion.driven.turns.place(record.batch, record.worker or 0), getattr(record, "position", 0), record)
         for portion in portions
@@ -217,12 +216,12 @@ def _in_order(portions: Sequence[Portion], kept: Callable[[Portion], Sequence[An
 
 
 def _placed(portion: Portion) -> Iterator[ValueSummary]:
-    """The value summaries of a portion, by the number of their batch in the whole epoch."""
+    """The value summaries of a portion, with the batch numbers of the full epoch."""
     turns = portion.driven.turns
     yield from (replace(one, batch=turns.place(one.batch, one.worker or 0)) for one in portion.value_summaries)
 
 
-def marker(folder: Path) -> Callable[[], None]:
-    """What a process calls to show that it is waiting, and does not hang."""
+def waiting_mark(folder: Path) -> Callable[[], None]:
+    """A function that a process calls to show that it waits and does not hang."""
     recorder = FlightRecorder(folder)
-    return lambda: recorder.mark(None, "meeting")
+    return lambda: recorder.mark(None, "exchange")

@@ -1,7 +1,7 @@
-"""A scan of all samples that was interrupted: what is left of it, and where it goes on.
+"""The saved records of an interrupted scan of all samples, and the position at which it continues.
 
-Each run keeps a folder with what its processes wrote. A file says how many batches of it had arrived; of the
-batches that its workers were just making, whatever they wrote is left out, and they are read again.
+Each run has a folder for the files of its processes. One file holds the number of batches that arrived; records of
+later batches, which workers had only begun, are dropped, and these batches are read again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
 from dataguard.lab.core.value_summary import ValueSummary
-from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition
+from dataguard.lab.epoch.epoch_schedule import FullSchedule, ScanPosition
 from dataguard.lab.process import isolation
 from dataguard.lab.spy.skip_unreadable import UnreadableLog
 from dataguard.model import DataguardError
@@ -37,22 +37,22 @@ _DEALT_BY = {
     "sampler": "sampler",
     "dataset": "dataset",
 }
-"""The facts of a loader by which it is dealt out to workers and ranks, and what they are called."""
+"""The facts that decide how batches are distributed to workers and ranks, and their names in messages."""
 _EVERY = 1.0
-"""Seconds between two writes."""
+"""Seconds between two writes of the position."""
 
 
-class Log:
-    """Writes the position of a run into its folder; `own` is the schedule that hands out its batches."""
+class PositionLog:
+    """Writes the position of a run into its folder; `own` is the schedule of its batches."""
 
-    def __init__(self, folder: Path, own: Everything, workers: int) -> None:
+    def __init__(self, folder: Path, own: FullSchedule, workers: int) -> None:
         self._folder = folder
         self._own = own
         self._workers = workers
         self._written = time.monotonic()
 
     def arrived(self, batches: int) -> None:
-        """To be called with the number of batches that have arrived so far, in their order."""
+        """Report the number of batches that arrived so far, in order."""
         now = time.monotonic()
         if now - self._written < _EVERY:
             return
@@ -67,13 +67,13 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run that was interrupted, and how far it came."""
+    """One interrupted run, and how far it got."""
 
     folder: Path
     position: ScanPosition
 
     def records(self, until: int) -> Iterator[SampleRecord | BatchRecord | ValueSummary]:
-        """What was kept of the batches before fetch `until`, numbered from the beginning of the epoch."""
+        """The records of the batches before fetch `until`, numbered from the start of the epoch."""
         for record in read_spools(self.folder):
             if isinstance(record, SampleRecord | BatchRecord | ValueSummary):
                 fetch = record.batch + self.position.begun
@@ -81,18 +81,18 @@ class Run:
                     yield replace(record, batch=fetch)
 
     def unreadable(self, until: int) -> Iterator[Unreadable]:
-        """What could not be read of those batches."""
-        for one in UnreadableLog(self.folder).fresh():
+        """The unreadable samples of those batches."""
+        for one in UnreadableLog(self.folder).new():
             fetch = one.batch + self.position.begun
             if fetch < until:
                 yield replace(one, batch=fetch)
 
 
 class Runs:
-    """The runs in which one loader is read, each of which goes on from those before it.
+    """The runs in which one loader is read; each continues the runs before it.
 
-    They are `earlier` ones to go on from, in their order, and the last of all may be `finished`: its folder, and what
-    it answered. `afresh` says why there are none, where they are of no use.
+    `earlier` are the runs to continue from, in order; `finished` is the folder and the result of the last run, if it
+    ended. `afresh` says why saved runs cannot be used, if so.
     """
 
     def __init__(self, state: Path, facts: LoaderFacts) -> None:
@@ -117,23 +117,23 @@ class Runs:
         return sorted((path for path in self._folder.iterdir() if path.is_dir()), key=lambda path: int(path.name))
 
     def _recall(self, dealt: Mapping[str, Any]) -> str | None:
-        """Look at what there is, and say why it is of no use to a loader like this, if it is not."""
+        """Load the saved runs; return why this loader cannot use them, if so."""
         try:
             then = json.loads((self._folder / _LOADER).read_text())
             for name, words in _DEALT_BY.items():
                 if then[name] != dealt[name]:
                     return f"its {words} changed from {then[name]} to {dealt[name]}"
             runs = self._runs()
-            self.earlier = _going_on(runs)
+            self.earlier = _resumable(runs)
             self.finished = _finished(runs[-1]) if runs else None
-        except Exception:  # noqa: BLE001 - whatever is wrong with these files, what they tell can be read again
+        except Exception:  # noqa: BLE001 - whatever is wrong with these files, the samples can be read again
             self.earlier, self.finished = (), None
             return "the saved state is damaged"
         return None
 
 
-def _going_on(folders: list[Path]) -> tuple[Run, ...]:
-    """The runs to go on from; one that had to start over leaves those before it out."""
+def _resumable(folders: list[Path]) -> tuple[Run, ...]:
+    """The runs to continue from; a run that started over drops those before it."""
     found: list[Run] = []
     for folder in folders:
         if (folder / _FILE).exists():
@@ -143,14 +143,14 @@ def _going_on(folders: list[Path]) -> tuple[Run, ...]:
 
 
 def _finished(folder: Path) -> tuple[Path, Any] | None:
-    """The folder and the answer of a run that came to its end."""
+    """The folder and the result of a run that ended."""
     if isolation.has_answered(folder):
-        with contextlib.suppress(DataguardError):  # it failed, perhaps for want of memory, and may come further now
+        with contextlib.suppress(DataguardError):  # it failed, perhaps out of memory, and may get further now
             return folder, isolation.answer_in(folder)
     return None
 
 
-def stretches(runs: tuple[Run, ...], end: int) -> Iterator[tuple[Run, int]]:
-    """Each run with the fetch before which the next one, or the present one at `end`, begins."""
+def with_ends(runs: tuple[Run, ...], end: int) -> Iterator[tuple[Run, int]]:
+    """Each run with its end: the fetch at which the next one, or the current one at `end`, begins."""
     ends = [*(run.position.begun for run in runs[1:]), end]
     yield from zip(runs, ends, strict=True) if runs else ()

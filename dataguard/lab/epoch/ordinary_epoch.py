@@ -1,4 +1,4 @@
-"""An ordinary epoch of one loader; see `Subject.epoch`. Where all samples are asked for, it is the whole of it."""
+"""An ordinary epoch of one loader; see `Subject.epoch`. It is a full one if all samples are requested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataguard.incident import Incident, LoaderFailed, LoaderInterleaved, Loader
 from dataguard.lab.dataset.index_ends import first_failing
 from dataguard.lab.epoch import full_epoch
 from dataguard.lab.epoch.interrupted_scan import Runs
-from dataguard.lab.epoch.rank_exchange import share_out
+from dataguard.lab.epoch.rank_exchange import exchange
 from dataguard.lab.epoch.scan_job import ScanJob
 from dataguard.lab.randomness.shared_offsets import find_shared_offsets
 from dataguard.lab.reading import epoch_trace
@@ -22,7 +22,7 @@ from dataguard.process.torchrun import Team
 
 
 class Epochs:
-    """What came out of ordinary epochs; touching an observation makes it."""
+    """Traces of ordinary epochs; reading `trace` makes the observation."""
 
     def __init__(self, subject: Subject, job: ScanJob) -> None:
         self._subject = subject
@@ -63,28 +63,28 @@ class Epochs:
         )
 
     def _whole(self, limit: int | None) -> EpochTrace:
-        """Every sample once, but for those that cannot be read; kept, as putting it together takes a while."""
+        """Every sample once, except unreadable ones; cached, because merging takes a while."""
         if limit not in self._wholes:
-            self._wholes[limit] = self._without_end(self._together(limit))
+            self._wholes[limit] = self._without_end(self._merged(limit))
         return self._wholes[limit]
 
-    def _together(self, limit: int | None) -> EpochTrace:
-        """What this process read alone, or shared with the ranks of a team."""
+    def _merged(self, limit: int | None) -> EpochTrace:
+        """What this process read alone, or together with the ranks of a team."""
         team = self._job.team
         try:
             own: full_epoch.Portion | Exception = self._portion(limit)
         except (LoaderFailed, NotApplicable, Undecided) as outcome:
             own = outcome
-        portions = [own] if team is None else self._met(team, limit, own)
-        return full_epoch.put_together(portions, limit, self._subject.settings.samples)
+        portions = [own] if team is None else self._exchanged(team, limit, own)
+        return full_epoch.merge(portions, limit, self._subject.settings.samples)
 
     def _portion(self, limit: int | None) -> full_epoch.Portion:
         subject, job, key = self._subject, self._job, ("portion", limit)
-        samples, kept = subject.settings.samples, job.kept
+        samples, saved = subject.settings.samples, job.saved
         skips = full_epoch.skips_unreadable(subject.facts)
-        runs = Runs(kept.folder, subject.facts) if kept.folder and skips else None
+        runs = Runs(saved.folder, subject.facts) if saved.folder and skips else None
         earlier = runs.earlier if runs else ()
-        afresh = kept.afresh or (runs.afresh if runs else None)
+        afresh = saved.afresh or (runs.afresh if runs else None)
         if runs and runs.finished:
             folder, driven = runs.finished
             before = tuple(run for run in earlier if run.folder != folder)
@@ -99,13 +99,13 @@ class Epochs:
             lambda folder, driven: full_epoch.read_portion(folder, driven, earlier, afresh),
             unbounded=True,
             folder=runs.begin() if runs else None,
-            watch=job.bulletin(subject.facts, past),
+            watch=job.progress(subject.facts, past),
         )
 
     def _without_end(self, trace: EpochTrace) -> EpochTrace:
-        """The epoch without what lies beyond the end that the dataset really has.
+        """The epoch without unreadable indices beyond the real end of the dataset.
 
-        Raises LoaderRaised where samples cannot be read because workers share the offset of a file.
+        Raises LoaderRaised if samples cannot be read because workers share a file offset.
         """
         if not trace.unreadable:
             return trace
@@ -125,16 +125,18 @@ class Epochs:
         except (LoaderFailed, NotApplicable, Undecided):
             return False
 
-    def _met(
+    def _exchanged(
         self, team: Team, limit: int | None, own: full_epoch.Portion | Exception
     ) -> list[full_epoch.Portion | Exception]:
         name = f"{self._subject.target.spelling} {self._subject.facts.name} {limit}"
         return self._subject.cache.observe(
-            ("met", limit), lambda folder: share_out(team, name, own, full_epoch.marker(folder)), unbounded=True
+            ("exchanged", limit),
+            lambda folder: exchange(team, name, own, full_epoch.waiting_mark(folder)),
+            unbounded=True,
         )
 
     def _works_forked(self, incident: Incident) -> bool:
-        """Whether an epoch gets past this incident when the workers of a spawning loader are forked."""
+        """Whether an epoch gets past this incident if the workers of a spawning loader are forked."""
         if not self._subject.facts.spawns or incident.out_of_shared_memory or incident.stage in ("import", "factory"):
             return False
         return self._gets_past(incident, multiprocessing_context="fork")

@@ -1,4 +1,4 @@
-"""Where the ranks of a shared scan meet: what each of them saw, put before all, by collectives on gloo."""
+"""The exchange of results between the ranks of a shared scan, with gloo collectives."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from dataguard.model import Undecided
 from dataguard.process.torchrun import Team
 
 PATIENCE = timedelta(minutes=5)
-"""How long the ranks may take to form a group once all of them are there."""
-_GLANCE = 0.05
+"""How long the ranks may take to form a group once all of them have started."""
+_POLL = 0.05
 
 
 def store_of(team: Team, name: str) -> Any:
-    """The part of torchrun's store that belongs to one meeting."""
+    """The part of torchrun's store for one exchange."""
     store = TCPStore(team.host, team.port, is_master=False, wait_for_workers=False, timeout=PATIENCE)
     return PrefixStore(f"dataguard/{team.run}/{name}", store)
 
 
-def share_out(team: Team, name: str, own: Any, moving: Callable[[], None]) -> list[Any]:
-    """Give all ranks what each of them has to say, by rank; to be called in a process that is thrown away.
+def exchange(team: Team, name: str, own: Any, mark: Callable[[], None]) -> list[Any]:
+    """Send `own` to all ranks, and return those of all, by rank; to be called in a disposable process.
 
-    `moving` is called as long as other ranks are waited for. Raises Undecided where this rank has been there before.
+    `mark` is called while this waits for other ranks. Raises Undecided if this rank has already taken part.
     """
     store = store_of(team, name)
     if store.add(f"rank {team.rank}", 1) > 1:
         raise Undecided("the observing process was restarted, and the other ranks continued without it")
     for _ in waiting_for(store, [f"rank {rank}" for rank in range(team.world)]):
-        moving()
+        mark()
     if team.local:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
     dist.init_process_group("gloo", store=store, timeout=PATIENCE, world_size=team.world, rank=team.rank)
-    said: list[Any] = [None] * team.world
-    dist.all_gather_object(said, own)
+    answers: list[Any] = [None] * team.world
+    dist.all_gather_object(answers, own)
     dist.barrier()  # nobody leaves while another still reads
     dist.destroy_process_group()
-    return said
+    return answers
 
 
 def waiting_for(store: Any, keys: list[str]) -> Iterator[None]:
-    """Yield now and then until all keys are there. A rank that never comes ends all others, by torchrun's hand."""
+    """Yield regularly until all keys are set. If a rank never sets its key, torchrun ends all others."""
     while not store.check(keys):
         yield
-        time.sleep(_GLANCE)
+        time.sleep(_POLL)

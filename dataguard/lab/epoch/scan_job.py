@@ -1,4 +1,4 @@
-"""How all samples of a loader are read: by whom, where what was read is kept meanwhile, and who is told."""
+"""How all samples of a loader are read: by which ranks, with which saved state and progress reports."""
 
 from __future__ import annotations
 
@@ -18,55 +18,55 @@ if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
 
 _EVERY = 0.25
-"""Seconds between two pieces of news."""
+"""Seconds between two progress reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanJob:
-    """`team` shares the work, `kept` is what outlasts an interruption, and `tell` hears how it goes."""
+    """`team` shares the work, `saved` is the state that survives an interruption, `report` receives the progress."""
 
     team: Team | None = None
-    kept: Kept = NOTHING
-    tell: ProgressListener | None = None
+    saved: Kept = NOTHING
+    report: ProgressListener | None = None
 
-    def bulletin(self, facts: LoaderFacts, before: int) -> Callable[[Path], Callable[[], None]]:
-        """For the folder of an observation, what is to be called now and then while it is being made."""
+    def progress(self, facts: LoaderFacts, before: int) -> Callable[[Path], Callable[[], None]]:
+        """For the folder of an observation, a function to call regularly that reports its progress."""
         total = total_of(facts)
         world = self.team.world if self.team else 1
         share = None if total is None else -(-total // world)
 
-        def open_at(folder: Path) -> Callable[[], None]:
-            return _Bulletin(facts.name, share, before, folder, self.tell) if self.tell else lambda: None
+        def begin(folder: Path) -> Callable[[], None]:
+            return _Progress(facts.name, share, before, folder, self.report) if self.report else lambda: None
 
-        return open_at
+        return begin
 
 
-class _Bulletin:
-    """Tells at intervals how far an observation has come."""
+class _Progress:
+    """Reports at intervals how far an observation got."""
 
-    def __init__(self, loader: str, total: int | None, before: int, folder: Path, tell: ProgressListener) -> None:
+    def __init__(self, loader: str, total: int | None, before: int, folder: Path, report: ProgressListener) -> None:
         self._loader = loader
         self._total = total
         self._before = before
         self._recorder = FlightRecorder(folder)
-        self._notes = UnreadableLog(folder)
-        self._tell = tell
-        self._told = 0.0
-        self._amiss = 0
+        self._log = UnreadableLog(folder)
+        self._report = report
+        self._reported = 0.0
+        self._skipped = 0
 
     def __call__(self) -> None:
         now = time.monotonic()
-        if now - self._told < _EVERY:
+        if now - self._reported < _EVERY:
             return
-        self._told = now
-        unreadable = tuple(self._notes.fresh())
-        self._amiss += len(unreadable)
-        read = self._before + self._amiss + self._recorder.counted()
-        self._tell(ReadingProgress(self._loader, read, self._total, unreadable, self._before))
+        self._reported = now
+        unreadable = tuple(self._log.new())
+        self._skipped += len(unreadable)
+        read = self._before + self._skipped + self._recorder.counted()
+        self._report(ReadingProgress(self._loader, read, self._total, unreadable, self._before))
 
 
 def total_of(facts: LoaderFacts) -> int | None:
-    """How many samples an epoch has, as far as the loader says: those of all its batches, or of its dataset."""
+    """The number of samples of an epoch, by the lengths of the loader and the dataset; None if unknown."""
     if facts.batches is None or facts.kind == "stream":
         return facts.length
     size = facts.batch_size or 1

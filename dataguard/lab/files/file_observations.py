@@ -1,4 +1,4 @@
-"""The image files of a loader: what they are, and what comes out of a sample when its file is another one."""
+"""Observations of a loader's image files: what they are, and how samples change when files are replaced."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.files.bit_depth import Depth, deep_files, find_depth
-from dataguard.lab.files.exif_orientation import Turns, try_turns
-from dataguard.lab.files.file_survey import SHARE, WHOLE, Sightings, look
-from dataguard.lab.files.pixel_modes import Modes, special_files, try_modes
-from dataguard.lab.files.swapped_file_reads import Exchange
+from dataguard.lab.files.bit_depth import Depth, files_with_16_bits, find_depth
+from dataguard.lab.files.exif_orientation import OrientationTrials, try_orientations
+from dataguard.lab.files.file_survey import FULLY_READ, SHARE, FileSurvey, survey_files
+from dataguard.lab.files.pixel_modes import Modes, try_modes, unusual_files
+from dataguard.lab.files.swapped_file_reads import SwappedFileReader
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable
 
 T = TypeVar("T")
 
 MOST = 400
-"""How many samples are looked at."""
+"""How many samples are surveyed."""
 READS = 16
-"""How many samples an observation reads with other files than their own."""
+"""How many samples an observation reads with replaced files."""
 
 
 class Files:
@@ -29,46 +29,48 @@ class Files:
         self._subject = subject
 
     @property
-    def sightings(self) -> Sightings:
-        """Which files samples are made of. Raises NotApplicable where none is handed to a decoder that is known."""
-        subject, places = self._subject, self._places
-        subject.afford((WHOLE + 1) * subject.epoch.seconds_per_sample)
+    def survey(self) -> FileSurvey:
+        """The files of samples. Raises NotApplicable if none is passed to a known decoder."""
+        subject, indices = self._subject, self._indices
+        subject.afford((FULLY_READ + 1) * subject.epoch.seconds_per_sample)
         seconds = SHARE * subject.settings.budget
-        found: Sightings = subject.vary("files", lambda folder: look(subject.build, folder, places, seconds))
-        if not found.known:
+        found: FileSurvey = subject.vary("files", lambda folder: survey_files(subject.build, folder, indices, seconds))
+        if not found.files:
             raise NotApplicable("no image file is passed to a known decoder while a sample is read")
         return found
 
     @property
-    def turns(self) -> Turns:
-        """What becomes of files that are to be turned before they are shown, or of one that would be."""
-        sightings = self.sightings
-        return self._try("turns", lambda exchange: try_turns(exchange, sightings))
+    def orientations(self) -> OrientationTrials:
+        """How samples respond to the EXIF orientation of their files."""
+        survey = self.survey
+        return self._try("orientations", lambda reader: try_orientations(reader, survey))
 
     @property
     def depth(self) -> Depth:
-        """What becomes of the values of a file of 16 bits. Raises NotApplicable where there is none."""
-        deep = deep_files(self.sightings)
-        return self._try("depth", lambda exchange: find_depth(exchange, deep))
+        """How a sample responds to the values of its 16-bit file. Raises NotApplicable if there is none."""
+        candidates = files_with_16_bits(self.survey)
+        return self._try("depth", lambda reader: find_depth(reader, candidates))
 
     @property
     def modes(self) -> Modes:
-        """What becomes of files with a palette, with alpha, of CMYK and of grey. Raises NotApplicable without such."""
-        facts, sightings = self._subject.facts, self.sightings
-        pairs, together = special_files(sightings), facts.batched and facts.batch_size != 1
-        return self._try("modes", lambda exchange: try_modes(exchange, sightings, pairs, together=together))
+        """How samples respond to palette, alpha, CMYK and grey files. Raises NotApplicable if there are none."""
+        facts, survey = self._subject.facts, self.survey
+        pairs, batched = unusual_files(survey), facts.batched and facts.batch_size != 1
+        return self._try("modes", lambda reader: try_modes(reader, survey, pairs, batched=batched))
 
-    def _try(self, key: str, run: Callable[[Exchange], T]) -> T:
-        subject, sightings = self._subject, self.sightings
-        reads = READS if subject.facts.kind == "map" else READS * len(sightings.sights)
+    def _try(self, key: str, run: Callable[[SwappedFileReader], T]) -> T:
+        subject, survey = self._subject, self.survey
+        reads = READS if subject.facts.kind == "map" else READS * len(survey.samples)
         subject.afford(reads * subject.epoch.seconds_per_sample)
-        return subject.vary(("files", key), lambda folder: run(Exchange(subject.build, folder, sightings.modules)))
+        return subject.vary(
+            ("files", key), lambda folder: run(SwappedFileReader(subject.build, folder, survey.modules))
+        )
 
     @property
-    def _places(self) -> Sequence[Index]:
-        """The indices that an epoch was seen to ask for; none for a stream.
+    def _indices(self) -> Sequence[Index]:
+        """The indices that an epoch used; none for a stream.
 
-        No others: what the user's code keeps on disk of a sample it has kept by then, as the file really is.
+        No others: samples that the user's code caches on disk must be cached from their real files.
         """
         subject = self._subject
         if subject.facts.kind != "map":

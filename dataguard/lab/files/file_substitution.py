@@ -1,7 +1,7 @@
-"""Files on their way to image decoders: which ones are handed over, and others in their place.
+"""Records the files that are passed to image decoders, and replaces some of them.
 
-A file is known by its content, whether the user's code gives a path, an open file, bytes, an array or a tensor. A path
-is watched by `open` as well, because some read EXIF data by a library of their own.
+A file is identified by its content, whether it is passed as a path, an open file, bytes, an array or a tensor. `open`
+is patched as well, because some projects read EXIF data with another library.
 """
 
 from __future__ import annotations
@@ -26,61 +26,61 @@ from dataguard.lab.core.stand_ins import rebind
 from dataguard.lab.decoding.decoders import Decoder, Gives, Known, giving, patch
 from dataguard.lab.decoding.image_headers import Header, read_header
 
-OPENERS = tuple(decoder for decoder in giving(Gives.PILLOW, Gives.PIXELS) if not decoder.lossy)
-"""The functions that take a file and give an image, of any kind that may be handed over instead of another."""
+FILE_DECODERS = tuple(decoder for decoder in giving(Gives.PILLOW, Gives.PIXELS) if not decoder.lossy)
+"""The functions that decode an image file of any format, so that files can be replaced."""
 
 
-class Seen(BaseException):
-    """Enough is known of a sample: nothing of it need be decoded. No error, so that nothing that handles those does."""
+class EnoughFiles(BaseException):
+    """Stops reading a sample once enough of its files are known. No `Exception`: user code must not catch it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
-    """A file that was handed to a decoder: its path, or a digest of what lies in no file of its own."""
+class DecodedFile:
+    """A file that was passed to a decoder: its header and its path, or a digest if it has no path."""
 
     header: Header | None
     name: str
     decoder: str
 
 
-class Handing:
-    """Watches the decoders of this process, which is thrown away.
+class FileSubstitution:
+    """Watches the decoders of this disposable process.
 
-    `handed` lists the files since it was last cleared, each once, with their `contents` if `keeps`. After `enough` of
-    them, `Seen` is raised. `put` has another file handed over instead of one; `taken` tells whether it was.
+    `files` lists those decoded since it was last cleared, each once, with their `contents` if `keeps`. After `enough`
+    of them, `EnoughFiles` is raised. `substitute` replaces a file; `substituted` says whether that one was decoded.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.handed: list[Handed] = []
+        self.files: list[DecodedFile] = []
         self.contents: list[bytes] = []
         self.keeps = False
         self.enough: int | None = None
-        self.taken = False
+        self.substituted = False
         self._folder = folder
-        self._instead: dict[bytes, bytes] = {}
+        self._replacements: dict[bytes, bytes] = {}
         self._paths: dict[str, Path] = {}
-        self._inside = threading.local()
+        self._in_decoder = threading.local()
         self._modules = 0
         self._known: Known = {}
 
     def install(self) -> None:
-        """Stand in for `open` and for every decoder of a module that is imported by now."""
+        """Patch `open` and every decoder of the modules imported so far."""
         if self._modules == len(sys.modules):
             return
         first, self._modules = not self._modules, len(sys.modules)
         if first:
             builtins.open = io.open = self._opening(builtins.open)
-        for decoder in OPENERS:
+        for decoder in FILE_DECODERS:
             patch(decoder, self._known, self._around)
         rebind(self._known)
 
-    def put(self, name: str, content: bytes, other: bytes) -> None:
-        """Hand over another file in the place of the one of this name and content."""
-        self._instead = {_digest(content): other, _digest(other): other}
+    def substitute(self, name: str, content: bytes, other: bytes) -> None:
+        """Replace the file with this name and content by another one."""
+        self._replacements = {_digest(content): other, _digest(other): other}
         if Path(name).is_absolute():
-            twin = self._folder / Path(name).name
-            twin.write_bytes(other)
-            self._paths = {name: twin}
+            copy = self._folder / Path(name).name
+            copy.write_bytes(other)
+            self._paths = {name: copy}
 
     def _opening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -94,43 +94,43 @@ class Handing:
     def _around(self, original: Callable[..., Any], decoder: Decoder) -> Callable[..., Any]:
         @functools.wraps(original)
         def decode(*args: Any, **kwargs: Any) -> Any:
-            if getattr(self._inside, "busy", False):  # one decoder that calls another one
+            if getattr(self._in_decoder, "busy", False):  # a decoder that calls another one
                 return original(*args, **kwargs)
-            file = self._hand(decoder.given(args, kwargs), decoder.spelling)
+            file = self._substituted_argument(decoder.given(args, kwargs), decoder.spelling)
             args, kwargs = decoder.exchanged(args, kwargs, file)
-            self._inside.busy = True
+            self._in_decoder.busy = True
             try:
                 return original(*args, **kwargs)
             finally:
-                self._inside.busy = False
+                self._in_decoder.busy = False
 
         return decode
 
-    def _hand(self, given: Any, decoder: str) -> Any:
-        """What the decoder gets in place of what it was given."""
+    def _substituted_argument(self, given: Any, decoder: str) -> Any:
+        """The argument that the decoder gets in place of the given one."""
         by_path = isinstance(given, str | os.PathLike)
         path = _path_of(given if by_path else getattr(given, "name", None))
         content, given = (_mapped(path) if path else None, given) if by_path else _content_of(given)
         if content is None:
             return given
         name = path or _digest(content).hex()
-        if name not in [one.name for one in self.handed]:
-            self.handed.append(Handed(read_header(content), name, decoder))
+        if name not in [one.name for one in self.files]:
+            self.files.append(DecodedFile(read_header(content), name, decoder))
             if self.keeps:
                 self.contents.append(bytes(content))
-        if self.enough is not None and len(self.handed) >= self.enough:
-            raise Seen
-        other = self._instead.get(_digest(content)) if self._instead else None
+        if self.enough is not None and len(self.files) >= self.enough:
+            raise EnoughFiles
+        other = self._replacements.get(_digest(content)) if self._replacements else None
         if other is None:
             return given
-        self.taken = True
+        self.substituted = True
         if not by_path:
-            return _in_the_form_of(given, other)
+            return _in_the_type_of(given, other)
         return str(self._paths.get(path or "", given))
 
 
 def _path_of(given: Any) -> str | None:
-    """The file that a path leads to, if it is one."""
+    """The real path of a file, if it is one."""
     if not isinstance(given, str | os.PathLike):
         return None
     path = os.path.realpath(os.fsdecode(given))
@@ -138,7 +138,7 @@ def _path_of(given: Any) -> str | None:
 
 
 def _mapped(path: str) -> Any:
-    """The content of a file, read where it is looked at."""
+    """The content of a file as a memory map."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if os.fstat(descriptor).st_size else b""
@@ -147,12 +147,12 @@ def _mapped(path: str) -> Any:
 
 
 def _content_of(given: Any) -> tuple[Any, Any]:
-    """The content of an open file, bytes, an array or a tensor, and what to hand over so that it is not lost."""
+    """The content of an open file, bytes, an array or a tensor, and an argument from which it can be read again."""
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given), given
     if isinstance(given, np.ndarray | torch.Tensor):
-        whole = given.dtype in (np.uint8, torch.uint8) and max(given.shape, default=0) == np.prod(given.shape)
-        return (np.asarray(given).tobytes(), given) if whole else (None, given)
+        is_flat = given.dtype in (np.uint8, torch.uint8) and max(given.shape, default=0) == np.prod(given.shape)
+        return (np.asarray(given).tobytes(), given) if is_flat else (None, given)
     if not callable(getattr(given, "read", None)):
         return None, given
     try:
@@ -160,13 +160,13 @@ def _content_of(given: Any) -> tuple[Any, Any]:
         given.seek(0)
         content = given.read()
         given.seek(place)
-    except (OSError, AttributeError, ValueError):  # it cannot be wound back
+    except (OSError, AttributeError, ValueError):  # it is not seekable
         content = given.read()
         given = io.BytesIO(content)
     return (content, given) if isinstance(content, bytes) else (None, given)
 
 
-def _in_the_form_of(given: Any, content: bytes) -> Any:
+def _in_the_type_of(given: Any, content: bytes) -> Any:
     if isinstance(given, torch.Tensor):
         return torch.frombuffer(bytearray(content), dtype=torch.uint8)
     if isinstance(given, np.ndarray):
@@ -175,4 +175,4 @@ def _in_the_form_of(given: Any, content: bytes) -> Any:
 
 
 def _digest(content: Sequence[int] | bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16).digest()  # type: ignore[arg-type] # a memory map is a buffer, too
+    return hashlib.blake2b(content, digest_size=16).digest()  # type: ignore[arg-type] # a memory map is a buffer

@@ -1,7 +1,7 @@
-"""Which image files samples are made of, and what their headers say.
+"""The image files of samples, and their headers.
 
-A sample is read no further than to the point at which its last file is handed over, so that hundreds of files can be
-looked at in the time that decoding a few of them takes.
+Reading a sample stops when its last file is passed to a decoder, so that hundreds of files can be surveyed in the time
+that decoding a few of them takes.
 """
 
 from __future__ import annotations
@@ -17,103 +17,105 @@ from typing import Any
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.decoding.image_headers import Header
-from dataguard.lab.files.file_substitution import OPENERS, Handed, Handing, Seen
+from dataguard.lab.files.file_substitution import FILE_DECODERS, DecodedFile, EnoughFiles, FileSubstitution
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
-Place = Any
-"""Where a sample is: its index, or in a stream its position."""
+SampleIndex = Any
+"""The index of a sample, or its position in a stream."""
 MOST_OF_STREAM = 24
-"""How many samples of a stream are looked at: it cannot be left in the middle of one."""
+"""How many samples of a stream are read: they must be read completely."""
 SHARE = 0.02
-"""The share of the budget after which no more samples are looked at."""
-WHOLE = 2
-"""How many samples are read whole, to know how many files one has."""
+"""The share of the budget after which no more samples are read."""
+FULLY_READ = 2
+"""How many samples are read completely, to find out how many files one has."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """The files that one sample was made of, in the order in which they were first handed to decoders."""
+class SampleFiles:
+    """The files of one sample, in the order in which they were first decoded."""
 
-    place: Place
-    handed: tuple[Handed, ...]
+    index: SampleIndex
+    decoded: tuple[DecodedFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A file that a sample is made of, and its place among the files of that sample."""
+class ImageFile:
+    """An image file of a sample, and its position among the files of that sample."""
 
-    place: Place
-    part: int
+    index: SampleIndex
+    position: int
     name: str
     header: Header
 
 
 @dataclass(frozen=True, slots=True)
-class Sightings:
-    """The files of some samples, and the modules of decoders that had been imported by then.
+class FileSurvey:
+    """The files of some samples, and the decoder modules that were imported.
 
-    `asked` is how many samples were to be looked at, before the time was up.
+    `asked` is how many samples should have been read; there are fewer `samples` if time ran out.
     """
 
-    sights: tuple[Sight, ...]
+    samples: tuple[SampleFiles, ...]
     modules: tuple[str, ...]
     asked: int
 
     def need_all(self) -> None:
-        """Raise Undecided where the time was up before all samples had been looked at."""
-        if len(self.sights) < self.asked:
-            few = f"no such file found in {len(self.sights)} of {self.asked} samples"
+        """Raise Undecided if time ran out before all samples were read."""
+        if len(self.samples) < self.asked:
+            few = f"no such file found in {len(self.samples)} of {self.asked} samples"
             raise Undecided(f"{few}: raise --budget to look at more")
 
     @property
-    def known(self) -> list[Known]:
+    def files(self) -> list[ImageFile]:
         """The files whose headers could be read, each once."""
-        found: dict[str, Known] = {}
-        for sight in self.sights:
-            for part, one in enumerate(sight.handed):
+        found: dict[str, ImageFile] = {}
+        for sample in self.samples:
+            for position, one in enumerate(sample.decoded):
                 if one.header is not None:
-                    found.setdefault(one.name, Known(sight.place, part, one.name, one.header))
+                    found.setdefault(one.name, ImageFile(sample.index, position, one.name, one.header))
         return list(found.values())
 
-    def beside(self, known: Known) -> list[Header]:
-        """The headers of the other files of a sample."""
-        (sight,) = (sight for sight in self.sights if sight.place == known.place)
-        return [one.header for one in sight.handed if one.header is not None and one.name != known.name]
+    def others(self, file: ImageFile) -> list[Header]:
+        """The headers of the other files in the sample of a file."""
+        (sample,) = (sample for sample in self.samples if sample.index == file.index)
+        return [one.header for one in sample.decoded if one.header is not None and one.name != file.name]
 
 
-def look(build: Callable[[], Loader], folder: Path, places: Sequence[Index], seconds: float) -> Sightings:
-    """Read samples as far as their files tell what they are, in this process, which is thrown away."""
-    handing = Handing(folder)
-    handing.install()
+def survey_files(build: Callable[[], Loader], folder: Path, indices: Sequence[Index], seconds: float) -> FileSurvey:
+    """Read samples until their files are known, in this disposable process."""
+    substitution = FileSubstitution(folder)
+    substitution.install()
     loader = build()
     reader = Reader(loader, folder)
-    sights: list[Sight] = []
-    with pinned(PIN):
+    samples: list[SampleFiles] = []
+    with seeded(SEED):
         started = time.monotonic()
-        for place in _readings(loader, reader, places, handing):
-            sights.append(Sight(place, tuple(handing.handed)))
-            handing.install()  # for what it imported
-            if len(sights) >= WHOLE and places:
-                handing.enough = max(len(sight.handed) for sight in sights) or None
+        for index in _reads(loader, reader, indices, substitution):
+            samples.append(SampleFiles(index, tuple(substitution.files)))
+            substitution.install()  # it may have imported decoders
+            if len(samples) >= FULLY_READ and indices:
+                substitution.enough = max(len(sample.decoded) for sample in samples) or None
             if time.monotonic() - started > seconds:
                 break
-    modules = dict.fromkeys(one.module for one in OPENERS if one.module in sys.modules)
-    return Sightings(tuple(sights), tuple(modules), len(places))
+    modules = dict.fromkeys(one.module for one in FILE_DECODERS if one.module in sys.modules)
+    return FileSurvey(tuple(samples), tuple(modules), len(indices))
 
 
-def _readings(loader: Loader, reader: Reader, places: Sequence[Index], handing: Handing) -> Iterator[Place]:
-    """Read sample after sample, and yield its place after each. One that raises is no business of this."""
-    if not places:
+def _reads(
+    loader: Loader, reader: Reader, indices: Sequence[Index], substitution: FileSubstitution
+) -> Iterator[SampleIndex]:
+    """Read sample after sample, and yield the index after each. Errors of single samples are ignored."""
+    if not indices:
         with suppress(Exception):
             for position, _ in enumerate(islice(iter(loader.dataset), MOST_OF_STREAM)):
                 yield position
-                handing.handed.clear()
+                substitution.files.clear()
         return
-    for place in places:
-        handing.handed.clear()
-        with suppress(Seen, Exception):
-            reader.dataset[place]
-        yield place
+    for index in indices:
+        substitution.files.clear()
+        with suppress(EnoughFiles, Exception):
+            reader.dataset[index]
+        yield index

@@ -1,4 +1,4 @@
-"""Files of other kinds of pixels than red, green and blue: what comes out of the samples that are made of them."""
+"""Files with other pixel modes than RGB: what samples make of them."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ import numpy as np
 from dataguard.lab.decoding.decoders import BRIGHTNESS
 from dataguard.lab.decoding.image_headers import ALPHA, CMYK, PALETTE, RGB
 from dataguard.lab.decoding.image_reading import as_rgb, decoded
-from dataguard.lab.files.file_survey import Known, Place, Sightings
-from dataguard.lab.files.image_writer import png, recoloured
-from dataguard.lab.files.swapped_file_reads import Exchange, Picture
+from dataguard.lab.files.file_survey import FileSurvey, ImageFile, SampleIndex
+from dataguard.lab.files.image_writer import png, reordered_palette
+from dataguard.lab.files.swapped_file_reads import ImageLeaf, SwappedFileReader
 from dataguard.model import NotApplicable
 
 TRANSPARENT = 0.02
-"""The share of fully transparent pixels from which on it matters which colours they have."""
+"""The smallest share of fully transparent pixels whose colours matter."""
 UNIFORM = 0.9
-"""The share of them that has one colour, where that is a background."""
+"""The share of them that has one colour if that is a background."""
 FLAT = 2.0
-"""How much colours vary, from 0 to 255, in an image whose shapes are in its alpha channel alone."""
+"""The largest standard deviation of colours, from 0 to 255, in an image with shapes in its alpha channel only."""
 COLOURS = 64
-"""How many colours of a palette an image has at least, where no other files beside it tell that it is no mask."""
-ALIKE = 0.6
-"""How far an image of CMYK and the same one of red, green and blue go together at least, as a correlation."""
+"""The smallest number of palette colours in an image; files with fewer are masks if no RGB files have their role."""
+SIMILAR = 0.6
+"""The smallest correlation between a CMYK image and the same image in RGB."""
 _COLOURED = (RGB, ALPHA, CMYK)
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """A sample whose file is of some kind, and what is wrong with one of its image leaves, if anything."""
+class ModeTrial:
+    """A sample whose file has some pixel mode, and what is wrong with one of its image leaves, if anything."""
 
-    kind: str
-    place: Place
+    mode: str
+    index: SampleIndex
     name: str
     path: str = ""
     wrong: str | None = None
@@ -42,143 +42,146 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """How many files of each kind were looked at, and what became of those kinds that are not the usual one.
+    """How many files have each pixel mode, and trials of the unusual modes.
 
-    `refused` names kinds whose samples fail in collate_fn together with the others.
+    `refused` names modes whose samples fail in collate_fn together with others.
     """
 
-    kinds: tuple[tuple[str, int], ...]
-    trials: tuple[Trial, ...]
+    counts: tuple[tuple[str, int], ...]
+    trials: tuple[ModeTrial, ...]
     refused: tuple[str, ...]
 
 
-Pairs = list[tuple[Known, Known]]
+Pairs = list[tuple[ImageFile, ImageFile]]
+Wrong = tuple[str, str]
+"""The path of an image leaf, and what is wrong with it."""
 
 
-def special_files(sightings: Sightings) -> Pairs:
-    """A file of each kind that is special for its part in a sample, with one of the usual kind.
+def unusual_files(survey: FileSurvey) -> Pairs:
+    """A file of each mode that is unusual for its role in a sample, with one of the usual mode.
 
-    Raises NotApplicable where all files that play one part are of one kind, and that is nothing special.
+    Raises NotApplicable if there are none.
     """
-    pairs = _pairs(sightings.known)
+    pairs = _pairs(survey.files)
     if not pairs:
-        sightings.need_all()
-        raise NotApplicable(_all_usual(sightings))
+        survey.need_all()
+        raise NotApplicable(_all_usual(survey))
     return pairs
 
 
-def _all_usual(sightings: Sightings) -> str:
-    kinds = dict.fromkeys(one.header.pixels for one in sightings.known)
-    return f"all image files are {' or '.join(kinds)}"
+def _all_usual(survey: FileSurvey) -> str:
+    modes = dict.fromkeys(one.header.pixels for one in survey.files)
+    return f"all image files are {' or '.join(modes)}"
 
 
-def try_modes(exchange: Exchange, sightings: Sightings, pairs: Pairs, *, together: bool) -> Modes:
-    """Look at a sample of each kind of files, the `pairs` of special ones and usual ones.
+def try_modes(reader: SwappedFileReader, survey: FileSurvey, pairs: Pairs, *, batched: bool) -> Modes:
+    """Try a sample of each mode: `pairs` of unusual files and usual ones.
 
-    `together` tells that there are several samples in a batch. Raises NotApplicable where nothing is special about any.
+    `batched` means several samples in a batch. Raises NotApplicable if nothing is unusual.
     """
-    trials: list[Trial] = []
+    trials: list[ModeTrial] = []
     refused: list[str] = []
-    for known, model in pairs:
-        if known.header.pixels == PALETTE and model == known and not _is_picture(exchange, known):
-            trials += _greyed(exchange, known) if _beside_a_picture(known, sightings.known) else []
+    for file, usual_file in pairs:
+        if file.header.pixels == PALETTE and usual_file == file and not _has_many_colours(reader, file):
+            trials += _brightness_trials(reader, file) if _has_companion_image(file, survey.files) else []
             continue
-        trial, shifts = _try(exchange, known, model)
-        if shifts and together and not exchange.collates([model.place, known.place]):
-            refused.append(known.header.pixels)
+        trial, shifts = _try(reader, file, usual_file)
+        if shifts and batched and not reader.collates([usual_file.index, file.index]):
+            refused.append(file.header.pixels)
         else:
             trials.append(trial)
-    kinds = Counter(one.header.pixels for one in sightings.known)
+    counts = Counter(one.header.pixels for one in survey.files)
     if not trials and not refused:
-        sightings.need_all()
-        raise NotApplicable(_all_usual(sightings))
-    return Modes(tuple(kinds.items()), tuple(trials), tuple(refused))
+        survey.need_all()
+        raise NotApplicable(_all_usual(survey))
+    return Modes(tuple(counts.items()), tuple(trials), tuple(refused))
 
 
-def _pairs(files: Sequence[Known]) -> Pairs:
+def _pairs(files: Sequence[ImageFile]) -> Pairs:
     pairs = []
-    for part in sorted({one.part for one in files}):
-        kinds = {one.header.pixels: one for one in reversed(files) if one.part == part and one.header.bits == 8}
-        counts = Counter(one.header.pixels for one in files if one.part == part and one.header.bits == 8)
-        usual = RGB if RGB in kinds else max(counts, key=lambda kind: counts[kind], default=RGB)
-        if not set(kinds) & set(_COLOURED):  # numbers of classes may well come with a palette or without
-            pairs += [(kinds[PALETTE], kinds[PALETTE])] if PALETTE in kinds else []
+    for position in sorted({one.position for one in files}):
+        modes = {one.header.pixels: one for one in reversed(files) if one.position == position and one.header.bits == 8}
+        counts = Counter(one.header.pixels for one in files if one.position == position and one.header.bits == 8)
+        usual = RGB if RGB in modes else max(counts, key=lambda mode: counts[mode], default=RGB)
+        if not set(modes) & set(_COLOURED):  # masks may have a palette or not
+            pairs += [(modes[PALETTE], modes[PALETTE])] if PALETTE in modes else []
             continue
-        pairs += [(kinds[kind], kinds[usual]) for kind in kinds if kind != usual or kind in (ALPHA, CMYK)]
+        pairs += [(modes[mode], modes[usual]) for mode in modes if mode != usual or mode in (ALPHA, CMYK)]
     return pairs
 
 
-def _try(exchange: Exchange, known: Known, model: Known) -> tuple[Trial, bool]:
-    """What becomes of a file, and whether that shifts the structure of the sample."""
-    seen = exchange.view(known.place)
-    content = seen.content(known)
-    another = exchange.view(model.place).content(model) if model != known else _even(known)
-    usual = exchange.exchanged(known, content, another)
-    trial = Trial(known.header.pixels, known.place, known.name)
-    follows = sorted(seen.unlike(usual) & set(seen.pictures) & set(usual.pictures))
+def _try(reader: SwappedFileReader, file: ImageFile, usual_file: ImageFile) -> tuple[ModeTrial, bool]:
+    """The trial of a file, and whether the sample has another structure than with a usual file."""
+    seen = reader.read(file.index)
+    content = seen.content(file)
+    another = reader.read(usual_file.index).content(usual_file) if usual_file != file else _uniform(file)
+    usual = reader.read_swapped(file, content, another)
+    trial = ModeTrial(file.header.pixels, file.index, file.name)
+    follows = sorted(seen.differing_leaves(usual) & set(seen.images) & set(usual.images))
     if not follows:
         return trial, False
     for path in follows:
-        shift = _shift(seen.pictures[path], usual.pictures[path])
-        if shift and model != known:
-            return replace(trial, path=f"{seen.root}{path}", wrong=f"{shift}, unlike {model.header.pixels} files"), True
-    wrong = {PALETTE: _numbered, CMYK: _inverted, ALPHA: _hidden}.get(known.header.pixels)
-    if known.header.pixels == PALETTE and model == known:  # whole numbers may be meant as such
-        follows = [path for path in follows if "float" in seen.pictures[path].dtype]
-    found = wrong(exchange, known, content, follows) if wrong else None
+        difference = _channel_difference(seen.images[path], usual.images[path])
+        if difference and usual_file != file:
+            message = f"{difference}, unlike {usual_file.header.pixels} files"
+            return replace(trial, path=f"{seen.root}{path}", wrong=message), True
+    wrong = {PALETTE: _palette_indices_shown, CMYK: _wrong_colours, ALPHA: _hidden_colours}.get(file.header.pixels)
+    if file.header.pixels == PALETTE and usual_file == file:  # integers may be intended
+        follows = [path for path in follows if "float" in seen.images[path].dtype]
+    found = wrong(reader, file, content, follows) if wrong else None
     return (replace(trial, path=f"{seen.root}{found[0]}", wrong=found[1]) if found else trial), False
 
 
-def _is_picture(exchange: Exchange, known: Known) -> bool:
-    """Whether a file with a palette has more colours than a mask has classes."""
-    twins = recoloured(exchange.view(known.place).content(known))
-    return twins is not None and twins.used >= COLOURS
+def _has_many_colours(reader: SwappedFileReader, file: ImageFile) -> bool:
+    """Whether a palette file has more colours than a mask has classes."""
+    palette = reordered_palette(reader.read(file.index).content(file))
+    return palette is not None and palette.used >= COLOURS
 
 
-def _beside_a_picture(known: Known, files: Sequence[Known]) -> bool:
-    """Whether a sample is made of a file with colours as well, in another part."""
-    others = (one for one in files if one.place == known.place and one.part != known.part)
+def _has_companion_image(file: ImageFile, files: Sequence[ImageFile]) -> bool:
+    """Whether the sample of a file has a colour image as well."""
+    others = (one for one in files if one.index == file.index and one.position != file.position)
     return any(one.header.pixels in _COLOURED for one in others)
 
 
-def _greyed(exchange: Exchange, known: Known) -> list[Trial]:
-    """A trial where labels come out as the brightness of their colours, also of other ones in the palette."""
-    seen = exchange.view(known.place)
-    content = seen.content(known)
-    twins = recoloured(content)
-    if twins is None or not np.ptp(twins.colours, axis=1).any():  # the numbers of greys may be their brightness
+def _brightness_trials(reader: SwappedFileReader, file: ImageFile) -> list[ModeTrial]:
+    """A trial if labels become the brightness of their palette colours, also after the palette is changed."""
+    seen = reader.read(file.index)
+    content = seen.content(file)
+    palette = reordered_palette(content)
+    if palette is None or not np.ptp(palette.colours, axis=1).any():  # grey levels may be indices
         return []
-    numbers, turned = np.unique(twins.numbers), np.roll(twins.colours, 1, axis=1)
-    bright = [path for path, one in sorted(seen.pictures.items()) if _is_brightness(one, twins.colours, numbers)]
+    indices, other_colours = np.unique(palette.indices), np.roll(palette.colours, 1, axis=1)
+    bright = [path for path, one in sorted(seen.images.items()) if _is_brightness(one, palette.colours, indices)]
     if not bright:
         return []
-    other = exchange.exchanged(known, content, png(twins.numbers, turned)).pictures
-    follows = [path for path in bright if path in other and _is_brightness(other[path], turned, numbers)]
+    other = reader.read_swapped(file, content, png(palette.indices, other_colours)).images
+    follows = [path for path in bright if path in other and _is_brightness(other[path], other_colours, indices)]
     wrong = "holds the brightness of palette colours instead of class indices"
-    return [Trial(PALETTE, known.place, known.name, f"{seen.root}{path}", wrong) for path in follows[:1]]
+    return [ModeTrial(PALETTE, file.index, file.name, f"{seen.root}{path}", wrong) for path in follows[:1]]
 
 
-def _is_brightness(picture: Picture, colours: np.ndarray, numbers: np.ndarray) -> bool:
-    """Whether whole numbers, which are no bytes, are the brightness of some colours and not the numbers of them."""
-    values = np.unique(picture.pixels)
-    if not picture.dtype.startswith("int") or np.isin(values, numbers).all():
+def _is_brightness(leaf: ImageLeaf, colours: np.ndarray, indices: np.ndarray) -> bool:
+    """Whether the values of a signed integer leaf are the brightness of some colours and not their indices."""
+    values = np.unique(leaf.pixels)
+    if not leaf.dtype.startswith("int") or np.isin(values, indices).all():
         return False
     distance = np.abs(values[:, None] - np.rint(colours @ np.array(BRIGHTNESS))).min(axis=1)
     return bool((distance <= 1).all())
 
 
-def _even(known: Known) -> bytes:
-    """An even grey like an image, opaque where it may be transparent, with a palette where it has one."""
-    size = known.header.height, known.header.width
-    if known.header.pixels == PALETTE:
+def _uniform(file: ImageFile) -> bytes:
+    """A uniform grey file of the same size and mode, opaque if it has alpha."""
+    size = file.header.height, file.header.width
+    if file.header.pixels == PALETTE:
         return png(np.zeros(size, np.uint8), np.full((1, 3), 128))
-    even = np.full((*size, 4 if known.header.pixels == ALPHA else 3), 128, np.uint8)
-    even[..., 3:] = 255
-    return png(even)
+    uniform = np.full((*size, 4 if file.header.pixels == ALPHA else 3), 128, np.uint8)
+    uniform[..., 3:] = 255
+    return png(uniform)
 
 
-def _shift(one: Picture, usual: Picture) -> str | None:
-    """In what two images differ that should have the same channels."""
+def _channel_difference(one: ImageLeaf, usual: ImageLeaf) -> str | None:
+    """How the dimensions or channels of two images differ."""
     if len(one.shape) != len(usual.shape):
         return f"has {len(one.shape)} dimensions instead of {len(usual.shape)}"
     if one.channels != usual.channels:
@@ -186,53 +189,55 @@ def _shift(one: Picture, usual: Picture) -> str | None:
     return None
 
 
-def _numbered(exchange: Exchange, known: Known, content: bytes, follows: Sequence[str]) -> tuple[str, str] | None:
-    """An image that changes when the colours of its palette are numbered in another order."""
-    twins = recoloured(content)
-    if twins is None:
+def _palette_indices_shown(
+    reader: SwappedFileReader, file: ImageFile, content: bytes, follows: Sequence[str]
+) -> Wrong | None:
+    """An image that changes if its palette is reordered."""
+    palette = reordered_palette(content)
+    if palette is None:
         return None
-    one, other = (exchange.exchanged(known, content, twin) for twin in (twins.plain, twins.turned))
-    changed = [path for path in follows if path in one.unlike(other)]
+    one, other = (reader.read_swapped(file, content, one) for one in (palette.original, palette.reversed))
+    changed = [path for path in follows if path in one.differing_leaves(other)]
     return (changed[0], "holds palette indices instead of colours") if changed else None
 
 
-def _inverted(exchange: Exchange, known: Known, content: bytes, follows: Sequence[str]) -> tuple[str, str] | None:
-    """An image that does not look like the same one in red, green and blue."""
+def _wrong_colours(reader: SwappedFileReader, file: ImageFile, content: bytes, follows: Sequence[str]) -> Wrong | None:
+    """An image that differs from the same one in RGB."""
     pixels = as_rgb(content)
     if pixels is None:
         return None
-    seen, twin = exchange.view(known.place), exchange.exchanged(known, content, png(pixels))
+    seen, in_rgb = reader.read(file.index), reader.read_swapped(file, content, png(pixels))
     for path in follows:
-        one, other = seen.pictures[path].pixels, twin.pictures[path].pixels
+        one, other = seen.images[path].pixels, in_rgb.images[path].pixels
         if one.shape != other.shape or not (np.ptp(one) and np.ptp(other)):
             continue
-        alike = float(np.corrcoef(one, other)[0, 1])
-        if alike < ALIKE:
-            what = "is inverted" if alike < -ALIKE else "has wrong colours"
-            return path, f"{what}: its correlation with the same image in RGB is {alike:.2f}"
+        correlation = float(np.corrcoef(one, other)[0, 1])
+        if correlation < SIMILAR:
+            what = "is inverted" if correlation < -SIMILAR else "has wrong colours"
+            return path, f"{what}: its correlation with the same image in RGB is {correlation:.2f}"
     return None
 
 
-def _hidden(exchange: Exchange, known: Known, content: bytes, follows: Sequence[str]) -> tuple[str, str] | None:
-    """An image that shows the colours of transparent pixels, while nothing of the sample tells which ones they are."""
+def _hidden_colours(reader: SwappedFileReader, file: ImageFile, content: bytes, follows: Sequence[str]) -> Wrong | None:
+    """An image that shows the colours of transparent pixels, in a sample that does not follow the alpha channel."""
     pixels = decoded(content)
     if pixels is None or pixels.ndim != 3 or pixels.shape[2] != 4 or pixels.dtype != np.uint8:
         return None
-    clear = pixels[..., 3] == 0
-    if clear.mean() < TRANSPARENT:
+    transparent = pixels[..., 3] == 0
+    if transparent.mean() < TRANSPARENT:
         return None
-    counts = np.unique(pixels[clear][:, :3], axis=0, return_counts=True)[1]
+    counts = np.unique(pixels[transparent][:, :3], axis=0, return_counts=True)[1]
     flat = float(pixels[..., :3].reshape(-1, 3).std(axis=0).max()) < FLAT
     if counts.max() > UNIFORM * counts.sum() and not flat:
         return None
     inverse, opaque = pixels.copy(), pixels.copy()
-    inverse[clear, :3] = 255 - inverse[clear, :3]
+    inverse[transparent, :3] = 255 - inverse[transparent, :3]
     opaque[..., 3] = 255
-    whole, changed, covered = (exchange.exchanged(known, content, png(one)) for one in (pixels, inverse, opaque))
-    shown = [path for path in follows if path in whole.unlike(changed)]
-    if not shown or whole.unlike(covered):
+    whole, changed, covered = (reader.read_swapped(file, content, png(one)) for one in (pixels, inverse, opaque))
+    shown = [path for path in follows if path in whole.differing_leaves(changed)]
+    if not shown or whole.differing_leaves(covered):
         return None
     if flat:
         return shown[0], "is a single colour: its shapes are in the alpha channel, which is dropped"
-    share = f"{clear.mean():.0%} of its pixels are transparent"
+    share = f"{transparent.mean():.0%} of its pixels are transparent"
     return shown[0], f"shows hidden colours: {share}, with {len(counts)} colours under them"

@@ -1,4 +1,4 @@
-"""One sample, read again and again with other image files, each time in a fork of its own, so that no cache answers."""
+"""Reads samples with other image files than their own, each time in a new fork, so that no cache is used."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ import torch
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
-from dataguard.lab.files.file_substitution import Handed, Handing
-from dataguard.lab.files.file_survey import Known, Place
+from dataguard.lab.files.file_substitution import DecodedFile, FileSubstitution
+from dataguard.lab.files.file_survey import ImageFile, SampleIndex
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
 T = TypeVar("T")
 _PIXELS = 64
-"""A leaf of fewer numbers is no image."""
+"""Leaves with fewer values are not images."""
 _SHOWN = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A leaf with rows and columns: its least, middle and largest value, and some of its pixels, evenly spaced."""
+class ImageLeaf:
+    """A leaf with rows and columns: its minimum, median and maximum, and some evenly spaced pixels."""
 
     digest: bytes
     shape: tuple[int, ...]
@@ -47,129 +47,131 @@ class Picture:
 
     @property
     def channels(self) -> int:
-        """How many channels it has, wherever they stand; 1 for rows and columns alone."""
+        """The number of channels, first or last; 1 without a channel dimension."""
         return 1 if len(self.shape) < 3 else min(self.shape[-3], self.shape[-1])
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What came out of a sample: its pictures by path, the digests of all leaves, and the files that were handed over.
+class SampleOutput:
+    """One read of a sample: its image leaves by path, the digests of all leaves, and the files that were decoded.
 
-    `root` is what paths begin with; `taken` tells whether the exchanged file was among the files.
+    `root` is the start of paths; `substituted` says whether the replaced file was among the files.
     """
 
     root: str
-    pictures: dict[str, Picture]
+    images: dict[str, ImageLeaf]
     digests: dict[str, bytes]
-    handed: tuple[Handed, ...]
+    files: tuple[DecodedFile, ...]
     contents: tuple[bytes, ...]
-    taken: bool
+    substituted: bool
 
-    def content(self, known: Known) -> bytes:
-        """The content of a file that was handed over. Raises Undecided where it was not, this time."""
-        return self.contents[self._part(known)]
+    def content(self, file: ImageFile) -> bytes:
+        """The content of a file. Raises Undecided if it was not decoded this time."""
+        return self.contents[self._position(file)]
 
-    def name(self, known: Known) -> str:
-        """What a file is called this time. Raises Undecided where it was not handed over."""
-        return self.handed[self._part(known)].name
+    def name(self, file: ImageFile) -> str:
+        """The name of a file this time. Raises Undecided if it was not decoded."""
+        return self.files[self._position(file)].name
 
-    def _part(self, known: Known) -> int:
-        """Which of the files one is: that of its name, else a like one in its place.
+    def _position(self, file: ImageFile) -> int:
+        """The position of a file: by its name, else where it was before if the header is the same.
 
-        A loader that is built anew may write its files anew, into another folder.
+        A loader that is rebuilt may write its files again, into another folder.
         """
-        names, part = [one.name for one in self.handed], known.part
-        if known.name in names:
-            return names.index(known.name)
-        if part < len(names) and self.handed[part].header == known.header:
-            return part
+        names, position = [one.name for one in self.files], file.position
+        if file.name in names:
+            return names.index(file.name)
+        if position < len(names) and self.files[position].header == file.header:
+            return position
         raise Undecided("a second read of the sample uses other files")
 
-    def unlike(self, other: View) -> set[str]:
-        """The leaves in which two views of a sample differ."""
+    def differing_leaves(self, other: SampleOutput) -> set[str]:
+        """The leaves that differ between two reads of a sample."""
         paths = {*self.digests, *other.digests}
         return {path for path in paths if self.digests.get(path) != other.digests.get(path)}
 
 
-class Exchange:
-    """Reads samples of a loader with other files than their own, each time as if it were the first."""
+class SwappedFileReader:
+    """Reads samples of a loader with their own files or with others, each time as if for the first time."""
 
     def __init__(self, build: Callable[[], Loader], folder: Path, modules: Sequence[str]) -> None:
-        for module in modules:  # those that reading a sample imports
+        for module in modules:  # which reading a sample imports
             with suppress(Exception):
                 importlib.import_module(module)
-        self._handing = Handing(folder)
-        self._handing.install()
+        self._substitution = FileSubstitution(folder)
+        self._substitution.install()
         self.loader = build()
         self._recorder = FlightRecorder(folder)
-        Reader(self.loader, folder)  # this process passes for a worker
-        self._seen: dict[Place, View] = {}
+        Reader(self.loader, folder)  # emulates a worker in this process
+        self._reads: dict[SampleIndex, SampleOutput] = {}
         self.is_stream = isinstance(self.loader.dataset, torch.utils.data.IterableDataset)
 
-    def view(self, place: Place) -> View:
-        """A sample as it is, with the contents of its files. Raises Undecided where the user's code raises."""
-        seen = self._apart(lambda: self._view(place))
+    def read(self, index: SampleIndex) -> SampleOutput:
+        """A sample with its own files, and their contents. Raises Undecided if the user's code raises."""
+        seen = self._in_fork(lambda: self._output(index))
         if seen is None:
             raise Undecided("a second read of the sample alone raises")
-        self._seen[place] = seen
+        self._reads[index] = seen
         return seen
 
-    def exchanged(self, known: Known, content: bytes, other: bytes) -> View:
-        """A sample with another file in the place of the one of this content.
+    def read_swapped(self, file: ImageFile, content: bytes, other: bytes) -> SampleOutput:
+        """A sample with the file of this content replaced by another one.
 
-        Raises Undecided where the user's code raises, or does not ask for that file again.
+        Raises Undecided if the user's code raises, or does not open that file again.
         """
-        before = self._seen.get(known.place)
-        name = before.name(known) if before else known.name
+        before = self._reads.get(file.index)
+        name = before.name(file) if before else file.name
 
-        def run() -> View:
-            self._handing.put(name, content, other)
-            return self._view(known.place)
+        def run() -> SampleOutput:
+            self._substitution.substitute(name, content, other)
+            return self._output(file.index)
 
-        seen = self._apart(run)
+        seen = self._in_fork(run)
         if seen is None:
             raise Undecided("the sample cannot be read with a substitute for its file")
-        if not seen.taken:
+        if not seen.substituted:
             raise Undecided("a second read of the sample does not open its file, which may be cached")
         return seen
 
-    def collates(self, places: Sequence[Place]) -> bool:
+    def collates(self, indices: Sequence[SampleIndex]) -> bool:
         """Whether collate_fn makes a batch of these samples."""
 
         def collate() -> bool:
-            self.loader.collate_fn([self._read(place) for place in places])
+            self.loader.collate_fn([self._read(index) for index in indices])
             return True
 
-        return bool(self._apart(collate))
+        return bool(self._in_fork(collate))
 
-    def _view(self, place: Place) -> View:
-        handing = self._handing
-        handing.keeps = True
-        handing.handed.clear()  # what was opened while the loader was built
-        root, sample = self._collated(self._read(place))
+    def _output(self, index: SampleIndex) -> SampleOutput:
+        substitution = self._substitution
+        substitution.keeps = True
+        substitution.files.clear()  # what was opened while the loader was built
+        root, sample = self._collated(self._read(index))
         leaves = list(iter_leaves(sample))
-        pictures = {path: picture for path, leaf in leaves for picture in [_picture(path, leaf)] if picture}
+        images = {path: image for path, leaf in leaves for image in [_image_leaf(path, leaf)] if image}
         digests = {path: describe(path, leaf).digest for path, leaf in leaves}
-        return View(root, pictures, digests, tuple(handing.handed), tuple(handing.contents), handing.taken)
+        return SampleOutput(
+            root, images, digests, tuple(substitution.files), tuple(substitution.contents), substitution.substituted
+        )
 
-    def _read(self, place: Place) -> Any:
-        """The sample itself. All forks begin in one state, so that held generators draw the same numbers in each."""
-        self._recorder.mark(None, "sample", place)
-        with gate("sample"), pinned(PIN):
+    def _read(self, index: SampleIndex) -> Any:
+        """The sample itself. All forks start from the same state, so RNG objects yield the same numbers in each."""
+        self._recorder.mark(None, "sample", index)
+        with gate("sample"), seeded(SEED):
             if self.is_stream:
-                return next(islice(iter(self.loader.dataset), place, None))
-            return self.loader.dataset[place]
+                return next(islice(iter(self.loader.dataset), index, None))
+            return self.loader.dataset[index]
 
     def _collated(self, sample: Any) -> tuple[str, Any]:
-        """A batch of a sample alone, where the user's own collate_fn makes one: it may decode or turn images itself."""
+        """A batch of a sample alone, if the user's own collate_fn makes one: it may decode or rotate images itself."""
         made = False
         if self.loader.batch_sampler is not None and self.loader.collate_fn is not default_collate:
-            sample, made = collated_alone(self.loader, sample, PIN)
+            sample, made = collated_alone(self.loader, sample, SEED)
         return "batch" if made else "sample", sample
 
     @staticmethod
-    def _apart(function: Callable[[], T]) -> T | None:
-        """What a function returns in a fork of this process; None where it raises or dies."""
+    def _in_fork(function: Callable[[], T]) -> T | None:
+        """What a function returns in a fork of this process; None if it raises or dies."""
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -188,11 +190,11 @@ class Exchange:
         return found
 
 
-def _picture(path: str, leaf: Any) -> Picture | None:
+def _image_leaf(path: str, leaf: Any) -> ImageLeaf | None:
     array = array_of(leaf) if isinstance(leaf, torch.Tensor) else leaf
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub" or array.ndim < 2 or array.size < _PIXELS:
         return None
     flat = array.reshape(-1).astype(np.float64)
     numbers = (float(flat.min()), float(np.median(flat)), float(flat.max()))
     shown = flat[:: len(flat) // _SHOWN + 1].astype(np.float32)
-    return Picture(describe(path, leaf).digest, array.shape, str(array.dtype), *numbers, shown)
+    return ImageLeaf(describe(path, leaf).digest, array.shape, str(array.dtype), *numbers, shown)

@@ -1,7 +1,7 @@
 """Whether boxes and points move with their image.
 
-Charts tell where an image comes from in each draw, and so where its boxes came from: the same box must come from the
-same place in all draws, and from where it lies while the dataset's transforms are left out.
+Charts show where an image comes from in each draw, and so where its boxes come from: a box must have the same source
+position in all draws, and the position that it has when the dataset's transforms are bypassed.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ import numpy as np
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import Index
-from dataguard.lab.geometry.alignment import DRAWS, FEWEST, LOOKS, SECONDS
-from dataguard.lab.geometry.box_sources import MOVED, Place, compared
-from dataguard.lab.geometry.box_tables import Form, Table, fits, forms_of, is_said, tables_of
-from dataguard.lab.geometry.chart_painter import Given, rule_of
-from dataguard.lab.geometry.charted_reader import Sitting, View
-from dataguard.lab.geometry.stripe_charts import CHARTS, Pose, apart, flattened, located, pose_of, sampled
+from dataguard.lab.geometry.alignment import DRAWS, FEWEST, ORIGINALS, SECONDS
+from dataguard.lab.geometry.box_sources import MOVED, BoxDraw, compared
+from dataguard.lab.geometry.box_tables import BoxFormat, Table, fits, formats_of, is_declared, tables_of
+from dataguard.lab.geometry.chart_painter import InputImage, mask_rule
+from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
+from dataguard.lab.geometry.stripe_charts import CHARTS, Pose, displacement, flattened, located, pose_of, sampled
 from dataguard.lab.reading.leaf_root import Rooted
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
 SAMPLES = 2
-"""Samples that are drawn again and again: those with most boxes."""
+"""Samples that are read repeatedly: those with the most boxes."""
 FEWEST_COMPARED = 6
-"""How many times a box must have been expected somewhere, to tell whether boxes follow."""
+"""The smallest number of expected boxes for which a table is judged."""
 FEW_ROWS = 6
-"""Boxes that a table without a telling name must hold in all, to be taken for one of boxes."""
+"""The smallest number of rows in all samples for which an unnamed table counts as boxes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Follower:
-    """A table of boxes or points, and how well it keeps to an image.
+class BoxAlignment:
+    """A table of boxes or points, and how well it follows an image.
 
-    Of all `comparable` boxes that another draw must show, `found` were where they should be, in the form that fits
-    best; `moved` tells that the image moves from draw to draw, and not only from where it was without transforms.
-    `one` and `other` say what happened to the image in two draws between which fewest were, for a reader.
+    Of all `comparable` boxes that another draw must show, `found` were where they should be, in the best `box_format`.
+    `moved` means that the image moves between draws, and not only relative to bypassed transforms. `one` and `other`
+    describe the image in the two draws that match worst, for a message.
     """
 
     path: str
-    picture: str
+    image: str
     points: bool
-    form: str
+    box_format: str
     comparable: int
     found: int
     pairs: int
@@ -58,10 +58,10 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True)
-class Boxed(Rooted):
+class ChartedBoxes(Rooted):
     """Every table that was compared."""
 
-    followers: tuple[Follower, ...]
+    tables: tuple[BoxAlignment, ...]
     collated: bool
     draws: int
     reads: int
@@ -69,98 +69,101 @@ class Boxed(Rooted):
     @property
     def exercised(self) -> dict[str, int]:
         """How much was looked at."""
-        return {"draws": self.draws, "charts": self.reads, "leaves": len(self.followers)}
+        return {"draws": self.draws, "charts": self.reads, "leaves": len(self.tables)}
 
 
-def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> Boxed:
-    """Read samples while charts are drawn over their images, in this process, which is thrown away."""
-    sitting = Sitting(build, folder, indices, DRAWS, batched=batched)
-    looks = _looks(sitting)
-    if not looks:
+def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> ChartedBoxes:
+    """Read samples with their images replaced by charts, in this disposable process."""
+    reader = ChartedReader(build, folder, indices, DRAWS, batched=batched)
+    originals = _originals(reader)
+    if not originals:
         raise NotApplicable("no image is found while a sample is read")
-    said = _candidates(looks)
-    if not said:
+    candidates = _candidates(originals)
+    if not candidates:
         raise NotApplicable("the sample holds no boxes or points")
-    sitting.easel.is_map = rule_of([look.given for look in looks]) or _is_no_map
-    rows = {number: sum(len(table) for _, _, table in tables_of(look.value)) for number, look in enumerate(looks)}
+    reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or _is_no_mask
+    rows = {
+        number: sum(len(table) for _, _, table in tables_of(sample.value)) for number, sample in enumerate(originals)
+    }
     chosen = sorted(rows, key=lambda number: -rows[number])[:SAMPLES]
-    places = list(_places(sitting, chosen, said))
-    reads = CHARTS * len(places)
-    if not places:
+    draws = list(_draws(reader, chosen, candidates))
+    reads = CHARTS * len(draws)
+    if not draws:
         raise Undecided("images are cached, so charts could not be injected")
-    if any(place.has_views for place in places):
+    if any(draw.has_views for draw in draws):
         raise NotApplicable("boxes cannot follow several views of one image that are transformed differently")
-    followers = [_follower(path, places, looks, told=told) for path, told in said.items()]
-    found = tuple(one for one in followers if one)
+    found = tuple(one for path, points in candidates.items() if (one := _best_alignment(path, draws, points=points)))
     if not found:
         raise NotApplicable("images do not move between draws, or the sample holds no table of boxes or points")
-    return Boxed(found, sitting.collated, len(places), reads)
+    return ChartedBoxes(found, reader.collated, len(draws), reads)
 
 
-def _is_no_map(_: Given) -> bool:
+def _is_no_mask(_: InputImage) -> bool:
     return False
 
 
-def _looks(sitting: Sitting) -> list[View]:
-    """Samples as they are, with the images that come along at the first place where some do."""
-    for _ in sitting.places():
-        first = sitting.look(0, 0)
-        looks = [first, *(sitting.look(number, 0) for number in range(1, LOOKS if first.given else 1))]
-        if all(look.given and look.leaves for look in looks):
-            return looks
+def _originals(reader: ChartedReader) -> list[ChartedSample]:
+    """Samples without charts, with the input images of the first source that has any."""
+    for _ in reader.sources():
+        first = reader.read(0, 0)
+        originals = [first, *(reader.read(number, 0) for number in range(1, ORIGINALS if first.inputs else 1))]
+        if all(sample.inputs and sample.leaves for sample in originals):
+            return originals
     return []
 
 
-def _candidates(looks: Sequence[View]) -> dict[str, bool]:
-    """The paths of tables that may hold boxes or points, and whether they hold points."""
+def _candidates(originals: Sequence[ChartedSample]) -> dict[str, bool]:
+    """The paths of tables that may hold boxes or points, and whether those are points."""
     found: dict[str, bool] = {}
     tables: dict[str, list[tuple[Table, tuple[int, int]]]] = defaultdict(list)
-    for look in looks:
-        size = next(iter(look.leaves.values())).shape[-2:]
-        for path, leaf, table in tables_of(look.value):
+    for sample in originals:
+        size = next(iter(sample.leaves.values())).shape[-2:]
+        for path, leaf, table in tables_of(sample.value):
             tables[path].append((table, (size[0], size[1])))
             columns = table.shape[1]
-            if columns in (2, 3) and is_said(path, leaf, points=True):
+            if columns in (2, 3) and is_declared(path, leaf, points=True):
                 found[path] = True
-            elif columns >= 4 and is_said(path, leaf, points=False):
+            elif columns >= 4 and is_declared(path, leaf, points=False):
                 found[path] = False
     for path, held in tables.items():
         columns = held[0][0].shape[1]
         if path in found or columns < 4 or sum(len(table) for table, _ in held) < FEW_ROWS:
             continue
-        vary = len({table.tobytes() for table, _ in held}) > 1
-        if vary and any(fits(form, held, strictly=True) for form in forms_of(columns, points=False)):
+        varies = len({table.tobytes() for table, _ in held}) > 1
+        if varies and any(fits(box_format, held, strictly=True) for box_format in formats_of(columns, points=False)):
             found[path] = False
     return found
 
 
-def _places(sitting: Sitting, chosen: Sequence[int], said: Mapping[str, bool]) -> Iterator[Place]:
-    """Draws of the chosen samples, after one of each without transforms."""
+def _draws(reader: ChartedReader, chosen: Sequence[int], candidates: Mapping[str, bool]) -> Iterator[BoxDraw]:
+    """Draws of the chosen samples, after one of each with transforms bypassed."""
     started = time.monotonic()
-    sitting.bypass = True
+    reader.bypass = True
     for number in chosen:
         try:
-            place = _place(sitting, number, 0, said, raw=True)
-        except LoaderFailed:  # the code behind a transform may need what it makes
+            found = _draw(reader, number, 0, candidates, raw=True)
+        except LoaderFailed:  # the code after a transform may need its result
             break
-        if place:
-            yield place
-    sitting.bypass = False
+        if found:
+            yield found
+    reader.bypass = False
     for draw in range(DRAWS):
         if draw >= FEWEST and time.monotonic() - started > SECONDS:
             break
-        place = _place(sitting, chosen[draw % len(chosen)], draw, said, raw=False)
-        if place:
-            yield place
+        found = _draw(reader, chosen[draw % len(chosen)], draw, candidates, raw=False)
+        if found:
+            yield found
 
 
-def _place(sitting: Sitting, number: int, draw: int, said: Mapping[str, bool], *, raw: bool) -> Place | None:
-    """One draw with all charts; None where nothing was drawn over, or boxes follow what is drawn."""
-    shots = [sitting.shot(number, draw, chart) for chart in range(CHARTS)]
-    views = [view for view in shots if view is not None]
+def _draw(
+    reader: ChartedReader, number: int, draw: int, candidates: Mapping[str, bool], *, raw: bool
+) -> BoxDraw | None:
+    """One draw with all charts; None if no image was replaced."""
+    reads = [reader.read_charted(number, draw, chart) for chart in range(CHARTS)]
+    views = [view for view in reads if view is not None]
     if len(views) < CHARTS:
         return None
-    found = [{path: table for path, _, table in tables_of(view.value) if path in said} for view in views]
+    found = [{path: table for path, _, table in tables_of(view.value) if path in candidates} for view in views]
     tables = {
         path: table
         for path, table in found[0].items()
@@ -172,63 +175,77 @@ def _place(sitting: Sitting, number: int, draw: int, said: Mapping[str, bool], *
         if len(shapes) > 1:
             continue
         planes = [flattened(sampled(view.leaves[path])) for view in views]
-        told = [field for negative in (False, True) if (field := located(planes, negative=negative)) is not None]
-        fields += told[:1]
-        upright = [pose for field in told if (pose := pose_of(field)) and _is_upright(pose)]
+        found_fields = [
+            field for negative in (False, True) if (field := located(planes, negative=negative)) is not None
+        ]
+        fields += found_fields[:1]
+        upright = [pose for field in found_fields if (pose := pose_of(field)) and _is_upright(pose)]
         if upright:
             poses[path] = upright[0], (leaf.shape[-2], leaf.shape[-1])
-    has_views = any((apart(fields[0], field) or 0) > MOVED for field in fields[1:])
-    return Place(number, draw, views[0].index, raw, poses, tables, has_views)
+    has_views = any((displacement(fields[0], field) or 0) > MOVED for field in fields[1:])
+    return BoxDraw(number, draw, views[0].index, raw, poses, tables, has_views)
 
 
 def _is_upright(pose: Pose) -> bool:
-    """Whether upright boxes stay upright."""
+    """Whether axis-aligned boxes stay axis-aligned."""
     (a, b, _), (d, e, _) = pose.across, pose.down
     cross, along = abs(b) + abs(d), abs(a) + abs(e)
     return min(cross, along) < 0.06 * max(cross, along)
 
 
-def _follower(path: str, places: Sequence[Place], looks: Sequence[View], *, told: bool) -> Follower | None:
-    """How well a table keeps to the image that it keeps to best; None where no two draws tell anything."""
+def _best_alignment(path: str, draws: Sequence[BoxDraw], *, points: bool) -> BoxAlignment | None:
+    """How well a table follows the image that it follows best; None if no two draws can be compared."""
     options = [
         one
-        for picture in sorted({name for place in places for name in place.poses})
-        for form in _forms(path, places, picture, points=told)
-        if (one := _followed(path, picture, form, places, points=told)) is not None
+        for image in sorted({name for draw in draws for name in draw.poses})
+        for box_format in _formats(path, draws, image, points=points)
+        if (one := _alignment(path, image, box_format, draws, points=points)) is not None
     ]
     return max(options, key=lambda one: one.found / one.comparable, default=None)
 
 
-def _forms(path: str, places: Sequence[Place], picture: str, *, points: bool) -> list[Form]:
-    """The forms in which a table makes sense in every draw, and in which boxes of unmoved images lie inside of them."""
-    drawn = [place for place in places if path in place.tables and picture in place.poses and not place.raw]
-    if not drawn:
+def _formats(path: str, draws: Sequence[BoxDraw], image: str, *, points: bool) -> list[BoxFormat]:
+    """The formats that fit a table in every draw and, if possible, keep boxes inside images that are not moved."""
+    transformed = [draw for draw in draws if path in draw.tables and image in draw.poses and not draw.raw]
+    if not transformed:
         return []
-    unmoved = [place for place in drawn if place.poses[picture][0].words == "unchanged"]
-    every, some = ([(one.tables[path], one.poses[picture][1]) for one in part] for part in (drawn, unmoved))
-    forms = [form for form in forms_of(every[0][0].shape[1], points=points) if fits(form, every, strictly=False)]
-    return [form for form in forms if fits(form, some, strictly=True)] or forms
+    unmoved = [draw for draw in transformed if draw.poses[image][0].description == "unchanged"]
+    every, some = ([(one.tables[path], one.poses[image][1]) for one in part] for part in (transformed, unmoved))
+    formats = [one for one in formats_of(every[0][0].shape[1], points=points) if fits(one, every, strictly=False)]
+    return [one for one in formats if fits(one, some, strictly=True)] or formats
 
 
-def _followed(path: str, picture: str, form: Form, places: Sequence[Place], *, points: bool) -> Follower | None:
-    pairs: list[tuple[int, int, Place, Place]] = []
-    for one, other in combinations(places, 2):
-        if one.number != other.number or not all(path in place.tables for place in (one, other)):
+def _alignment(
+    path: str, image: str, box_format: BoxFormat, draws: Sequence[BoxDraw], *, points: bool
+) -> BoxAlignment | None:
+    pairs: list[tuple[int, int, BoxDraw, BoxDraw]] = []
+    for one, other in combinations(draws, 2):
+        if one.number != other.number or not all(path in draw.tables for draw in (one, other)):
             continue
-        counts = compared(path, picture, form, one, other)
+        counts = compared(path, image, box_format, one, other)
         if counts:
             pairs.append((*counts, one, other))
     comparable = sum(count for count, *_ in pairs)
     if comparable < FEWEST_COMPARED:
         return None
     worst = min(pairs, key=lambda pair: pair[1] / pair[0])
-    words = [_words(place, picture) for place in worst[2:]]
     found = sum(count for _, count, *_ in pairs)
     moved = any(not one.raw and not other.raw for _, _, one, other in pairs)
-    return Follower(path, picture, points, form.kind, comparable, found, len(pairs), moved, worst[2].index, *words)
+    return BoxAlignment(
+        path,
+        image,
+        points,
+        box_format.kind,
+        comparable,
+        found,
+        len(pairs),
+        moved,
+        worst[2].index,
+        *(_description(draw, image) for draw in worst[2:]),
+    )
 
 
-def _words(place: Place, picture: str) -> str:
-    name = picture if picture in place.poses else next(iter(place.poses))
-    pose, (height, width) = place.poses[name]
-    return f"{'without transforms' if place.raw else pose.words} at {width} x {height}"
+def _description(draw: BoxDraw, image: str) -> str:
+    name = image if image in draw.poses else next(iter(draw.poses))
+    pose, (height, width) = draw.poses[name]
+    return f"{'without transforms' if draw.raw else pose.description} at {width} x {height}"

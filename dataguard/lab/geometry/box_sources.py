@@ -1,4 +1,4 @@
-"""Where boxes and points of a draw came from in the picture, and whether another draw shows them there."""
+"""The source positions of boxes and points in one draw, and whether they are the same in another draw."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.geometry.box_tables import Form, Table, fits, forms_of
+from dataguard.lab.geometry.box_tables import BoxFormat, Table, fits, formats_of
 from dataguard.lab.geometry.stripe_charts import Pose
 
 _CLOSE = 0.03
-"""How far the corners of two boxes may lie apart, as a share of the image and besides rounding, to be one."""
+"""How far apart the corners of the same box may be in two draws, as a share of the image, in addition to rounding."""
 _OVERLAP, _SHOWN = 0.75, 0.5
-"""The share in which two boxes overlap at least, to be one; and the share of a box that a draw shows, to count."""
+"""The smallest overlap (IoU) of the same box in two draws, and the smallest visible share of a box that is expected."""
 MOVED = 0.1
-"""How far an image moves at least from one draw to another, for its boxes to tell something."""
+"""How far an image must move between two draws for its boxes to be compared."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """How one draw shows a sample: what happened to the image, its size, and its tables by path.
+class BoxDraw:
+    """One draw of a sample: the pose and size of each image, and its tables, by path.
 
-    `raw` is one without the dataset's transforms; `has_views` tells that its images were moved in different ways.
+    In a `raw` one the dataset's transforms are bypassed; `has_views` means that its images are moved differently.
     """
 
     number: int
@@ -36,66 +36,66 @@ class Place:
     has_views: bool
 
 
-def compared(path: str, picture: str, form: Form, one: Place, other: Place) -> tuple[int, int] | None:
-    """How many boxes of either draw the other one must show, and how many it does; None where nothing differs."""
+def compared(path: str, image: str, box_format: BoxFormat, one: BoxDraw, two: BoxDraw) -> tuple[int, int] | None:
+    """The number of boxes expected in the other draw, and of those found there; None if the image does not move."""
     options = []
-    for mine in _sources(path, picture, form, one):
-        for theirs in _sources(path, picture, form, other):
-            moved = distance(mine[0], theirs[0]) > MOVED
-            if moved or mine[1] != theirs[1]:
-                counts = [_matches(mine, theirs, form), _matches(theirs, mine, form)]
+    for source in _sources(path, image, box_format, one):
+        for other in _sources(path, image, box_format, two):
+            moved = distance(source[0], other[0]) > MOVED
+            if moved or source[1] != other[1]:
+                counts = [_matches(source, other, box_format), _matches(other, source, box_format)]
                 options.append((sum(count for count, _ in counts), sum(found for _, found in counts)))
-    told = [option for option in options if option[0]]
-    return max(told, key=lambda option: option[1] / option[0], default=None)
+    expected = [option for option in options if option[0]]
+    return max(expected, key=lambda option: option[1] / option[0], default=None)
 
 
 Source = tuple[Pose, tuple[int, int], np.ndarray, np.ndarray]
-"""A draw's pose and size, the part of the picture that it shows, and the boxes as they were in the picture."""
+"""The pose and size of a draw, the part of the source image that it shows, and its boxes in the source image."""
 
 
-def _sources(path: str, picture: str, form: Form, place: Place) -> Iterator[Source]:
-    """Where the boxes of a draw came from; without transforms they may be written in another form."""
-    names = [picture] if picture in place.poses else list(place.poses) if place.raw else []
+def _sources(path: str, image: str, box_format: BoxFormat, draw: BoxDraw) -> Iterator[Source]:
+    """The source positions of the boxes of a draw; without transforms they may have another format."""
+    names = [image] if image in draw.poses else list(draw.poses) if draw.raw else []
     for name in names:
-        pose, size = place.poses[name]
-        table = place.tables[path]
-        forms = forms_of(table.shape[1], points=form.kind == "xy") if place.raw else [form]
-        for own in forms:
-            if len(table) and (own == form or fits(own, [(table, size)], strictly=True)):
-                shown = _back(pose, np.array([[0.0, 0.0, 1.0, 1.0]]))[0]
-                yield pose, size, shown, _back(pose, own.corners(table, size))
+        pose, size = draw.poses[name]
+        table = draw.tables[path]
+        formats = formats_of(table.shape[1], points=box_format.kind == "xy") if draw.raw else [box_format]
+        for one in formats:
+            if len(table) and (one == box_format or fits(one, [(table, size)], strictly=True)):
+                shown = _in_source(pose, np.array([[0.0, 0.0, 1.0, 1.0]]))[0]
+                yield pose, size, shown, _in_source(pose, one.corners(table, size))
 
 
-def _back(pose: Pose, corners: np.ndarray) -> np.ndarray:
-    """Boxes of a leaf as boxes of the picture, (rows, 4)."""
+def _in_source(pose: Pose, corners: np.ndarray) -> np.ndarray:
+    """Boxes of a leaf as boxes of the source image, (rows, 4)."""
     x = [pose.across[0] * corners[:, i] + pose.across[1] * corners[:, j] + pose.across[2] for i, j in ((0, 1), (2, 3))]
     y = [pose.down[0] * corners[:, i] + pose.down[1] * corners[:, j] + pose.down[2] for i, j in ((0, 1), (2, 3))]
     return np.stack([np.minimum(*x), np.minimum(*y), np.maximum(*x), np.maximum(*y)], axis=1)
 
 
 def distance(one: Pose, other: Pose) -> float:
-    """How far the corners of a leaf move from one pose to another, as a share of the picture."""
+    """How far the corners of a leaf move from one pose to another, as a share of the image."""
     corners = np.array([[0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]])
-    return float(np.abs(_back(one, corners) - _back(other, corners)).max())
+    return float(np.abs(_in_source(one, corners) - _in_source(other, corners)).max())
 
 
-def _matches(mine: Source, theirs: Source, form: Form) -> tuple[int, int]:
-    """How many of my boxes lie in what they show, and how many of those they have there."""
-    boxes, others = _clipped(mine[3], theirs[2]), _clipped(theirs[3], mine[2])
-    if form.kind == "xy":
-        held = mine[3].any(axis=1) & (mine[3][:, :2] >= theirs[2][:2] + _CLOSE).all(axis=1)
-        held &= (mine[3][:, :2] <= theirs[2][2:] - _CLOSE).all(axis=1)
+def _matches(own: Source, other: Source, box_format: BoxFormat) -> tuple[int, int]:
+    """How many boxes of one draw are inside what the other shows, and how many of those it has there."""
+    boxes, others = _clipped(own[3], other[2]), _clipped(other[3], own[2])
+    if box_format.kind == "xy":
+        expected = own[3].any(axis=1) & (own[3][:, :2] >= other[2][:2] + _CLOSE).all(axis=1)
+        expected &= (own[3][:, :2] <= other[2][2:] - _CLOSE).all(axis=1)
     else:
-        held = _area(boxes) >= _SHOWN * _area(mine[3])
-    close = _CLOSE + 1.5 / min(*mine[1], *theirs[1])
+        expected = _area(boxes) >= _SHOWN * _area(own[3])
+    close = _CLOSE + 1.5 / min(*own[1], *other[1])
     count = found = 0
-    for box, whole in zip(boxes[held], mine[3][held], strict=True):
+    for box, whole in zip(boxes[expected], own[3][expected], strict=True):
         count += 1
         same = (np.abs(others - box) <= close).all(axis=1)
-        uncut = (np.abs(theirs[3] - whole) <= close).all(axis=1)  # boxes that reach beyond their crop are still theirs
+        uncropped = (np.abs(other[3] - whole) <= close).all(axis=1)  # boxes may extend beyond their crop
         inner = _area(_clipped(others, box))
         overlap = inner / np.maximum(_area(others) + _area(box[None]) - inner, 1e-12)
-        found += bool((same | uncut | (overlap >= _OVERLAP)).any())
+        found += bool((same | uncropped | (overlap >= _OVERLAP)).any())
     return count, found
 
 

@@ -1,4 +1,4 @@
-"""Boxes and points among the leaves of a sample: tables of numbers, and the forms in which they may be meant."""
+"""Boxes and points in a sample: tables of numbers, and the box formats that they may have."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.leaves import array_of
-from dataguard.lab.images.image_containers import is_picture
+from dataguard.lab.images.image_containers import is_image
 
 MOST_ROWS = 512
 _BOX, _POINT = re.compile(r"box", re.IGNORECASE), re.compile(r"key_?points?|landmarks?|joints", re.IGNORECASE)
 _DEPTH = 6
 _SLACK = 0.03
-"""How far a box may reach over the edge of its image, as a share of it."""
+"""How far a box may extend beyond its image, as a share of the image."""
 
 Table = np.ndarray
 """Rows of numbers, (rows, columns), float64."""
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """How the numbers of a row are meant: `kind` is a way to write boxes, or "xy"; in `pixels`, or as shares."""
+class BoxFormat:
+    """The meaning of columns from `first` on: `kind` is a box format or "xy", in `pixels` or normalized."""
 
     kind: str
     first: int
     pixels: bool
 
     def corners(self, table: Table, size: tuple[int, int]) -> np.ndarray:
-        """Boxes as x and y of two corners, (rows, 4), as shares of an image of this height and width."""
+        """Boxes as x and y of two corners, (rows, 4), normalized by the height and width of the image."""
         columns = table[:, self.first : self.first + (2 if self.kind == "xy" else 4)]
         if self.kind == "xy":
             found = np.concatenate([columns, columns], axis=1)
@@ -47,33 +47,33 @@ class Form:
 BOXES = ("xyxy", "xywh", "cxcywh")
 
 
-def forms_of(columns: int, *, points: bool) -> list[Form]:
-    """The forms that rows of so many columns may have; a class or a score may stand beside."""
+def formats_of(columns: int, *, points: bool) -> list[BoxFormat]:
+    """The formats that a table with this number of columns may have, besides a class or a score."""
     if points:
-        return [Form("xy", 0, pixels) for pixels in (True, False)]
+        return [BoxFormat("xy", 0, pixels) for pixels in (True, False)]
     firsts = {4: (0,), 5: (0, 1), 6: (0, 2)}[columns]
-    return [Form(kind, first, pixels) for pixels in (True, False) for kind in BOXES for first in firsts]
+    return [BoxFormat(kind, first, pixels) for pixels in (True, False) for kind in BOXES for first in firsts]
 
 
-def fits(form: Form, tables: Sequence[tuple[Table, tuple[int, int]]], *, strictly: bool) -> bool:
-    """Whether all rows may be boxes in this form: of some width and height, and `strictly` inside their images."""
-    corners = [form.corners(table, size) for table, size in tables if len(table)]
+def fits(box_format: BoxFormat, tables: Sequence[tuple[Table, tuple[int, int]]], *, strictly: bool) -> bool:
+    """Whether all rows can be boxes in this format: of positive size, and `strictly` inside their images."""
+    corners = [box_format.corners(table, size) for table, size in tables if len(table)]
     if not corners:
         return False
     rows = np.concatenate(corners)
-    # Pixels that all count as less than one pixel are shares, and shares of more than the image are pixels.
-    if (form.pixels and max(float(table.max()) for table, _ in tables if len(table)) <= 2) or not np.isfinite(
+    # Tiny pixel coordinates are normalized ones, and normalized coordinates far beyond the image are pixels.
+    if (box_format.pixels and max(float(table.max()) for table, _ in tables if len(table)) <= 2) or not np.isfinite(
         rows
     ).all():
         return False
-    if form.kind != "xy" and not (rows[:, 2:] - rows[:, :2] > 0).all():
+    if box_format.kind != "xy" and not (rows[:, 2:] - rows[:, :2] > 0).all():
         return False
-    reach = _SLACK if strictly or not form.pixels else 4.0
+    reach = _SLACK if strictly or not box_format.pixels else 4.0
     return bool((rows >= -reach).all() and (rows <= 1 + reach).all())
 
 
-def is_said(path: str, leaf: Any, *, points: bool) -> bool:
-    """Whether the type of a leaf, or its name, says that it holds boxes or points."""
+def is_declared(path: str, leaf: Any, *, points: bool) -> bool:
+    """Whether the type or the name of a leaf says that it holds boxes or points."""
     kind = "KeyPoints" if points else "BoundingBoxes"
     return type(leaf).__name__ == kind or (_POINT if points else _BOX).search(path) is not None
 
@@ -83,7 +83,7 @@ def tables_of(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str,
     table = _table(value)
     if table is not None:
         yield path, value, table
-    elif depth < _DEPTH and not is_picture(value):
+    elif depth < _DEPTH and not is_image(value):
         for step, inner in _inner(value):
             yield from tables_of(inner, path + step, depth + 1)
 
@@ -95,14 +95,14 @@ def _inner(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f".{name}", item) for name, item in zip(value._fields, value, strict=False))
     elif isinstance(value, list | tuple):
         if value and all(isinstance(item, Mapping) for item in value) and len(value) > 1:
-            for key in value[0]:  # one dictionary for each object, as in COCO's annotations
+            for key in value[0]:  # one dictionary per object, as in COCO annotations
                 yield f"[...][{key!r}]", [item.get(key) for item in value]
         else:
             yield from ((f"[{place}]", item) for place, item in enumerate(value))
 
 
 def _table(value: Any) -> Table | None:
-    """A leaf as rows of numbers; None for what is no table of that kind."""
+    """A leaf as rows of numbers; None if it is no such table."""
     if isinstance(value, list | tuple):
         rows = [item for item in value if isinstance(item, list | tuple | np.ndarray | torch.Tensor)]
         if len(rows) != len(value) or not 0 < len(rows) <= MOST_ROWS or len({len(row) for row in rows}) != 1:
@@ -111,7 +111,7 @@ def _table(value: Any) -> Table | None:
             array = np.array([array_of(row) for row in rows], np.float64)
         except (TypeError, ValueError):
             return None
-    elif isinstance(value, torch.Tensor | np.ndarray) and not is_picture(value):
+    elif isinstance(value, torch.Tensor | np.ndarray) and not is_image(value):
         array = array_of(value)
         if array.dtype.kind not in "iuf":
             return None

@@ -1,6 +1,6 @@
-"""Images that a dataset keeps in memory, one for each index: exchanged for the time of one reading.
+"""Replaces the images that a dataset caches in memory, one for each index, during one read.
 
-What is kept is copied once before anything is written, because arrays may be mapped from the user's files or shared.
+Caches are copied before anything is written, because arrays may be memory-mapped from the user's files or shared.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import torch
 
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.wrapped_datasets import base_of, by_name, wrapped_by
-from dataguard.lab.images.image_containers import exchange, is_picture
+from dataguard.lab.images.image_containers import is_image, replace_images
 
 _MOST_BYTES = 1 << 27
-"""What is larger is left alone."""
+"""Larger arrays are not copied."""
 _FEW = 16
-"""A tuple or dictionary of so many entries at most may hold arrays, as `TensorDataset.tensors` does."""
+"""Tuples and dictionaries with at most this many entries are searched for arrays, as in `TensorDataset.tensors`."""
 
 
-def copy_kept(dataset: Any) -> None:
-    """Let the dataset, and those that it wraps, keep copies of the images that they keep in one array."""
+def copy_cached_images(dataset: Any) -> None:
+    """Copy the arrays that may hold images, in the dataset and in those that it wraps."""
     for _, part in wrapped_by(dataset, by_name):
         state = getattr(part, "__dict__", {})
         state.update({name: _copied(held) for name, held in state.items()})
@@ -43,42 +43,42 @@ def _copied(held: Any) -> Any:
 
 
 @contextlib.contextmanager
-def kept_for(dataset: Any, index: Any, draw: Callable[[Any, str], Any]) -> Iterator[None]:
-    """Exchange the images that are kept for an index for what `draw` makes of them."""
+def replaced_in_cache(dataset: Any, index: Any, paint: Callable[[Any, str], Any]) -> Iterator[None]:
+    """Replace the cached images of an index by what `paint` returns for them."""
     dataset, index = base_of(dataset, index)
-    undo = []
+    replaced = []
     try:
-        for name, store in _stores(dataset):
-            undo += _exchanged(store, index, partial(_named, draw, name))
+        for name, cache in _caches(dataset):
+            replaced += _replaced(cache, index, partial(_named, paint, name))
         yield
     finally:
-        for store, before in undo:
-            store[index] = before
+        for cache, before in replaced:
+            cache[index] = before
 
 
-def _named(draw: Callable[[Any, str], Any], name: str, image: Any) -> Any:
-    return draw(image, name)
+def _named(paint: Callable[[Any, str], Any], name: str, image: Any) -> Any:
+    return paint(image, name)
 
 
-def _stores(dataset: Any) -> Iterator[tuple[str, Any]]:
-    """What holds as many entries as the dataset has samples."""
+def _caches(dataset: Any) -> Iterator[tuple[str, Any]]:
+    """Everything that has as many entries as the dataset has samples."""
     length = len(dataset)
     for name, held in getattr(dataset, "__dict__", {}).items():
         inner = list(held.values()) if type(held) is dict else held if type(held) in (tuple, list) else []
-        for store in (held, *(inner if len(inner) <= _FEW else [])):
-            if isinstance(store, list | np.ndarray | torch.Tensor) and len(store) == length:
-                yield name, store
+        for cache in (held, *(inner if len(inner) <= _FEW else [])):
+            if isinstance(cache, list | np.ndarray | torch.Tensor) and len(cache) == length:
+                yield name, cache
 
 
-def _exchanged(store: Any, index: Any, draw: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
-    """Exchange one entry; what to put back, and where."""
+def _replaced(cache: Any, index: Any, paint: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
+    """Replace one entry; return what to restore, and where."""
     try:
-        entry = store[index]
-        if not any(is_picture(leaf) for _, leaf in iter_leaves(entry)):
+        entry = cache[index]
+        if not any(is_image(leaf) for _, leaf in iter_leaves(entry)):
             return []
-        before = entry.copy() if isinstance(store, np.ndarray) else entry
-        before = entry.clone() if isinstance(store, torch.Tensor) else before
-        store[index] = exchange(entry, draw)
-    except Exception:  # noqa: BLE001 - an index of another kind, or what cannot be written to
+        before = entry.copy() if isinstance(cache, np.ndarray) else entry
+        before = entry.clone() if isinstance(cache, torch.Tensor) else before
+        cache[index] = replace_images(entry, paint)
+    except Exception:  # noqa: BLE001 - the index does not fit, or it is read-only
         return []
-    return [(store, before)]
+    return [(cache, before)]

@@ -1,7 +1,7 @@
-"""Pictures and the maps that belong to them (masks, depth), told apart, and charts drawn over both in one place.
+"""Distinguishes images from their masks (or depth maps), and replaces both by charts.
 
-A picture has colours, or many values; a map has one channel, or a few values in flat areas. A map is drawn in two of
-the values that it really holds, so that whatever the user's code does with its values goes on working.
+An image has colours, or many values; a mask has one channel, or a few values in flat areas. The charts of a mask use
+two of its own values, so that the user's code still works on them.
 """
 
 from __future__ import annotations
@@ -16,52 +16,53 @@ import torch
 
 from dataguard.lab.core.leaves import array_of, is_pillow
 from dataguard.lab.geometry.stripe_charts import pattern
-from dataguard.lab.images.image_containers import container_of, is_picture, planes_last
+from dataguard.lab.images.image_containers import container_of, is_image, planes_last
 
 _MOST_PIXELS = 1 << 24
 _FEW = 32
-"""How many values one label map has at most."""
+"""The largest number of labels in a mask."""
 _PEAK, _REACH, _HALO = 0.005, 10, 40
-"""A label of a lossy map holds this share of the pixels; most others lie so close to one, and few beyond a halo."""
+"""In a lossy mask, a label has at least this share of the pixels; most others are this close to one, few are beyond."""
 _AT, _CLOSE, _BEYOND = 0.4, 0.75, 0.25
-"""The shares of pixels that hold a label, that lie close to one, and, of the others, that lie beyond any halo."""
+"""The shares of pixels that have a label, that are close to one, and, of the others, that are beyond any halo."""
 
 Value = tuple[float, ...]
-"""A label as a map writes it: one number, or a colour."""
+"""A label as a mask stores it: one number, or a colour."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """One image that was decoded, or handed to a transform: what tells a picture from a map.
+class InputImage:
+    """One image that was decoded or passed to a transform: what distinguishes an image from a mask.
 
-    `labels` are the values of a label map, None for anything else, and `edges` those of them that nowhere stand in an
-    area of their own; `values` is how many different ones there are in truth, which is more where a lossy file has put
-    haloes around them. `said` is what its type says that it is.
+    `labels` are the values of a label mask, None for anything else, and `edge_labels` those that occur only at edges.
+    `value_count` is larger than their number if lossy compression added values around edges. `declared` is what its
+    type says it is: "image" or "mask".
     """
 
     source: str
     size: tuple[int, int]
     planes: int
-    whole: bool
+    is_integer: bool
     labels: tuple[Value, ...] | None
-    edges: frozenset[Value]
-    values: int
-    said: str | None
+    edge_labels: frozenset[Value]
+    value_count: int
+    declared: str | None
 
     @property
-    def is_spoilt(self) -> bool:
-        """Whether it is a label map that was stored lossily."""
-        return self.labels is not None and self.values > len(self.labels)
+    def is_lossy_mask(self) -> bool:
+        """Whether it is a label mask with lossy compression."""
+        return self.labels is not None and self.value_count > len(self.labels)
 
 
-def given_of(image: Any, source: str, *, lossy: bool = False) -> Given:
-    """What can be told of an image."""
+def input_image(image: Any, source: str, *, lossy: bool = False) -> InputImage:
+    """Describes an image."""
     array = _planes_last(array_of(image), pillow=is_pillow(image))
     height, width, planes = array.shape
-    labels, values = _labels(array, lossy=lossy)
-    edges = _edges(array[..., 0], labels) if labels and planes == 1 else frozenset()
-    said = {"tv_tensors.Mask": "map", "tv_tensors.Image": "picture"}.get(container_of(image))
-    return Given(source, (height, width), planes, array.dtype.kind in "iub", labels, edges, values, said)
+    labels, value_count = _labels(array, lossy=lossy)
+    edge_labels = _edge_labels(array[..., 0], labels) if labels and planes == 1 else frozenset()
+    declared = {"tv_tensors.Mask": "mask", "tv_tensors.Image": "image"}.get(container_of(image))
+    is_integer = array.dtype.kind in "iub"
+    return InputImage(source, (height, width), planes, is_integer, labels, edge_labels, value_count, declared)
 
 
 def _planes_last(array: np.ndarray, *, pillow: bool) -> np.ndarray:
@@ -73,7 +74,7 @@ def _planes_last(array: np.ndarray, *, pillow: bool) -> np.ndarray:
 
 
 def _labels(array: np.ndarray, *, lossy: bool) -> tuple[tuple[Value, ...] | None, int]:
-    """The values of a label map, or None, and how many values there are."""
+    """The values of a label mask, or None, and how many values there are."""
     thin = array[:: array.shape[0] // 256 + 1]
     if thin.dtype.kind == "f" and not (np.isfinite(thin).all() and (thin == np.round(thin)).all()):
         return None, thin.size
@@ -93,8 +94,8 @@ def _labels(array: np.ndarray, *, lossy: bool) -> tuple[tuple[Value, ...] | None
     return tuple(tuple(map(float, pixel)) for pixel in thin.reshape(-1, thin.shape[-1])[common]), len(found)
 
 
-def _edges(plane: np.ndarray, labels: Sequence[Value]) -> frozenset[Value]:
-    """The values that nowhere cover a pixel and its four neighbours."""
+def _edge_labels(plane: np.ndarray, labels: Sequence[Value]) -> frozenset[Value]:
+    """The labels that never cover a pixel together with its four neighbours."""
     middle = plane[1:-1, 1:-1]
     around = (plane[:-2, 1:-1], plane[2:, 1:-1], plane[1:-1, :-2], plane[1:-1, 2:])
     inner = set(np.unique(middle[np.logical_and.reduce([middle == one for one in around])]).tolist())
@@ -102,7 +103,7 @@ def _edges(plane: np.ndarray, labels: Sequence[Value]) -> frozenset[Value]:
 
 
 def _peaks(codes: np.ndarray) -> tuple[Value, ...] | None:
-    """The labels of a map that was stored lossily: few values, with a halo around each; None where there are none."""
+    """The labels of a mask with lossy compression: few values, with a halo around each; None if there are none."""
     if codes.min() < 0 or codes.max() > 255:
         return None
     shares = np.bincount(codes.ravel(), minlength=256) / codes.size
@@ -119,83 +120,82 @@ def _peaks(codes: np.ndarray) -> tuple[Value, ...] | None:
     return tuple((float(peak),) for peak in sorted(peaks))
 
 
-IsMap = Callable[[Given], bool]
+IsMask = Callable[[InputImage], bool]
 
 
-def rule_of(samples: Sequence[Sequence[Given]]) -> IsMap | None:
-    """How pictures and maps are told apart in the samples of one loader; None where they cannot be."""
-    for rule in (_said, _has_one_plane, _has_labels, _is_whole):
-        if samples and all({rule(one) for one in given} >= {True, False} for given in samples):
+def mask_rule(samples: Sequence[Sequence[InputImage]]) -> IsMask | None:
+    """A rule that distinguishes masks from images in all samples of a loader; None if there is none."""
+    for rule in (_is_declared_mask, _has_one_plane, _has_labels, _is_integer):
+        if samples and all({rule(one) for one in inputs} >= {True, False} for inputs in samples):
             return rule
     return None
 
 
-def _said(given: Given) -> bool:
-    return given.said == "map"
+def _is_declared_mask(image: InputImage) -> bool:
+    return image.declared == "mask"
 
 
-def _has_one_plane(given: Given) -> bool:
-    return given.planes == 1
+def _has_one_plane(image: InputImage) -> bool:
+    return image.planes == 1
 
 
-def _has_labels(given: Given) -> bool:
-    return given.labels is not None
+def _has_labels(image: InputImage) -> bool:
+    return image.labels is not None
 
 
-def _is_whole(given: Given) -> bool:
-    return given.whole
+def _is_integer(image: InputImage) -> bool:
+    return image.is_integer
 
 
-class Easel:
-    """Takes down every image that comes along, and draws a `chart` over it as long as there is one.
+class ChartPainter:
+    """Records every input image, and replaces it by a `chart` if one is set.
 
-    `is_map` tells maps from pictures, and `ends` are the values of light and dark in a label map.
+    `is_mask` distinguishes masks from images; `label_pair` holds the values for dark and light in a label mask.
     """
 
     def __init__(self) -> None:
-        self.is_map: IsMap = lambda _: False
-        self.ends: tuple[Value, Value] | None = None
+        self.is_mask: IsMask = lambda _: False
+        self.label_pair: tuple[Value, Value] | None = None
         self.chart: int | None = None
-        self.negative_picture = self.negative_map = False
-        self.given: list[Given] = []
+        self.negative_image = self.negative_mask = False
+        self.inputs: list[InputImage] = []
 
-    def draw(self, image: Any, source: str, lossy: bool = False) -> Any:
-        """The image that takes the place of one that came along: the same, or a chart of its size and type."""
+    def paint(self, image: Any, source: str, lossy: bool = False) -> Any:
+        """The replacement of an input image: a chart of its size and type, or the image itself."""
         try:
-            return self._drawn_over(image, source, lossy=lossy)
-        except Exception:  # noqa: BLE001 - an image of a kind that cannot be drawn over stays as it is
+            return self._chart_of(image, source, lossy=lossy)
+        except Exception:  # noqa: BLE001 - an image of a kind that cannot be replaced stays unchanged
             return image
 
-    def _drawn_over(self, image: Any, source: str, *, lossy: bool) -> Any:
-        if not is_picture(image) or array_of(image).size > _MOST_PIXELS:
+    def _chart_of(self, image: Any, source: str, *, lossy: bool) -> Any:
+        if not is_image(image) or array_of(image).size > _MOST_PIXELS:
             return image
-        given = given_of(image, source, lossy=lossy)
-        self.given.append(given)
+        found = input_image(image, source, lossy=lossy)
+        self.inputs.append(found)
         if self.chart is None:
             return image
-        is_map = self.is_map(given)
-        light = pattern(self.chart, *given.size, negative=self.negative_map if is_map else self.negative_picture)
-        dark_ink, light_ink = self._inks(image, given, is_map=is_map)
-        return _drawn(image, light, dark_ink, light_ink)
+        is_mask = self.is_mask(found)
+        light = pattern(self.chart, *found.size, negative=self.negative_mask if is_mask else self.negative_image)
+        return _painted(image, light, *self._values(image, found, is_mask=is_mask))
 
-    def _inks(self, image: Any, given: Given, *, is_map: bool) -> tuple[Value, Value]:
-        """The values of dark and light in an image."""
-        if is_map and given.labels is not None and self.ends and len(self.ends[0]) == given.planes:
-            return self.ends
+    def _values(self, image: Any, found: InputImage, *, is_mask: bool) -> tuple[Value, Value]:
+        """The values for dark and light in the chart of an image."""
+        if is_mask and found.labels is not None and self.label_pair and len(self.label_pair[0]) == found.planes:
+            return self.label_pair
         array = array_of(image)
-        if is_map or array.dtype.kind in "fb":
+        if is_mask or array.dtype.kind in "fb":
             low, high = float(np.nanmin(array)), float(np.nanmax(array))
             low, high = (low, high) if high > low else (0.0, 1.0)
         else:
             low, high = 0.0, float(min(np.iinfo(array.dtype).max, 65535)) if array.dtype.kind in "iu" else 255.0
-        return (low,) * given.planes, (high,) * given.planes
+        return (low,) * found.planes, (high,) * found.planes
 
 
-def _drawn(image: Any, light: np.ndarray, dark_ink: Value, light_ink: Value) -> Any:
-    """An image of the same container, size and type in which two values stand; an alpha channel stays."""
+def _painted(image: Any, light: np.ndarray, dark_value: Value, light_value: Value) -> Any:
+    """An image of the same container, size and type that holds two values; an alpha channel is kept."""
     array = array_of(image)
     last = _planes_last(array, pillow=is_pillow(image))
-    planes = np.where(light[..., None], light_ink, dark_ink).astype(array.dtype)
+    planes = np.where(light[..., None], light_value, dark_value).astype(array.dtype)
     if last.shape[-1] == 4 or (is_pillow(image) and image.mode == "LA"):
         planes[..., -1] = last[..., -1]
     if array.ndim == 2:
@@ -208,14 +208,16 @@ def _drawn(image: Any, light: np.ndarray, dark_ink: Value, light_ink: Value) -> 
         return _in_pillow(image, made)
     if isinstance(image, np.ndarray):
         return made
-    drawn = torch.from_numpy(made).to(image.dtype)
+    painted = torch.from_numpy(made).to(image.dtype)
     wrap = getattr(sys.modules.get("torchvision.tv_tensors"), "wrap", None)
-    return drawn if type(image) is torch.Tensor or wrap is None else wrap(drawn, like=image)
+    return painted if type(image) is torch.Tensor or wrap is None else wrap(painted, like=image)
 
 
 def _in_pillow(image: Any, array: np.ndarray) -> Any:
     pillow = sys.modules["PIL.Image"]
-    drawn = pillow.fromarray(array) if image.mode == "1" else pillow.frombytes(image.mode, image.size, array.tobytes())
+    painted = (
+        pillow.fromarray(array) if image.mode == "1" else pillow.frombytes(image.mode, image.size, array.tobytes())
+    )
     if image.mode == "P":
-        drawn.putpalette(image.getpalette("RGB"), "RGB")
-    return drawn
+        painted.putpalette(image.getpalette("RGB"), "RGB")
+    return painted

@@ -1,4 +1,4 @@
-"""One loader whose samples are read again and again while charts are drawn over their images."""
+"""Reads samples of one loader repeatedly, with their images replaced by charts."""
 
 from __future__ import annotations
 
@@ -21,183 +21,194 @@ from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.stand_ins import standing_in
 from dataguard.lab.core.wrapped_datasets import by_name, callables_of
 from dataguard.lab.decoding.decoders import Gives, giving
-from dataguard.lab.geometry.cached_images import copy_kept, kept_for
-from dataguard.lab.geometry.chart_painter import Easel, Given
-from dataguard.lab.images.image_containers import exchange, is_picture, planes_of
+from dataguard.lab.geometry.cached_images import copy_cached_images, replaced_in_cache
+from dataguard.lab.geometry.chart_painter import ChartPainter, InputImage
+from dataguard.lab.images.image_containers import is_image, planes_of, replace_images
 from dataguard.lab.images.painter import Painter
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.target.variants import Loader
 
 _QUICK = 0.1
-"""Seconds in which a loader is built, for it to be built again and again."""
+"""A loader that is built in fewer seconds may be rebuilt for every read."""
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """One sample: its index, the images that came along while it was made, and those among its leaves, by path.
+class ChartedSample:
+    """One sample: its index, the input images seen while it was read, and its image leaves by path.
 
     Leaves are (planes, height, width); `value` is the sample itself.
     """
 
     index: Index
-    given: tuple[Given, ...]
+    inputs: tuple[InputImage, ...]
     leaves: Mapping[str, np.ndarray]
     value: Any
 
 
-class Sitting:
-    """Reads samples of one loader through an easel.
+class ChartedReader:
+    """Reads samples of one loader while a chart painter replaces their images.
 
-    With `bypass`, the dataset's transforms give back what they are called with.
+    With `bypass`, the dataset's transforms return their arguments.
     """
 
     def __init__(
         self, build: Callable[..., Loader], folder: Path, indices: Sequence[Index], draws: int, *, batched: bool
     ) -> None:
-        self.easel = Easel()
+        self.painter = ChartPainter()
         self.bypass = False
-        self._painter = Painter(self.easel.draw, giving(Gives.PIXELS, Gives.ARRAY))
-        self._painter.install()
-        self._start = partial(_started, build, folder, draws)
+        self._patches = Painter(self.painter.paint, giving(Gives.PIXELS, Gives.ARRAY))
+        self._patches.install()
+        self._build = partial(_built, build, folder, draws)
         self._indices = indices
-        self._place = "decoders"
-        self._inside = self._renews = False
-        self._made: list[Any] = []
+        self._source = "decoders"
+        self._in_callable = self._rebuilds = False
+        self._outputs: list[Any] = []
         started = time.monotonic()
-        self._begin()
+        self._rebuild()
         self._is_quick = time.monotonic() - started < _QUICK
         self.collated = batched and self._loader.collate_fn is not default_collate
 
-    def _begin(self) -> None:
-        """Build the loader, and stand before its dataset's own callables."""
-        self._loader, self._reader = self._start()
+    def _rebuild(self) -> None:
+        """Build the loader, and wrap its dataset's own callables."""
+        self._loader, self._reader = self._build()
         for state, name, held in callables_of(self._loader.dataset, by_name):
-            state[name] = standing_in(held, Stand(held, self, name))
-        if self._place == "memory":
-            copy_kept(self._loader.dataset)
+            state[name] = standing_in(held, _StandIn(held, self, name))
+        if self._source == "memory":
+            copy_cached_images(self._loader.dataset)
 
-    def places(self) -> Iterator[str]:
-        """Go from place to place where images come along, in the order in which they do.
+    def sources(self) -> Iterator[str]:
+        """Try the sources of images one after the other, in the order in which a pipeline uses them.
 
-        That is: decoders; arrays that the user's own code makes images of; transforms; what the dataset keeps.
+        That is: decoders; arrays that the user's own code converts to images; inputs of transforms; cached images.
         """
-        self._read(-1, 0)  # it imports what is imported late
-        self._painter.install()
-        yield self._place
-        self._painter.brush = _as_it_is
-        self._place = "arrays"
-        self._painter.take_arrays(self._draw_array)
-        yield self._place
-        self._place = "transforms"
-        yield self._place
-        self._place = "memory"
-        self._begin()
-        yield self._place
+        self._read(-1, 0)  # triggers late imports
+        self._patches.install()
+        yield self._source
+        self._patches.replace = _unchanged
+        self._source = "arrays"
+        self._patches.patch_fromarray(self._paint_array)
+        yield self._source
+        self._source = "transforms"
+        yield self._source
+        self._source = "memory"
+        self._rebuild()
+        yield self._source
 
-    def _draw_array(self, array: Any, name: str) -> Any:
-        """An array that becomes an image of Pillow's: drawn over where the user's own code makes it one."""
+    def _paint_array(self, array: Any, name: str) -> Any:
+        """An array that becomes a Pillow image: replaced by a chart if the user's own code converts it."""
         caller = sys._getframe(2).f_code.co_filename
-        return self.easel.draw(array, name) if self._place == "arrays" and not is_library(caller) else array
+        return self.painter.paint(array, name) if self._source == "arrays" and not is_library(caller) else array
 
-    def shot(self, number: int, draw: int, chart: int, *, picture: bool = False, target: bool = False) -> View | None:
-        """A sample with a chart in place of its images; None where none was drawn over.
+    def read_charted(
+        self, number: int, draw: int, chart: int, *, negative_image: bool = False, negative_mask: bool = False
+    ) -> ChartedSample | None:
+        """A sample with its images replaced by a chart; None if none was replaced.
 
-        Where images are kept from earlier reads, the loader is built anew for each, if that is quickly done.
+        If images are cached from earlier reads, the loader is rebuilt for every read, provided that it is fast.
         """
-        view = self.look(number, draw, chart, picture=picture, target=target)
-        if not view.given and self._is_quick and not self._renews:
-            self._renews = True
-            view = self.look(number, draw, chart, picture=picture, target=target)
-        return view if view.given else None
+        negative = {"negative_image": negative_image, "negative_mask": negative_mask}
+        sample = self.read(number, draw, chart, **negative)
+        if not sample.inputs and self._is_quick and not self._rebuilds:
+            self._rebuilds = True
+            sample = self.read(number, draw, chart, **negative)
+        return sample if sample.inputs else None
 
-    def look(
-        self, number: int, draw: int, chart: int | None = None, *, picture: bool = False, target: bool = False
-    ) -> View:
-        """A sample in this state of the generators, with a chart or as it is; pictures or maps as negatives."""
-        if self._renews:
-            self._begin()
-        easel = self.easel
-        easel.given.clear()
-        self._made.clear()
-        easel.chart, easel.negative_picture, easel.negative_map = chart, picture, target
+    def read(
+        self,
+        number: int,
+        draw: int,
+        chart: int | None = None,
+        *,
+        negative_image: bool = False,
+        negative_mask: bool = False,
+    ) -> ChartedSample:
+        """A sample under the RNG state of this draw, with its images unchanged or replaced by a chart."""
+        if self._rebuilds:
+            self._rebuild()
+        painter = self.painter
+        painter.inputs.clear()
+        self._outputs.clear()
+        painter.chart, painter.negative_image, painter.negative_mask = chart, negative_image, negative_mask
         try:
             value = self._read(number, draw)
         finally:
-            easel.chart = None
-        leaves = {path: planes_of(leaf) for path, leaf in iter_leaves(value) if is_picture(leaf)}
-        return View(self._index(number), tuple(easel.given), leaves, value)
+            painter.chart = None
+        leaves = {path: planes_of(leaf) for path, leaf in iter_leaves(value) if is_image(leaf)}
+        return ChartedSample(self._index(number), tuple(painter.inputs), leaves, value)
 
     def _index(self, number: int) -> Index:
         return self._indices[number % len(self._indices)] if self._indices else None
 
     def _read(self, number: int, draw: int) -> Any:
-        """A sample, or a batch of it alone where the user's own collate_fn makes one."""
+        """A sample, or a batch of it alone if the user's own collate_fn makes one."""
         if self._indices:
             sample = self._sample(number, draw)
         else:
-            with gate("sample"), pinned(PIN + draw):
+            with gate("sample"), seeded(SEED + draw):
                 sample = next(islice(iter(self._loader.dataset), number % 4, None))
         if self.collated:
-            sample, made = collated_alone(self._loader, sample, PIN + draw)
+            sample, made = collated_alone(self._loader, sample, SEED + draw)
             self.collated = made or self.bypass
         return sample
 
     def _sample(self, number: int, draw: int) -> Any:
         index = self._index(number)
-        if self._place != "memory":
+        if self._source != "memory":
             return self._reader.read(index, draw)
-        with kept_for(self._loader.dataset, index, self.easel.draw):
-            return copy.deepcopy(self._reader.read(index, draw))  # it may be a view of what is put back now
+        with replaced_in_cache(self._loader.dataset, index, self.painter.paint):
+            return copy.deepcopy(self._reader.read(index, draw))  # it may be a view of the cache, which is restored now
 
-    def pass_on(self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call one of the dataset's own callables, with its pictures drawn over where this is the place."""
-        has_pictures = any(is_picture(leaf) for _, leaf in iter_leaves((args, kwargs)))
-        if self._inside or not has_pictures:  # what another one calls in turn gets pictures that are drawn over already
+    def call_through(
+        self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call one of the dataset's own callables, with its images replaced by charts if transforms are the source."""
+        has_images = any(is_image(leaf) for _, leaf in iter_leaves((args, kwargs)))
+        if self._in_callable or not has_images:  # a nested callable gets images that are replaced already
             return original(*args, **kwargs)
-        draws = self._place == "transforms"
-        if draws:
-            args, kwargs = exchange((args, kwargs), partial(self._draw_input, name))
+        paints = self._source == "transforms"
+        if paints:
+            args, kwargs = replace_images((args, kwargs), partial(self._paint_input, name))
         if self.bypass:
             return kwargs or (args if len(args) > 1 else args[0])
-        self._inside = True
+        self._in_callable = True
         try:
             value = original(*args, **kwargs)
         finally:
-            self._inside = False
-        if draws:
-            self._made += [leaf for _, leaf in iter_leaves(value) if is_picture(leaf)]
+            self._in_callable = False
+        if paints:
+            self._outputs += [leaf for _, leaf in iter_leaves(value) if is_image(leaf)]
         return value
 
-    def _draw_input(self, name: str, image: Any) -> Any:
-        """An image that is handed to a callable, drawn over unless an earlier one has made it."""
-        return image if any(image is made for made in self._made) else self.easel.draw(image, name)
+    def _paint_input(self, name: str, image: Any) -> Any:
+        """An image passed to a callable, replaced by a chart unless an earlier callable returned it."""
+        return image if any(image is output for output in self._outputs) else self.painter.paint(image, name)
 
 
-class Stand:
-    """Stands before a callable of the dataset's, and looks like it."""
+class _StandIn:
+    """Wraps a callable of the dataset; has its attributes as well."""
 
-    def __init__(self, original: Callable[..., Any], sitting: Sitting, name: str) -> None:
+    def __init__(self, original: Callable[..., Any], reader: ChartedReader, name: str) -> None:
         self._original = original
-        self._sitting = sitting
+        self._reader = reader
         self._name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it, with its pictures drawn over where the sitting says so."""
-        return self._sitting.pass_on(self._original, self._name, args, kwargs)
+        """Call it through the reader."""
+        return self._reader.call_through(self._original, self._name, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_original":  # not set yet: this object is just being copied
+        if name == "_original":  # not set yet: this object is being copied
             raise AttributeError(name)
         return getattr(self._original, name)
 
 
-def _started(build: Callable[..., Loader], folder: Path, draws: int) -> tuple[Loader, Reader]:
+def _built(build: Callable[..., Loader], folder: Path, draws: int) -> tuple[Loader, Reader]:
     loader = build()
     return loader, Reader(loader, folder, draws)
 
 
-def _as_it_is(image: Any, _: str, __: bool) -> Any:
+def _unchanged(image: Any, _: str, __: bool) -> Any:
     return image

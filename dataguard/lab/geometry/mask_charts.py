@@ -1,8 +1,8 @@
-"""Where pictures and their maps come out, and with which values: charts drawn over both, for `lab.geometry`.
+"""How images and masks are moved, and which values masks hold, measured with charts: `lab.geometry`.
 
-A chart is drawn over what decoders give to the user's code, over what the transforms of the dataset are called with, or
-over what the dataset keeps in memory: over the first of these where a picture is found. The same sample is read with
-every chart, with all generators held still, so that the charts meet the same crop, flip and jitter.
+Charts replace what decoders return, what the dataset's transforms are called with, or what the dataset caches in
+memory: the first of these that has an image. The same sample is read with every chart while all RNGs are frozen, so
+that all charts get the same crop, flip and jitter.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.records import LeafRecord
-from dataguard.lab.geometry.alignment import DRAWS, FEWEST, LOOKS, Study, Target
-from dataguard.lab.geometry.box_alignment import Boxed, run_boxes
-from dataguard.lab.geometry.chart_painter import Given, Value, rule_of
-from dataguard.lab.geometry.charted_reader import Sitting, View
+from dataguard.lab.geometry.alignment import DRAWS, FEWEST, ORIGINALS, ChartedDraws, MaskLeaf
+from dataguard.lab.geometry.box_alignment import ChartedBoxes, run_boxes
+from dataguard.lab.geometry.chart_painter import InputImage, Value, mask_rule
+from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
 from dataguard.lab.geometry.stripe_charts import CHARTS
 from dataguard.lab.images.image_containers import SMALLEST, planes_last
 from dataguard.lab.reading.leaf_root import Rooted
@@ -30,26 +30,26 @@ from dataguard.target.variants import Loader
 T = TypeVar("T")
 
 PAIRS = 4
-"""How many pairs of labels are tried until one comes out as two values."""
-MOST_ENTANGLED = 4
-"""One of so many draws may be entangled."""
-READS = LOOKS + (CHARTS + 2) * FEWEST
+"""How many pairs of labels are tried until one yields two values."""
+MASK_DEPENDENT = 4
+"""At most one in this many draws may be mask-dependent."""
+READS = ORIGINALS + (CHARTS + 2) * FEWEST
 
 
 @dataclass(frozen=True, slots=True)
-class Charted(Rooted):
-    """What became of the charts.
+class ChartedMasks(Rooted):
+    """The response of mask leaves to the charts.
 
-    `source` names where maps were drawn over; `labels` are the values of label maps as they come along there, and
-    `spoilt` how many there are in a map that was stored lossily. `emptied` are leaves of whole numbers that never
-    change, where no leaf follows a map that has several values.
+    `source` names where masks were replaced; `labels` are the values of label masks there, and `lossy_values` how many
+    values a mask with lossy compression has. `constant` are integer leaves that never change, if no leaf follows a mask
+    with several labels.
     """
 
     source: str
     labels: tuple[Value, ...]
-    spoilt: int | None
-    targets: tuple[Target, ...]
-    emptied: tuple[str, ...]
+    lossy_values: int | None
+    masks: tuple[MaskLeaf, ...]
+    constant: tuple[str, ...]
     collated: bool
     index: Index
     draws: int
@@ -58,25 +58,25 @@ class Charted(Rooted):
     @property
     def exercised(self) -> dict[str, int]:
         """How much was looked at."""
-        return {"draws": self.draws, "charts": self.reads, "leaves": len(self.targets)}
+        return {"draws": self.draws, "charts": self.reads, "leaves": len(self.masks)}
 
 
 class Geometry:
-    """The part of a lab for pictures and their maps; the observation is made once."""
+    """The part of a lab for masks and boxes; each observation is made once."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
     @property
-    def maps(self) -> Charted:
-        """What became of pictures and maps. Raises NotApplicable where no map comes with a picture."""
+    def masks(self) -> ChartedMasks:
+        """The response of masks to charts. Raises NotApplicable if no image has a mask."""
         if not any(sum(map(_is_image, one.leaves)) > 1 for one in self._subject.epoch.samples):
             raise NotApplicable("no sample holds an image with a mask or another dense target")
-        return self._observe("maps", run_maps, READS)
+        return self._observe("masks", run_masks, READS)
 
     @property
-    def boxes(self) -> Boxed:
-        """What became of boxes and points. Raises NotApplicable where there are none beside an image that moves."""
+    def boxes(self) -> ChartedBoxes:
+        """How boxes and points follow their image. Raises NotApplicable if there are none, or images do not move."""
         samples = [one.leaves for one in self._subject.epoch.samples]
         if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
             raise NotApplicable("no sample holds an image with boxes or points")
@@ -90,98 +90,98 @@ class Geometry:
 
 
 def _is_image(leaf: LeafRecord) -> bool:
-    """Whether a leaf has two sides of some length."""
+    """Whether a leaf has the shape of an image."""
     shape = leaf.shape or ()
     return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST))
 
 
 def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
-    """Whether a leaf may be a table of boxes or points, or two numbers stand side by side as they do in a list."""
+    """Whether a leaf may be a table of boxes or points, or leaves are the numbers of a list of them."""
     numbers = {leaf.path for leaf in leaves if leaf.kind in ("int", "float")}
     listed = {path.removesuffix("[1]") for path in numbers if path.endswith("[1]")}
     tabled = any((leaf.shape or (0,))[-1] in range(2, 7) for leaf in leaves)
     return tabled or any(f"{path}[{place}]" in numbers for path in listed for place in (0, 2))
 
 
-def run_maps(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> Charted:
-    """Read samples while charts are drawn over their pictures and maps, in this process, which is thrown away."""
-    sitting = Sitting(build, folder, indices, DRAWS, batched=batched)
-    looks = _looks_with_maps(sitting)
-    rule = rule_of([look.given for look in looks])
+def run_masks(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> ChartedMasks:
+    """Read samples with their images and masks replaced by charts, in this disposable process."""
+    reader = ChartedReader(build, folder, indices, DRAWS, batched=batched)
+    originals = _originals_with_masks(reader)
+    rule = mask_rule([sample.inputs for sample in originals])
     if rule is None:
         raise NotApplicable("no mask or other dense target is read with an image")
-    maps = [one for look in looks for one in look.given if rule(one)]
-    labels = _labels_of(maps)
-    sitting.easel.is_map = rule
-    study = draw_all(sitting, labels)
-    if not study.draws:
+    masks = [one for sample in originals for one in sample.inputs if rule(one)]
+    labels = _labels_of(masks)
+    reader.painter.is_mask = rule
+    charted = draw_all(reader, labels)
+    if not charted.draws:
         raise Undecided("images are cached, so charts could not be injected")
-    if MOST_ENTANGLED * study.entangled > len(study.draws):
+    if MASK_DEPENDENT * charted.mask_dependent > len(charted.draws):
         raise Undecided("image crops depend on the mask, such as patches around a lesion: charts differ")
-    targets = tuple(study.targets(looks))
-    emptied = () if targets or len(labels) < 2 else tuple(_constant(looks, study.pictures))
-    if not targets and not emptied:
+    leaves = tuple(charted.mask_leaves(originals))
+    constant = () if leaves or len(labels) < 2 else tuple(_constant(originals, charted.images))
+    if not leaves and not constant:
         raise NotApplicable("nothing in the sample follows the mask that is read with its image")
-    return Charted(
-        maps[0].source,
+    return ChartedMasks(
+        masks[0].source,
         labels,
-        max((one.values for one in maps if one.is_spoilt), default=None),
-        targets,
-        emptied,
-        sitting.collated,
-        study.draws[-1].index,
-        len(study.draws),
-        study.reads,
+        max((one.value_count for one in masks if one.is_lossy_mask), default=None),
+        leaves,
+        constant,
+        reader.collated,
+        charted.draws[-1].index,
+        len(charted.draws),
+        charted.reads,
     )
 
 
-def draw_all(sitting: Sitting, labels: Sequence[Value]) -> Study:
-    """All draws, with two labels that come out differently: the user's code may take some for one."""
+def draw_all(reader: ChartedReader, labels: Sequence[Value]) -> ChartedDraws:
+    """All draws, with two labels that yield different values: the user's code may merge some labels."""
     pairs: list[tuple[Value, Value] | None] = [(labels[0], label) for label in labels[:0:-1]]
     for pair in pairs[:PAIRS] or [None]:
-        sitting.easel.ends = pair
-        study = Study(sitting)
-        study.take(1)
-        if study.maps:
+        reader.painter.label_pair = pair
+        charted = ChartedDraws(reader)
+        charted.take(1)
+        if charted.masks:
             break
-    study.take(DRAWS)
-    return study
+    charted.take(DRAWS)
+    return charted
 
 
-def _looks_with_maps(sitting: Sitting) -> list[View]:
-    """Samples as they are, with the images that come along at the first place where a picture and a map do."""
-    for _ in sitting.places():
-        first = sitting.look(0, 0)
-        looks = [first, *(sitting.look(number, 0) for number in range(1, LOOKS if first.given else 1))]
-        looks = [look for look in looks if look.given]
-        if rule_of([look.given for look in looks]) is not None:
-            return looks
+def _originals_with_masks(reader: ChartedReader) -> list[ChartedSample]:
+    """Samples without charts, with the input images of the first source that has an image and a mask."""
+    for _ in reader.sources():
+        first = reader.read(0, 0)
+        originals = [first, *(reader.read(number, 0) for number in range(1, ORIGINALS if first.inputs else 1))]
+        originals = [sample for sample in originals if sample.inputs]
+        if mask_rule([sample.inputs for sample in originals]) is not None:
+            return originals
     return []
 
 
-def _labels_of(maps: Sequence[Given]) -> tuple[Value, ...]:
-    """The values of all label maps; none where one of the maps has too many of them, or most stand at edges only."""
-    labels = {value for one in maps for value in one.labels or ()}
-    edges = labels.intersection(*(one.edges | (labels - set(one.labels or ())) for one in maps))
+def _labels_of(masks: Sequence[InputImage]) -> tuple[Value, ...]:
+    """The values of all label masks; none if a mask has too many of them, or if most occur at edges only."""
+    labels = {value for one in masks for value in one.labels or ()}
+    edges = labels.intersection(*(one.edge_labels | (labels - set(one.labels or ())) for one in masks))
     soft = {label for label in edges if min(labels) < label < max(labels)}
-    mixed = len({one.planes for one in maps}) > 1 or not _are_labelled(maps)
+    mixed = len({one.planes for one in masks}) > 1 or not _are_labelled(masks)
     return () if mixed or (len(soft) > len(labels) - len(soft) > 1) else tuple(sorted(labels))
 
 
-def _are_labelled(maps: Sequence[Given]) -> bool:
-    """Whether all are label maps: a lossy file may hide that of one among several that were stored alike."""
-    hidden = sum(one.labels is None for one in maps)
-    return not hidden or (_HIDDEN * hidden <= len(maps) and all(one.is_spoilt for one in maps if one.labels))
+def _are_labelled(masks: Sequence[InputImage]) -> bool:
+    """Whether all are label masks: lossy compression may hide the labels of one in several."""
+    hidden = sum(one.labels is None for one in masks)
+    return not hidden or (_HIDDEN * hidden <= len(masks) and all(one.is_lossy_mask for one in masks if one.labels))
 
 
 _HIDDEN = 4
-"""One of so many maps may be so small, or so full of edges, that haloes cover its labels."""
+"""At most one in this many masks may be so small, or have so many edges, that haloes hide its labels."""
 
 
-def _constant(looks: Sequence[View], pictures: set[str]) -> Iterator[str]:
-    """Leaves of whole numbers, no picture among them, that hold one value in all samples."""
-    for path in looks[0].leaves:
-        leaves = [look.leaves[path] for look in looks if path in look.leaves]
-        whole = all(leaf.dtype.kind in "iub" and len(leaf) == 1 for leaf in leaves)
-        if whole and path not in pictures and len({value for leaf in leaves for value in np.unique(leaf)}) == 1:
+def _constant(originals: Sequence[ChartedSample], images: set[str]) -> Iterator[str]:
+    """Integer leaves, except images, that hold a single value in all samples."""
+    for path in originals[0].leaves:
+        leaves = [sample.leaves[path] for sample in originals if path in sample.leaves]
+        are_integers = all(leaf.dtype.kind in "iub" and len(leaf) == 1 for leaf in leaves)
+        if are_integers and path not in images and len({value for leaf in leaves for value in np.unique(leaf)}) == 1:
             yield path

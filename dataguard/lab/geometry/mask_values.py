@@ -1,4 +1,4 @@
-"""Which values a map takes where only two went in."""
+"""Which values a mask leaf holds after its source was replaced by charts of two values."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ import numpy as np
 from dataguard.lab.geometry.stripe_charts import COARSE
 
 _SHARE = 0.1
-"""The share of its points at which each of two values stands, to count as what went in."""
+"""The share of points that each of two values needs to count as one of the two that were put in."""
 _DIGITS = 6
-"""Digits of a value, as a share of the largest one, that count."""
+"""Digits to which values are rounded, relative to the largest one."""
 _SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Inks:
-    """The values of a map leaf that was drawn in two.
+class MaskValues:
+    """The values of a mask leaf whose source held two.
 
-    `came` are the two that most points show, and `between` some of those that lie strictly between them, at a `share`
-    of the points; `spread` is that share in charts of two halves, which have one edge each. `seen` is how many values a
-    sample as it is holds at most.
+    `labels` are the two most common ones, and `between` some of those strictly between them, at a `share` of the
+    points; `edge_share` is that share in charts with two halves, which have one edge each. `most_values` is the largest
+    number of values in an original sample.
     """
 
     dtype: str
-    came: tuple[float, float]
+    labels: tuple[float, float]
     between: tuple[float, ...]
     share: float
-    spread: float
-    seen: int
+    edge_share: float
+    most_values: int
 
 
-def inks_of(draws: Sequence[Sequence[np.ndarray]], natural: Sequence[np.ndarray]) -> Inks | None:
-    """What became of two values, in the draw that shows most others; None where none shows both.
+def mask_values_of(draws: Sequence[Sequence[np.ndarray]], originals: Sequence[np.ndarray]) -> MaskValues | None:
+    """What became of two values, in the draw with most values in between; None if no draw has both.
 
     A draw holds the views of all charts, each (planes, points, points).
     """
-    found = [inks for views in draws for inks in _inks(np.stack(views))]
+    found = [values for views in draws for values in _values_by_plane(np.stack(views))]
     if not found:
         return None
-    came, between, share, spread = max(found, key=lambda one: one[2])
-    seen = max((len(np.unique(_rounded(leaf))) for leaf in natural), default=0)
+    labels, between, share, edge_share = max(found, key=lambda one: one[2])
+    most_values = max((len(np.unique(_rounded(leaf))) for leaf in originals), default=0)
     shown = between[:: -(-len(between) // _SHOWN) or 1]
-    return Inks(str(draws[0][0].dtype), came, tuple(shown), share, spread, seen)
+    return MaskValues(str(draws[0][0].dtype), labels, tuple(shown), share, edge_share, most_values)
 
 
-def _inks(stack: np.ndarray) -> Iterator[tuple[tuple[float, float], list[float], float, float]]:
-    """What became of two values in each plane that follows the charts."""
+def _values_by_plane(stack: np.ndarray) -> Iterator[tuple[tuple[float, float], list[float], float, float]]:
+    """What became of two values, in each plane that changes with the charts."""
     stack = stack.astype(np.float64)
     moves = np.ptp(stack, axis=0)
     for plane in range(stack.shape[1]):

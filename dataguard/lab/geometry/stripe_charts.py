@@ -1,8 +1,8 @@
-"""Charts that tell every pixel where it comes from: stripes across and down, as structured light uses.
+"""Charts that encode the position of every pixel: vertical and horizontal stripes, as in structured light.
 
-Each pixel of a sample shows light or dark in each chart. These bits are the number of the stripe that it was taken
-from, in Gray's code, so that a pixel between two stripes is one number off at most. Cropping, flipping, turning and
-resizing move the numbers; brightness, contrast and normalization leave them; what is erased or filled has none.
+Each pixel of a sample is light or dark in each chart. These bits are the number of its stripe in Gray code, so that a
+pixel between two stripes is off by one at most. Cropping, flipping, rotating and resizing move the numbers; brightness,
+contrast and normalization do not change them; erased or filled pixels have none.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import numpy as np
 BITS = 3
 STRIPES = 1 << BITS
 _SCALE, _SHIFT = STRIPES - 0.6, 0.4
-"""Stripes begin off the simple fractions of a side, where a resize would leave an edge as sharp as it was."""
+"""Stripes start off the simple fractions of a side, where a resize would keep edges sharp."""
 CHARTS = 2 * BITS + 1
-"""Stripes across, stripes down, and the first chart turned to its negative: each pixel is light once and dark once."""
+"""Vertical stripes, horizontal stripes, and the negative of the first chart: each pixel is light once and dark once."""
 COARSE = (0, BITS, 2 * BITS)
-"""The charts of two halves."""
+"""The charts with two halves."""
 GRID = 64
-"""Points of a leaf that are looked at along each side, spread evenly over it."""
+"""Points of a leaf that are sampled along each side, evenly spaced."""
 BLOCKS = 6
 _CONTRAST = 0.3
-"""The share of the usual difference between light and dark that a pixel must show to be read."""
+"""The share of the usual contrast between light and dark that a pixel needs to be decoded."""
 _EDGE = 0.04
-"""How far the edge of a leaf may lie from that of the picture, to count as there."""
+"""How far the edge of a leaf may be from that of the image to count as the same edge."""
 _KNOWN = 0.15
-"""The share of points at least that two leaves must both tell."""
+"""The smallest share of points that must be known in a leaf, or in two that are compared."""
 
-Ends = tuple[float, float]
-"""Two values of a map, the smaller one first."""
+LabelPair = tuple[float, float]
+"""Two values of a mask, the smaller one first."""
 Field = np.ndarray
-"""Where the points of a leaf come from, (GRID, GRID, 2): x and y as shares of the picture, NaN where it is unknown."""
+"""The source positions of the points of a leaf, (GRID, GRID, 2): x and y as shares of the image, NaN if unknown."""
 
 
 def pattern(chart: int, height: int, width: int, *, negative: bool = False) -> np.ndarray:
-    """Where a chart of this size is light, (height, width)."""
+    """Where a chart of this size is light: bool, (height, width)."""
     across = chart < BITS or chart == 2 * BITS
     length = width if across else height
     stripe = ((np.arange(length) + 0.5) * _SCALE / length + _SHIFT).astype(int)
@@ -47,7 +47,7 @@ def pattern(chart: int, height: int, width: int, *, negative: bool = False) -> n
 
 
 def sampled(planes: np.ndarray) -> np.ndarray:
-    """The points of a leaf that are looked at: (planes, height, width) to (planes, GRID, GRID)."""
+    """Samples the points of a leaf: (planes, height, width) to (planes, GRID, GRID)."""
     rows, columns = (
         np.minimum(((np.arange(GRID) + 0.5) * length / GRID).astype(int), length - 1) for length in planes.shape[-2:]
     )
@@ -55,37 +55,37 @@ def sampled(planes: np.ndarray) -> np.ndarray:
 
 
 def flattened(planes: np.ndarray) -> np.ndarray:
-    """One number for each point, in which light and dark differ also where a plane stands for a class."""
+    """One number per point, in which light and dark differ even if each plane is a class."""
     weights = np.arange(1, len(planes) + 1, dtype=np.float64)
     return np.tensordot(weights, planes.astype(np.float64), axes=1)
 
 
-def located(shots: Sequence[np.ndarray], *, negative: bool = False, ends: Ends | None = None) -> Field | None:
-    """Where the points of a leaf come from, as its views of all charts tell, each (GRID, GRID).
+def located(views: Sequence[np.ndarray], *, negative: bool = False, labels: LabelPair | None = None) -> Field | None:
+    """The source positions of the points of a leaf, decoded from its views of all charts, each (GRID, GRID).
 
-    None where nothing is told. `negative` takes light for dark. `ends` are the only values that tell something in a
-    map of labels, together with what lies between them.
+    None if no point can be decoded. `negative` swaps light and dark. In a label mask, only points with values from the
+    smaller to the larger of the two `labels` count.
     """
-    stack = np.stack(shots)
+    stack = np.stack(views)
     low, high = stack.min(axis=0), stack.max(axis=0)
     contrast = high - low
     if not np.isfinite(contrast).all() or contrast.max() <= 0:
         return None
-    usual = np.percentile(contrast[contrast > 0], 95) if ends is None else ends[1] - ends[0]
+    usual = np.percentile(contrast[contrast > 0], 95) if labels is None else labels[1] - labels[0]
     known = contrast > _CONTRAST * usual
     middle = (low + high) / 2
-    if ends is not None:
+    if labels is not None:
         slack = 0.01 * usual
-        known &= (low >= ends[0] - slack) & (high <= ends[1] + slack)
-        middle = np.full_like(middle, (ends[0] + ends[1]) / 2)
+        known &= (low >= labels[0] - slack) & (high <= labels[1] + slack)
+        middle = np.full_like(middle, (labels[0] + labels[1]) / 2)
     bits = (stack > middle) ^ negative
     field = np.stack([_number(bits[:BITS]), _number(bits[BITS : 2 * BITS])], axis=-1)
     return np.where(known[..., None], (field + 0.5 - _SHIFT) / _SCALE, np.nan)
 
 
-def ends_of(shots: Sequence[np.ndarray]) -> Ends | None:
-    """The two values that most points of a map show where the charts change it; None where most show others."""
-    stack = np.stack(shots)
+def label_pair_of(views: Sequence[np.ndarray]) -> LabelPair | None:
+    """The two most common values of a mask where the charts change it; None unless most points have one of them."""
+    stack = np.stack(views)
     values, counts = np.unique(stack[:, np.ptp(stack, axis=0) > 0], return_counts=True)
     if len(values) < 2:
         return None
@@ -95,7 +95,7 @@ def ends_of(shots: Sequence[np.ndarray]) -> Ends | None:
 
 
 def _number(bits: np.ndarray) -> np.ndarray:
-    """The numbers that bits of Gray's code spell, the highest first."""
+    """The numbers that bits of Gray code encode, highest bit first."""
     number = np.zeros(bits.shape[1:], int)
     running = np.zeros(bits.shape[1:], bool)
     for bit in bits:
@@ -104,10 +104,10 @@ def _number(bits: np.ndarray) -> np.ndarray:
     return number
 
 
-def apart(one: Field, other: Field) -> float | None:
-    """How far the sources of the same points lie apart in two leaves, as a share of the picture; None if untold.
+def displacement(one: Field, other: Field) -> float | None:
+    """The mean distance between the source positions of two leaves, as a share of the image; None if unknown.
 
-    It is averaged over blocks first, so that a point between two stripes does not count.
+    Positions are averaged over blocks first, so that a point between two stripes does not count.
     """
     difference = one - other
     known = ~np.isnan(difference[..., 0])
@@ -117,31 +117,31 @@ def apart(one: Field, other: Field) -> float | None:
     block = (places[:, None] * BLOCKS + places[None, :])[known]
     counts = np.bincount(block, minlength=BLOCKS * BLOCKS)
     moved = [np.bincount(block, difference[known][:, axis], minlength=BLOCKS * BLOCKS) for axis in (0, 1)]
-    told = counts >= 0.4 * (GRID / BLOCKS) ** 2
-    if told.sum() < 3:
+    enough = counts >= 0.4 * (GRID / BLOCKS) ** 2
+    if enough.sum() < 3:
         return None
-    lengths = np.hypot(moved[0][told] / counts[told], moved[1][told] / counts[told])
-    return float(np.average(lengths, weights=counts[told]))
+    lengths = np.hypot(moved[0][enough] / counts[enough], moved[1][enough] / counts[enough])
+    return float(np.average(lengths, weights=counts[enough]))
 
 
 @dataclass(frozen=True, slots=True)
 class Pose:
-    """How a leaf shows the picture: `x = across[0] * u + across[1] * v + across[2]`, and so `down` for y.
+    """The affine map from a leaf to the image: `x = across[0] * u + across[1] * v + across[2]`, and `down` for y.
 
-    u and v count from 0 to 1 over the leaf, x and y over the picture.
+    u and v go from 0 to 1 over the leaf, x and y over the image.
     """
 
     across: tuple[float, float, float]
     down: tuple[float, float, float]
 
     @property
-    def words(self) -> str:
-        """What happened to the picture, for a reader."""
+    def description(self) -> str:
+        """What happened to the image, for a message."""
         (a, b, c), (d, e, f) = self.across, self.down
         straight = abs(b) + abs(d) < 0.15 * (abs(a) + abs(e))
         if not straight:
-            turned = abs(a) + abs(e) < 0.15 * (abs(b) + abs(d))
-            return "rotated 90 degrees" if turned else "rotated or warped"
+            rotated = abs(a) + abs(e) < 0.15 * (abs(b) + abs(d))
+            return "rotated 90 degrees" if rotated else "rotated or warped"
         names = ["flipped horizontally"] if a < 0 else []
         names += ["flipped vertically"] if e < 0 else []
         (left, right), (top, bottom) = sorted((c, c + a)), sorted((f, f + e))
@@ -154,7 +154,7 @@ class Pose:
 
 
 def pose_of(field: Field) -> Pose | None:
-    """The straight map that explains where points come from; None where there is none that does."""
+    """The affine map that fits the source positions; None if none does."""
     known = ~np.isnan(field[..., 0])
     if known.mean() < _KNOWN:
         return None
@@ -168,8 +168,8 @@ def pose_of(field: Field) -> Pose | None:
     return Pose(across, down)  # type: ignore[arg-type]
 
 
-def still() -> Field:
-    """Where the points of a leaf come from that shows the whole picture as it was."""
-    shots = [flattened(sampled(pattern(chart, GRID, GRID)[None].astype(np.float64))) for chart in range(CHARTS)]
-    field = located(shots)
+def unmoved() -> Field:
+    """The source positions of a leaf that shows the whole image unchanged."""
+    views = [flattened(sampled(pattern(chart, GRID, GRID)[None].astype(np.float64))) for chart in range(CHARTS)]
+    field = located(views)
     return np.full((GRID, GRID, 2), np.nan) if field is None else field

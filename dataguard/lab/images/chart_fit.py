@@ -1,7 +1,7 @@
-"""Images of one colour among the leaves of a sample: which leaf follows the colour, and by which numbers.
+"""How the leaves of a sample respond to images of one colour: which leaf follows it, with which gain and offset.
 
-A constant colour survives cropping, flipping and resizing. Colour jitter spreads it, and yet black and white come out
-exactly where jitter is cut off at the ends of the range, so that the extremes of several draws tell offset and gain.
+A constant colour survives cropping, flipping and resizing. Colour jitter changes it, but black and white stay exact in
+draws where jitter is clipped at the ends of the range: the extremes of several draws give offset and gain.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ PURE: tuple[RGB, ...] = ((255, 0, 0), (0, 255, 0), (0, 0, 255))
 CHARTS: tuple[RGB, ...] = (BLACK, WHITE, *PURE, MIDDLE)
 _MOST_PIXELS = 4096
 _SHARE = 0.04
-"""The share of an image that a colour covers at least, to count as one of its colours."""
+"""The smallest share of an image that a colour covers to count as one of its colours."""
 _EXACT = 1e-4
-"""How far apart two draws may be, as a share of the range from black to white, to count as one value."""
+"""How far apart two draws may be, as a share of the range from black to white, to count as equal."""
 _AGREEING = 3
-"""How many draws come out at the end of the range at least, for it to be one."""
+"""The smallest number of draws that must agree on an end of the range."""
 _LINEAR = 0.02
-"""How far the middle may lie from where black and white put it: 8 bits round, twice in some pipelines."""
+"""How far the middle grey may be off the line from black to white: some pipelines round to 8 bits twice."""
 _CLEAR = 0.6
-"""The share of its full range at which a channel clearly shows a pure colour; green makes up 0.59 of a grey."""
+"""The share of its full range from which on a channel counts as a pure colour; green makes up 0.59 of a grey."""
 
 Shades = Sequence[np.ndarray]
 """The most common colours of a leaf, (channels,) each, the most common first."""
@@ -38,11 +38,11 @@ Shades = Sequence[np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """An image leaf whose channels follow the decoded red, green and blue, which count from 0 to 255.
+    """An image leaf whose channels follow the decoded red, green and blue, from 0 to 255.
 
-    `gains` and `offsets` hold for each output channel: `output = gain * input + offset`. `order` tells which colour
-    each channel is, as in "BGR"; it is empty where colours are mixed, as in a grey image, and None where draws
-    disagree. `residual` is how far the middle lies off, as a share of the range; `exact` that all draws agree.
+    `gains` and `offsets` are those of each output channel: `output = gain * input + offset`. `order` names the colours
+    of the channels, as in "BGR"; it is empty if colours are mixed, as in a grey image, and None if draws disagree.
+    `residual` is how far the middle grey is off, as a share of the range; `exact` means that all draws agree.
     """
 
     path: str
@@ -55,18 +55,18 @@ class Fit:
 
     @property
     def white(self) -> tuple[float, ...]:
-        """What each channel of white is."""
+        """The value of white in each channel."""
         return tuple(offset + 255 * gain for gain, offset in zip(self.gains, self.offsets, strict=True))
 
     @property
     def is_float(self) -> bool:
-        """Whether values are floating point numbers; whole ones are raw, and scaled later."""
+        """Whether values are floats; integers are raw, and scaled later."""
         return "float" in self.dtype
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
-    """The leaves of one sample whose image was a chart: their common colours and types, by path."""
+class ChartResponse:
+    """The leaves of one sample whose image was a chart: their common colours and dtypes, by path."""
 
     chart: RGB
     draw: int
@@ -74,19 +74,19 @@ class Shot:
     dtypes: Mapping[str, str]
 
 
-def shoot(chart: RGB, draw: int, value: Any, bands: int = 0) -> Shot:
-    """What became of a chart in a sample or batch; `bands` is the number of them in images that have no colours."""
+def response_to(chart: RGB, draw: int, value: Any, bands: int = 0) -> ChartResponse:
+    """The response of a sample or batch to a chart; `bands` is the number of channels of images without colours."""
     shades, dtypes = {}, {}
     for path, leaf in iter_leaves(value):
         pixels = _pixels(leaf, bands)
         if pixels is not None:
             shades[path] = _common(pixels)
             dtypes[path] = str(pixels.dtype)
-    return Shot(chart, draw, shades, dtypes)
+    return ChartResponse(chart, draw, shades, dtypes)
 
 
 def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
-    """The pixels of an image, one row each; None for what is no image."""
+    """The pixels of an image, one row each; None if it is no image."""
     if is_pillow(leaf) or isinstance(leaf, torch.Tensor):
         leaf = array_of(leaf)
     if isinstance(leaf, np.ndarray) and leaf.ndim == 2 and bands == 1:
@@ -95,7 +95,7 @@ def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
         return None
     numbers = (bands,) if bands > 4 else (1, 3, 4)
     if leaf.shape[-4:-3] == (3,) and leaf.shape[-3] not in (1, 3) and leaf.shape[-1] not in numbers:
-        leaf = leaf.swapaxes(-4, -3)  # frames behind the channels: four are not three images with an alpha channel
+        leaf = leaf.swapaxes(-4, -3)  # (channels, frames, height, width): four frames are no alpha channel
     if leaf.shape[-3] in numbers and min(leaf.shape[-2:]) > 4:
         leaf = np.moveaxis(leaf, -3, -1)
     elif leaf.shape[-1] not in numbers or min(leaf.shape[-3:-1]) <= 4:
@@ -105,7 +105,7 @@ def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
 
 
 def _common(pixels: np.ndarray) -> Shades:
-    """The colours that cover most of an image, at most four."""
+    """The most common colours of an image, at most four."""
     exact = pixels.astype(np.float64)
     if not np.isfinite(exact).all():
         return ()
@@ -119,14 +119,14 @@ def _common(pixels: np.ndarray) -> Shades:
     return [np.median(exact[places == place], axis=0) for place in leading]
 
 
-def paths_of(shots: Sequence[Shot]) -> list[str]:
-    """The leaves that every shot has."""
-    return [path for path in shots[0].shades if all(path in shot.shades for shot in shots)] if shots else []
+def paths_of(responses: Sequence[ChartResponse]) -> list[str]:
+    """The leaves that all responses have."""
+    return [path for path in (responses[0].shades if responses else ()) if all(path in one.shades for one in responses)]
 
 
-def follows(shots: Sequence[Shot], path: str) -> bool:
-    """Whether every channel of a leaf shows a difference between black and white, and not one of rounding alone."""
-    values = _values(shots, path)
+def follows(responses: Sequence[ChartResponse], path: str) -> bool:
+    """Whether every channel of a leaf differs between black and white by more than rounding."""
+    values = _values(responses, path)
     black, white = _at(values, BLACK), _at(values, WHITE)
     if not len(black) or not len(white) or black.shape[1] != white.shape[1]:
         return False
@@ -134,9 +134,9 @@ def follows(shots: Sequence[Shot], path: str) -> bool:
     return bool((apart > max(1e-6 * float(apart.max()), 1e-9)).all())
 
 
-def fit(shots: Sequence[Shot], path: str) -> Fit | None:
-    """How a leaf follows the colour; None where the draws settle nothing, or the relation is no straight line."""
-    values = _values(shots, path)
+def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
+    """How a leaf follows the colour; None if the draws do not agree, or the relation is not linear."""
+    values = _values(responses, path)
     black, white, middle = (_at(values, chart) for chart in (BLACK, WHITE, MIDDLE))
     if len(black) < 2 or len(white) < 2 or not len(middle):
         return None
@@ -155,17 +155,17 @@ def fit(shots: Sequence[Shot], path: str) -> Fit | None:
     order = _order(values, low, span)
     numbers = ([float(one) for one in part] for part in (gains, low))
     gained, offset = (tuple(one) for one in numbers)
-    return Fit(path, shots[0].dtypes[path], order, gained, offset, float(np.median(off)), exact)
+    return Fit(path, responses[0].dtypes[path], order, gained, offset, float(np.median(off)), exact)
 
 
 def _agree(draws: np.ndarray, extreme: np.ndarray, span: np.ndarray) -> bool:
-    """Whether several draws come out at the extreme, where jitter is cut off: a single one may lie short of it."""
+    """Whether several draws reach the extreme, where jitter is clipped: a single one may fall short of it."""
     close = (np.abs(draws - extreme) <= _EXACT * np.abs(span)).all(axis=1)
     return int(close.sum()) >= _AGREEING
 
 
 def _order(values: Sequence[tuple[RGB, np.ndarray]], low: np.ndarray, span: np.ndarray) -> str | None:
-    """Which colour each channel shows, by the majority of draws that say so clearly."""
+    """The colour of each channel, by a majority of the draws that show one clearly."""
     votes = [Counter[str]() for _ in low]
     pure = [(chart, shade) for chart, shade in values if chart in PURE]
     for chart, shade in pure:
@@ -180,25 +180,25 @@ def _order(values: Sequence[tuple[RGB, np.ndarray]], low: np.ndarray, span: np.n
     return "".join(name for name, _ in leading) if settled else None
 
 
-def _values(shots: Sequence[Shot], path: str) -> list[tuple[RGB, np.ndarray]]:
-    """The colour of the leaf in each shot. A colour that most of them have in common is padding."""
-    shots = [shot for shot in shots if shot.shades[path]]
-    if not shots:
+def _values(responses: Sequence[ChartResponse], path: str) -> list[tuple[RGB, np.ndarray]]:
+    """The colour of the leaf in each response. A colour that most of them share is padding."""
+    responses = [response for response in responses if response.shades[path]]
+    if not responses:
         return []
-    size = max(float(np.abs(shade).max()) for shot in shots for shade in shot.shades[path])
+    size = max(float(np.abs(shade).max()) for response in responses for shade in response.shades[path])
     tallies: list[tuple[np.ndarray, set[RGB]]] = []
-    for shot in shots:
-        for shade in shot.shades[path]:
+    for response in responses:
+        for shade in response.shades[path]:
             known = next((one for one in tallies if _same(one[0], shade, size)), None)
             if known is None:
-                tallies.append((shade, {shot.chart}))
+                tallies.append((shade, {response.chart}))
             else:
-                known[1].add(shot.chart)
+                known[1].add(response.chart)
     padding = [shade for shade, charts in tallies if len(charts) > len(CHARTS) // 2]
     found = []
-    for shot in shots:
-        own = [one for one in shot.shades[path] if not any(_same(one, other, size) for other in padding)]
-        found.append((shot.chart, (own or list(shot.shades[path]))[0]))
+    for response in responses:
+        own = [one for one in response.shades[path] if not any(_same(one, other, size) for other in padding)]
+        found.append((response.chart, (own or list(response.shades[path]))[0]))
     return found
 
 

@@ -1,6 +1,6 @@
-"""Pictures in the containers that pipelines pass around: Pillow's, arrays, tensors, and torchvision's own tensors.
+"""Images in the containers that pipelines use: Pillow images, arrays, tensors and torchvision's tv_tensors.
 
-Nothing is imported for it: a container that the user's code has not imported does not occur.
+Nothing is imported: a container that the user's code has not imported does not occur.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import torch
 from dataguard.lab.core.leaves import array_of, is_pillow
 
 SMALLEST = 8
-"""Pixels of the shorter side of a picture at least: a table of four columns holds boxes."""
+"""The smallest side of an image in pixels: a table of four columns holds boxes."""
 _DEPTH = 4
 _CHANNELS = (1, 2, 3, 4)
 
 
-def is_picture(value: Any) -> bool:
-    """Whether this is an image, a mask or a stack of them: two sides of some length, channels first or last."""
+def is_image(value: Any) -> bool:
+    """Whether this is an image, a mask or a stack of them: height and width, channels first or last."""
     if is_pillow(value):
         return bool(min(value.size) >= SMALLEST)
     if isinstance(value, torch.Tensor):
@@ -35,19 +35,19 @@ def is_picture(value: Any) -> bool:
 
 
 def planes_last(shape: tuple[int, ...]) -> bool:
-    """Whether the channels of a picture of this shape stand last."""
+    """Whether an image of this shape has its channels last."""
     if len(shape) < 3 or shape[-1] not in _CHANNELS:
         return False
     return min(shape[-3:-1]) >= SMALLEST
 
 
 def _is_boxes(value: Any) -> bool:
-    """Whether torchvision calls these numbers boxes or points."""
+    """Whether these are boxes or points of torchvision."""
     return type(value).__name__ in ("BoundingBoxes", "KeyPoints")
 
 
 def container_of(value: Any) -> str:
-    """The name of the container of a picture."""
+    """The name of an image's container."""
     if is_pillow(value):
         return "PIL.Image"
     if isinstance(value, np.ndarray):
@@ -59,7 +59,7 @@ def container_of(value: Any) -> str:
 
 
 def planes_of(value: Any) -> np.ndarray:
-    """A picture as (planes, height, width): of a stack of images all planes of all images."""
+    """An image as (planes, height, width); a stack of images has all planes of all images."""
     array = array_of(value)
     if array.ndim > 2 and (is_pillow(value) or planes_last(array.shape)):
         array = np.moveaxis(array, -1, -3)
@@ -67,62 +67,62 @@ def planes_of(value: Any) -> np.ndarray:
 
 
 def size_of(value: Any) -> tuple[int, int]:
-    """Height and width of a picture."""
+    """Height and width of an image."""
     height, width = planes_of(value).shape[-2:]
     return height, width
 
 
-def exchange(value: Any, swap: Callable[[Any], Any], depth: int = 0) -> Any:
-    """A copy of a structure with every picture in it exchanged."""
-    if is_picture(value):
-        return swap(value)
+def replace_images(value: Any, replace: Callable[[Any], Any], depth: int = 0) -> Any:
+    """A copy of a structure with every image replaced."""
+    if is_image(value):
+        return replace(value)
     if depth >= _DEPTH:
         return value
     if isinstance(value, Mapping):
-        inner = {key: exchange(item, swap, depth + 1) for key, item in value.items()}
+        inner = {key: replace_images(item, replace, depth + 1) for key, item in value.items()}
         return _remade(type(value), inner)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(exchange(item, swap, depth + 1) for item in value))
+        return type(value)(*(replace_images(item, replace, depth + 1) for item in value))
     if isinstance(value, list | tuple):
-        return type(value)(exchange(item, swap, depth + 1) for item in value)
+        return type(value)(replace_images(item, replace, depth + 1) for item in value)
     return value
 
 
 def _remade(kind: Any, inner: dict[Any, Any]) -> Any:
     try:
         return kind(inner)
-    except Exception:  # noqa: BLE001 - a mapping of the user's own, built in a way of its own
+    except Exception:  # noqa: BLE001 - a user-defined mapping with another constructor
         return inner
 
 
-def like(given: Any, picture: np.ndarray) -> Any:
-    """A picture, (height, width, 3) of bytes, in the container, type and number of channels of another one.
+def in_container_of(given: Any, image: np.ndarray) -> Any:
+    """An image, (height, width, 3) of uint8, in the container, dtype and number of channels of another one.
 
-    None where there is no telling how: images of Pillow's in rare modes, stacks of images.
+    None where this is undefined: Pillow images with rare modes, stacks of images.
     """
     if is_pillow(given):
-        image = sys.modules["PIL.Image"].fromarray(picture)
-        return image.convert(given.mode) if given.mode in ("L", "P", "RGB", "RGBA", "CMYK", "1", "F") else None
+        converted = sys.modules["PIL.Image"].fromarray(image)
+        return converted.convert(given.mode) if given.mode in ("L", "P", "RGB", "RGBA", "CMYK", "1", "F") else None
     array = array_of(given)
     if array.ndim > 3:
         return None
     last = planes_last(array.shape)
     count = None if array.ndim == 2 else array.shape[-1] if last else array.shape[0]
-    grey = picture[..., :1].repeat(count or 1, axis=-1)
-    planes = picture[..., :3] if count == 3 else grey
+    grey = image[..., :1].repeat(count or 1, axis=-1)
+    planes = image[..., :3] if count == 3 else grey
     if count is None:
         planes = planes[..., 0]
     elif not last:
         planes = np.moveaxis(planes, -1, 0)
-    made = _typed(np.ascontiguousarray(planes), array)
+    typed = _typed(np.ascontiguousarray(planes), array)
     if isinstance(given, np.ndarray):
-        return made
-    tensor = torch.from_numpy(made).to(given.dtype)
+        return typed
+    tensor = torch.from_numpy(typed).to(given.dtype)
     return tensor if type(given) is torch.Tensor else _wrapped(tensor, given)
 
 
 def _typed(planes: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """Bytes in another type: whole numbers as they are, fractions from 0 to 1 unless there are larger ones."""
+    """uint8 values in another dtype: integers unchanged, floats scaled to 0 to 1 unless `given` has larger ones."""
     if given.dtype.kind == "f":
         scale = 1 if given.size and float(np.nanmax(given)) > 2 else 255
         return (planes / scale).astype(given.dtype)
@@ -133,13 +133,13 @@ def _wrapped(tensor: torch.Tensor, given: Any) -> Any:
     wrap = getattr(sys.modules.get("torchvision.tv_tensors"), "wrap", None)
     try:
         return wrap(tensor, like=given) if wrap else tensor.as_subclass(type(given))
-    except Exception:  # noqa: BLE001 - a tensor type of the user's own
+    except Exception:  # noqa: BLE001 - a user-defined tensor type
         return None
 
 
-def forms(picture: np.ndarray, *, grey: bool) -> Iterator[Any]:
-    """A picture, (height, width, 3) of bytes, in each container and type that pipelines usually pass around."""
-    flat = np.ascontiguousarray(picture[..., 0]) if grey else picture
+def in_containers(image: np.ndarray, *, grey: bool) -> Iterator[Any]:
+    """An image, (height, width, 3) of uint8, in each container and dtype that pipelines usually use."""
+    flat = np.ascontiguousarray(image[..., 0]) if grey else image
     pillow, own = sys.modules.get("PIL.Image"), sys.modules.get("torchvision.tv_tensors")
     if pillow is not None:
         yield pillow.fromarray(flat)

@@ -1,8 +1,7 @@
-"""Image decoders that the user's code has imported, and charts of one colour in place of what they decode.
+"""Replaces what image decoders return by charts of one colour, for decoders that the user's code has imported.
 
-Each decoder has a convention: the order of its channels, and where they stand. A chart is the decoded image with every
-pixel painted over, so that size, type and what else belongs to it stay. Masks and other images of one channel, and
-palettes, are left alone.
+Each decoder has its own channel order and layout. A chart is the decoded image with all pixels replaced, so that size,
+dtype and metadata stay the same. Masks and other images of one channel, and palettes, are not replaced.
 """
 
 from __future__ import annotations
@@ -25,29 +24,28 @@ RGB = tuple[int, int, int]
 
 _FROM_ARRAY = "PIL.Image.fromarray"
 MOST_BANDS = 32
-"""How many bands an image has at most: spectral ones, and not slices of a volume."""
+"""The largest number of spectral bands; more are the slices of a volume."""
 _BRIGHT = 128
-"""Floating point numbers are bytes where all are whole, none is above 255, and one at least is above this."""
+"""Floats are on the scale of bytes if all are integers up to 255, and one is above this."""
 
 
-Brush = Callable[[Any, str, bool], Any]
-"""What takes the place of a decoded picture: called with it, its decoder's name, and whether its file may be lossy."""
+Replace = Callable[[Any, str, bool], Any]
+"""Returns the replacement of a decoded image: called with it, its decoder's name, and whether its file may be lossy."""
 
 
 class Painter:
-    """Paints over what is decoded in this process, which is thrown away, while there is a `colour`.
+    """Replaces decoded images by a `colour`, if one is set, in this disposable process.
 
-    `painted` names the decoders whose images were painted since it was last cleared, or came by where there is no
-    colour. `undecoded` are the places where arrays that are there already come by. With `grey`, images without
-    colours are painted as well: those of one channel, and those of more bands than colours have, of which `bands` tells
-    the number. With a `brush`, whatever is decoded goes through it instead, masks included, by these `decoders` or by
-    Pillow.
+    `painted` names the decoders whose images were replaced since it was last cleared, or seen if there is no colour.
+    `undecoded` names other sources of images. With `grey`, images without colours are replaced as well: those of one
+    channel, and those with spectral bands, whose number is `bands`. With a function `replace`, that is called instead
+    for whatever these `decoders` or Pillow decode, masks included.
     """
 
     def __init__(
-        self, brush: Brush | None = None, decoders: Sequence[Decoder] = giving(Gives.PIXELS, Gives.VIDEO)
+        self, replace: Replace | None = None, decoders: Sequence[Decoder] = giving(Gives.PIXELS, Gives.VIDEO)
     ) -> None:
-        self.brush = brush
+        self.replace = replace
         self._decoders = decoders
         self.colour: RGB | None = None
         self.grey = False
@@ -59,19 +57,19 @@ class Painter:
         self._pillow = False
 
     def install(self) -> None:
-        """Stand in for every decoder of a module that is imported by now, wherever a module has a name for it."""
+        """Patch every decoder of the modules imported so far, under all its names in other modules."""
         if self._modules == len(sys.modules):
             return
         self._modules = len(sys.modules)
         for decoder in self._decoders:
-            patch(decoder, self._known, self._around)
+            patch(decoder, self._known, self._painting_output)
         rebind(self._known)
         if not self._pillow and "PIL.ImageFile" in sys.modules:
             self._watch_pillow(sys.modules["PIL.ImageFile"].ImageFile)
             self._pillow = True
 
-    def take_arrays(self, brush: Callable[[Any, str], Any] | None = None) -> None:
-        """Paint arrays on their way into `Image.fromarray`, too, or let them go through a brush."""
+    def patch_fromarray(self, replace: Callable[[Any, str], Any] | None = None) -> None:
+        """Also paint the arrays passed to `Image.fromarray`, or call `replace` for them."""
         module = sys.modules.get("PIL.Image")
         if module is None:
             return
@@ -79,17 +77,17 @@ class Painter:
 
         @functools.wraps(original)
         def fromarray(obj: Any, *args: Any, **kwargs: Any) -> Any:
-            return original((brush or self._paint)(obj, _FROM_ARRAY), *args, **kwargs)
+            return original((replace or self._paint)(obj, _FROM_ARRAY), *args, **kwargs)
 
         rebind({id(original): (original, fromarray)})
 
-    def take_inputs(self, dataset: Any) -> None:
-        """Paint what the transforms of a dataset, and of those that it wraps, are called with, whatever their names."""
+    def patch_transforms(self, dataset: Any) -> None:
+        """Also paint the arguments of the callables of a dataset and of those that it wraps, whatever their names."""
         for state, name, original in callables_of(dataset, by_name):
             self.undecoded.add(name)
-            state[name] = standing_in(original, self._before(original, name))
+            state[name] = standing_in(original, self._painting_input(original, name))
 
-    def _before(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def _painting_input(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         def transform(*args: Any, **kwargs: Any) -> Any:
             if "image" in kwargs:
                 kwargs["image"] = self._paint(kwargs["image"], name)
@@ -97,38 +95,45 @@ class Painter:
 
         return transform
 
-    def _around(self, original: Callable[..., Any], decoder: Decoder) -> Any:
+    def _painting_output(self, original: Callable[..., Any], decoder: Decoder) -> Any:
         if decoder.video is not None:
             return decoder.video(original, lambda frame, order: self._paint(frame, decoder.spelling, order, (3, 4)))
 
         @functools.wraps(original)
         def decode(*args: Any, **kwargs: Any) -> Any:
             given = original(*args, **kwargs)
-            if self.brush is not None:
-                return self.brush(given, decoder.spelling, decoder.lossy or _is_lossy(decoder.given(args, kwargs)))
+            if self.replace is not None:
+                return self.replace(given, decoder.spelling, decoder.lossy or _is_lossy(decoder.given(args, kwargs)))
             order = decoder.order(args, kwargs)
             if not order:
                 return given
-            deep = (3, 4) if decoder.alpha else (3,)
-            if isinstance(given, list):
-                return [self._paint(one, decoder.spelling, order, deep, first=decoder.first) for one in given]
-            return self._paint(given, decoder.spelling, order, deep, first=decoder.first)
+            channels = (3, 4) if decoder.alpha else (3,)
+            paint = functools.partial(
+                self._paint, name=decoder.spelling, order=order, channels=channels, channels_first=decoder.first
+            )
+            return [paint(one) for one in given] if isinstance(given, list) else paint(given)
 
         return decode
 
     def _paint(
-        self, image: Any, name: str, order: str = "RGB", deep: tuple[int, ...] = (3,), *, first: bool = False
+        self,
+        image: Any,
+        name: str,
+        order: str = "RGB",
+        channels: tuple[int, ...] = (3,),
+        *,
+        channels_first: bool = False,
     ) -> Any:
-        """A chart like an image, or what was given where it is none of 8 or 16 bits with colour channels."""
+        """The chart for an image; the image itself unless it has 8 or 16 bits and colour channels."""
         if self.colour is None:
             self.painted.add(name)
             return image
         colour = self.colour[::-1] if order == "BGR" else self.colour
         painted: Any = None
         if isinstance(image, torch.Tensor):
-            painted = _paint_tensor(image, colour, deep)
-        elif isinstance(image, np.ndarray) and not first:
-            painted = _paint_array(image, colour, deep)
+            painted = _paint_tensor(image, colour, channels)
+        elif isinstance(image, np.ndarray) and not channels_first:
+            painted = _paint_array(image, colour, channels)
         elif type(image).__module__.startswith("PIL.") and getattr(image, "mode", "") == "RGB":
             painted = sys.modules["PIL.Image"].new("RGB", image.size, colour)
         if painted is None and self.grey:
@@ -139,7 +144,7 @@ class Painter:
         return painted
 
     def _paint_grey(self, image: Any, shade: int) -> Any:
-        """An even image like one of 8 bits and one channel, or of 8 or 16 bits and many bands; None for others."""
+        """A uniform image for one with 8 bits and one channel, or with 8 or 16 bits and many bands; None for others."""
         if type(image).__module__.startswith("PIL.") and getattr(image, "mode", "") == "L":
             return sys.modules["PIL.Image"].new("L", image.size, shade)
         if not isinstance(image, np.ndarray | torch.Tensor) or image.ndim not in (2, 3):
@@ -154,7 +159,7 @@ class Painter:
         return painted
 
     def _watch_pillow(self, opened: Any) -> None:
-        """Let every image file that is opened from now on be painted once it is loaded: decoding is put off."""
+        """Paint every image file that is opened from now on when it is loaded: Pillow decodes lazily."""
         original = opened.__init__
 
         @functools.wraps(original)
@@ -166,28 +171,28 @@ class Painter:
 
     def _load(self, image: Any, load: Callable[[], Any]) -> Any:
         pixels = load()
-        image.__dict__.pop("load", None)  # what the user draws on it later stays
-        if self.brush is not None:
-            drawn = self.brush(image, PILLOW.spelling, image.format in ("JPEG", "MPO", "WEBP"))
-            if drawn is image:
+        image.__dict__.pop("load", None)  # later changes by the user are kept
+        if self.replace is not None:
+            replaced = self.replace(image, PILLOW.spelling, image.format in ("JPEG", "MPO", "WEBP"))
+            if replaced is image:
                 return pixels
-            image.im, image.readonly = drawn.im, 0
+            image.im, image.readonly = replaced.im, 0
             return image.load()
         if self.colour is None:
             self.painted.add(PILLOW.spelling)
             return pixels
-        ink = _ink(image.mode, self.colour)
+        pixel = _pixel(image.mode, self.colour)
         if self.grey and image.mode == "L":
-            ink, self.bands = (_shade(self.colour),), 1
-        if ink is None:
+            pixel, self.bands = (_shade(self.colour),), 1
+        if pixel is None:
             return pixels
-        image.im, image.readonly = sys.modules["PIL.Image"].new(image.mode, image.size, ink).im, 0
+        image.im, image.readonly = sys.modules["PIL.Image"].new(image.mode, image.size, pixel).im, 0
         self.painted.add(PILLOW.spelling)
         return image.load()
 
 
-def _ink(mode: str, colour: RGB) -> tuple[int, ...] | None:
-    """A colour as Pillow writes it in a mode; None for masks and other images without colour channels."""
+def _pixel(mode: str, colour: RGB) -> tuple[int, ...] | None:
+    """A colour as a pixel of a Pillow mode; None for masks and other images without colour channels."""
     if mode in ("RGBA", "RGBX"):
         return (*colour, 255)
     if mode == "CMYK":
@@ -196,14 +201,14 @@ def _ink(mode: str, colour: RGB) -> tuple[int, ...] | None:
 
 
 def _shade(colour: RGB) -> int:
-    """How bright a colour is, from 0 to 255."""
+    """The brightness of a colour, from 0 to 255."""
     return round(sum(weight * part for weight, part in zip(BRIGHTNESS, colour, strict=True)))
 
 
 def _scale_of(image: np.ndarray | torch.Tensor) -> int | None:
-    """What a colour from 0 to 255 is multiplied by in an image of this type; None for one that is not painted.
+    """The factor for colours from 0 to 255 in an image of this dtype; None if it is not painted.
 
-    Bytes in 16 bits are left alone: nothing tells which of both scales they have.
+    8-bit values in 16 bits are not painted: their scale is ambiguous.
     """
     kind = str(image.dtype).removeprefix("torch.")
     if kind == "uint8":
@@ -213,22 +218,22 @@ def _scale_of(image: np.ndarray | torch.Tensor) -> int | None:
         return None
     if kind == "uint16":
         return 257 if array.max() > 255 else None
-    whole = bool(array.min() >= 0) and bool(_BRIGHT < array.max() <= 255)
-    return 1 if whole and bool((array == np.round(array)).all()) else None
+    in_range = bool(array.min() >= 0) and bool(_BRIGHT < array.max() <= 255)
+    return 1 if in_range and bool((array == np.round(array)).all()) else None
 
 
-def _paint_array(image: np.ndarray, colour: RGB, deep: tuple[int, ...]) -> np.ndarray | None:
+def _paint_array(image: np.ndarray, colour: RGB, channels: tuple[int, ...]) -> np.ndarray | None:
     scale = _scale_of(image)
-    if scale is None or image.ndim != 3 or image.shape[-1] not in deep:
+    if scale is None or image.ndim != 3 or image.shape[-1] not in channels:
         return None
     painted = image.copy()
     painted[..., :3] = [part * scale for part in colour]
     return painted
 
 
-def _paint_tensor(image: torch.Tensor, colour: RGB, deep: tuple[int, ...]) -> torch.Tensor | None:
+def _paint_tensor(image: torch.Tensor, colour: RGB, channels: tuple[int, ...]) -> torch.Tensor | None:
     scale = _scale_of(image)
-    if scale is None or image.ndim != 3 or image.shape[0] not in deep:
+    if scale is None or image.ndim != 3 or image.shape[0] not in channels:
         return None
     painted = image.clone()
     for channel, part in enumerate(colour):
@@ -240,7 +245,7 @@ _LOSSY = (".jpg", ".jpeg", ".webp")
 
 
 def _is_lossy(source: Any) -> bool:
-    """Whether what a decoder is given is a file or bytes of a format that loses detail."""
+    """Whether a decoder's argument is a file or bytes of a lossy format."""
     if isinstance(source, str | os.PathLike):
         return os.fspath(source).lower().endswith(_LOSSY)
     if isinstance(source, torch.Tensor | np.ndarray) and source.ndim == 1:

@@ -1,6 +1,6 @@
-"""The statistics that weights of timm and torchvision were trained with, as those libraries know them.
+"""The normalization statistics of pretrained weights, as timm and torchvision report them.
 
-Either is imported because the user named it, in a process that is thrown away. Nothing is downloaded.
+A library is imported if the user names it, in a disposable process. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Preset = tuple[tuple[float, ...], tuple[float, ...]]
 
 
 def statistics_of(name: str) -> Statistics:
-    """The statistics of `timm:MODEL`, or of weights of torchvision, with `torchvision:` before them or without.
+    """The statistics of `timm:MODEL`, or of torchvision weights, with or without the prefix `torchvision:`.
 
-    Raises Undecided where the library is not installed, or does not know the name.
+    Raises Undecided if the library is not installed, or does not know the name.
     """
     library, colon, weights = name.partition(":")
     library, weights = (library, weights) if colon else ("torchvision", name)

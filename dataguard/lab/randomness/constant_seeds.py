@@ -1,9 +1,9 @@
-"""Which random numbers come out the same for every sample, because their generator is seeded with a constant there.
+"""Random numbers that are the same for every sample, because their generator is seeded with a constant each time.
 
-Each item is drawn under different states of the global generators, over two epochs. Then generators that are always
-given the same seed are made to skip some numbers, to see which values depend on them. The samples of a stream cannot
-be drawn again: there, whole runs are compared, position by position. If seeds differ between items, and by nothing
-else, the same is done with all generators that are seeded.
+Each item is drawn under different states of the global generators, over two epochs. Then generators that always get the
+same seed skip some numbers, to see which values depend on them. The samples of a stream cannot be drawn again: there,
+whole runs are compared, position by position. If seeds depend on the item alone, the same is done with all generators
+that are seeded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataguard.lab.core.index_schedules import SameItems
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Seeding, Seedings, read_spools
 from dataguard.lab.randomness.same_items import batch_size
 from dataguard.lab.reading.scripted_reads import FORKED
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.interventions import SeededFetches
 from dataguard.lab.rng.seed_log import SeedLog
 from dataguard.lab.spy.drive import Ride, drive
@@ -32,7 +32,7 @@ ITEMS = 6
 SKIPS = (0, 0, 3, 9)
 """For each round over the items, how many numbers a generator skips after it was seeded with a constant.
 
-One more for each item: a coin may well fall on one side a few times.
+Each item skips one more than the last: a coin flip may give the same result a few times.
 """
 EPOCHS = 2
 DRAWS = ITEMS * len(SKIPS)
@@ -46,18 +46,17 @@ Draws = dict[int, list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class SeedTrace:
-    """What gets the same seed for every sample, and what depends on it.
+    """Which generators get the same seed for every sample, and which leaves depend on it.
 
-    `constant` are the seedings that happen for most samples with one and the same seed; `steered` are the leaves that
-    never vary for an index, and that change when the numbers after such a seed do. `plain` are leaves that are
-    single values which differ from item to item, as labels are. `draws` were compared for each of `items`. `indexed`
-    are the seedings that give each item a seed of its own, in all draws of two epochs; `derived` tells that such seeds
-    follow from a constant one. `libraries` drew by themselves, where that was looked for. `changed` holds what the
-    steered leaves became.
+    `constant` are the seedings that happen for most samples with the same seed; `dependent` are the leaves that never
+    vary for an index, and that change when the numbers after such a seed do. `plain` are leaves with single values that
+    differ between items, like labels. `draws` were compared for each of `items`. `indexed` are the seedings that give
+    each item its own seed in all draws of two epochs; `derived`: such seeds follow from a constant one. `libraries`
+    drew by themselves, if that was observed. `changed` holds the new values of the dependent leaves.
     """
 
     constant: tuple[Seeding, ...]
-    steered: tuple[str, ...]
+    dependent: tuple[str, ...]
     plain: tuple[str, ...]
     items: int = ITEMS
     draws: int = EPOCHS * len(SKIPS)
@@ -70,9 +69,9 @@ class SeedTrace:
 def find_constant_seeds(subject: Subject, *, always: bool = False) -> SeedTrace:
     """Read in one process: a worker, where the user has any. Raises Undecided when the budget cuts it short.
 
-    With `always`, leaves of a map-style dataset are steered by any seed, not only by a constant one.
+    With `always`, the leaves of a map-style dataset may depend on any seed, not only on a constant one.
     """
-    # Workers that are forked anew hear of every epoch and start at once, whatever the user's start.
+    # New forked workers receive every epoch and start quickly, whatever the user's start method.
     facts = subject.facts
     build_one = partial(subject.build, **FORKED) if facts.num_workers else subject.build
     if facts.kind == "stream":
@@ -94,7 +93,7 @@ def run_seedings(build: Callable[..., Loader], folder: Path, size: int, *, alway
     skips = tuple(skipped and skipped + item for skipped in SKIPS for item in range(ITEMS))
     plan = Plan(
         folder,
-        (SeededFetches(tuple(PIN + number for number in range(DRAWS))), SeedLog(skips, always), Records()),
+        (SeededFetches(tuple(SEED + number for number in range(DRAWS))), SeedLog(skips, always), Records()),
         length=DRAWS,
         keep_going=True,
     )
@@ -102,7 +101,7 @@ def run_seedings(build: Callable[..., Loader], folder: Path, size: int, *, alway
 
 
 def read_seedings(folder: Path, rides: list[Ride] | None, size: int) -> SeedTrace:
-    """Compare the draws, of fetches of so many items, leaf by leaf. Raises Undecided when the budget cut them short."""
+    """Compare the draws leaf by leaf; a fetch holds `size` items. Raises Undecided when the budget cut them short."""
     records = list(read_spools(folder))
     as_is: dict[str, Draws] = defaultdict(lambda: defaultdict(list))
     skipped: dict[str, Draws] = defaultdict(lambda: defaultdict(list))
@@ -121,21 +120,21 @@ def read_seedings(folder: Path, rides: list[Ride] | None, size: int) -> SeedTrac
         raise Undecided("the budget ran out while samples were drawn repeatedly: raise --budget")
     frozen = tuple(path for path, items in as_is.items() if all(len(set(draws)) == 1 for draws in items.values()))
     seedings = [record for record in records if isinstance(record, Seedings)]
-    steered = tuple(path for path in frozen if _differ(as_is[path], skipped[path]))
+    dependent = tuple(path for path in frozen if _differ(as_is[path], skipped[path]))
     return SeedTrace(
         constant=_constant(seedings, size),
-        steered=steered,
+        dependent=dependent,
         indexed=_indexed(seedings),
         derived=_derived(seedings),
         libraries=frozenset(name for fetch in seedings for name in fetch.libraries),
-        changed={path: _changed(as_is[path], skipped[path]) for path in steered},
+        changed={path: _changed(as_is[path], skipped[path]) for path in dependent},
         plain=tuple(path for path in frozen if plain[path] and len({draws[0] for draws in as_is[path].values()}) > 1),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Streamed:
-    """The seeds that were given in two epochs of a stream, and every leaf, sample by sample; `plain` as above."""
+    """The seeds used in two epochs of a stream, and every leaf, sample by sample; `plain` as in `SeedTrace`."""
 
     seedings: tuple[Seedings, ...]
     leaves: Mapping[str, Sequence[bytes]]
@@ -143,36 +142,36 @@ class _Streamed:
 
 
 def _observe_stream(subject: Subject, build: Callable[..., Loader]) -> SeedTrace:
-    """Whether a leaf is the same whatever the global generators, and another one when the constant seeds lead on."""
+    """Which leaves ignore the global generators, but change when numbers are skipped after the constant seeds."""
 
-    def look(pin: int, skipped: int) -> _Streamed:
+    def look(first: int, skipped: int) -> _Streamed:
         def run(folder: Path) -> list[Ride]:
             skips = [skipped and skipped + fetch for fetch in range(STREAMED)]
-            instruments = (SeededFetches(range(pin, pin + STREAMED)), SeedLog(skips), Records())
+            instruments = (SeededFetches(range(first, first + STREAMED)), SeedLog(skips), Records())
             return drive(build(), Plan(folder, instruments, keep_going=True), batches=(STREAMED,) * EPOCHS)
 
-        return subject.vary(("seedings", pin, skipped), run, _read_stream)
+        return subject.vary(("seedings", first, skipped), run, _read_stream)
 
-    one = look(PIN, 0)
+    one = look(SEED, 0)
     samples = max(map(len, one.leaves.values()), default=0)
     constant = _constant(one.seedings)
     if not constant:
         return SeedTrace((), (), (), samples, 1)
-    other, skipped = look(PIN + STREAMED, 0), look(PIN, SKIPS[-1])
+    other, skipped = look(SEED + STREAMED, 0), look(SEED, SKIPS[-1])
     frozen = [path for path, series in one.leaves.items() if other.leaves.get(path) == series]
-    steered = tuple(path for path in frozen if skipped.leaves.get(path) != one.leaves[path])
-    return SeedTrace(constant, steered, tuple(path for path in frozen if path in one.plain), samples, 3)
+    dependent = tuple(path for path in frozen if skipped.leaves.get(path) != one.leaves[path])
+    return SeedTrace(constant, dependent, tuple(path for path in frozen if path in one.plain), samples, 3)
 
 
 def _read_stream(folder: Path, rides: list[Ride] | None) -> _Streamed:
-    """Put the samples of both epochs in a row. Raises Undecided when the budget cut them short."""
+    """Concatenate the samples of both epochs. Raises Undecided when the budget cut them short."""
     if rides is None:
         raise Undecided("the budget ran out while the stream was read: raise --budget")
     leaves: dict[str, list[bytes]] = defaultdict(list)
     single = set()
     records = list(read_spools(folder))
     for record in records:
-        # A worker reads ahead, and not always equally far.
+        # A worker prefetches, and not always the same number of batches.
         if isinstance(record, SampleRecord | BatchRecord) and record.batch < STREAMED:
             root = "sample" if isinstance(record, SampleRecord) else "batch"
             for leaf in record.leaves:
@@ -183,7 +182,7 @@ def _read_stream(folder: Path, rides: list[Ride] | None) -> _Streamed:
 
 
 def _derived(fetches: Sequence[Seedings]) -> bool:
-    """Whether a line gives every item a seed of its own, and other ones when numbers are skipped after a constant."""
+    """Whether a line gives each item its own seed, and another one when numbers are skipped after a constant."""
     as_is: dict[tuple[object, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     skipped: dict[tuple[object, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for fetch in fetches:
@@ -199,7 +198,7 @@ def _derived(fetches: Sequence[Seedings]) -> bool:
 
 
 def _indexed(fetches: Sequence[Seedings]) -> tuple[Seeding, ...]:
-    """The seedings that give every item a seed of its own, whatever the epoch and the state of global generators."""
+    """The seedings that give each item its own seed, whatever the epoch and the state of the global generators."""
     by_place: dict[tuple[object, ...], dict[int, list[Seeding]]] = defaultdict(lambda: defaultdict(list))
     for fetch in fetches:
         for place, seeding in {seeding.place: seeding for seeding in fetch.seeds}.items():  # of a batch, the last one
@@ -216,8 +215,8 @@ def _indexed(fetches: Sequence[Seedings]) -> tuple[Seeding, ...]:
 def _constant(fetches: Sequence[Seedings], size: int = 0) -> tuple[Seeding, ...]:
     """The seedings that most fetches of both epochs make, always with the same seed.
 
-    Of those on one line the outermost: `default_rng(0)`, and not the `PCG64(0)` that it makes. Fetches hold `size` of
-    the items in turns, or what a stream gives.
+    Of several on one line, only the outermost: `default_rng(0)`, not the `PCG64(0)` inside. Fetches hold `size` items
+    in turn, or whatever a stream yields.
     """
     found = _repeated(fetches, size)
     return tuple({(seeding.file, seeding.line, seeding.seed): seeding for seeding in found}.values())
@@ -230,14 +229,14 @@ def _repeated(fetches: Sequence[Seedings], size: int) -> Iterable[Seeding]:
             by_place[seeding.place].append((fetch, seeding))
     for made in by_place.values():
         seeds, epochs = {seeding.seed for _, seeding in made}, {fetch.epoch for fetch, _ in made}
-        times = len({(fetch.epoch, fetch.batch) for fetch, _ in made})  # a fetch may make one for each of its samples
-        own = _comes_of_one({fetch.batch % ITEMS for fetch, _ in made}, size)
+        times = len({(fetch.epoch, fetch.batch) for fetch, _ in made})  # a fetch may seed for each of its samples
+        own = _is_of_one_item({fetch.batch % ITEMS for fetch, _ in made}, size)
         if len(seeds) == 1 and len(epochs) == EPOCHS and times > len(fetches) / 2 and not own:
             yield made[0][1]
 
 
-def _comes_of_one(places: Set[int], size: int) -> bool:
-    """Whether one item is in all fetches at these places of a round: if it alone seeds, its index may be the seed."""
+def _is_of_one_item(places: Set[int], size: int) -> bool:
+    """Whether one item is in all fetches at these places of a round: its index may be the seed."""
     return any(places <= {(item - before) % ITEMS for before in range(size)} for item in range(ITEMS))
 
 

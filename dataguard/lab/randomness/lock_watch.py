@@ -1,4 +1,4 @@
-"""Locks between processes: whether a worker takes one. What is read under a lock may share a file offset."""
+"""Whether a worker takes an interprocess lock: reads under a lock may safely share a file offset."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any
 
 
 class LockWatch:
-    """Notes that a process forked from this one takes a lock that other processes honour.
+    """Records that a process forked from this one takes a lock that other processes honour.
 
-    Those are the locks of multiprocessing, of its managers, and locks on files. Only for a process that is thrown away:
-    an audit hook cannot be taken back.
+    Those are the locks of multiprocessing and its managers, and file locks. Only for a disposable process: audit hooks
+    cannot be removed.
     """
 
     def __init__(self) -> None:
@@ -27,41 +27,41 @@ class LockWatch:
         self._parent = os.getpid()
         self._open = dict(_open_descriptors())
         for thing in gc.get_objects():
-            # Never isinstance: it asks for __class__, which may be user code.
+            # isinstance reads __class__, which may run the user's code.
             if issubclass(type(thing), SemLock) and "_semlock" in vars(thing):
-                thing._semlock = _Noted(thing._semlock, self._note)
+                thing._semlock = _WatchedLock(thing._semlock, self._record)
                 thing.acquire = thing._semlock.acquire
         call = BaseProxy._callmethod
 
-        def noting(proxy: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        def recording(proxy: Any, method: str, *args: Any, **kwargs: Any) -> Any:
             if method == "acquire":
-                self._note()
+                self._record()
             return call(proxy, method, *args, **kwargs)
 
-        setattr(BaseProxy, "_callmethod", noting)  # noqa: B010 - mypy forbids the plain form
-        sys.addaudithook(self._hear)
+        setattr(BaseProxy, "_callmethod", recording)  # noqa: B010 - mypy forbids the plain form
+        sys.addaudithook(self._audit)
 
     @property
     def taken(self) -> bool:
-        """Whether a worker has taken one so far."""
+        """Whether a worker has taken a lock so far."""
         return bool(self._seen[0])
 
-    def _note(self) -> None:
+    def _record(self) -> None:
         if os.getpid() != self._parent:
             self._seen[0] = 1
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in ("fcntl.lockf", "fcntl.flock"):
             return
         descriptor, operation = arguments[:2]
-        # flock belongs to the open file: one that was opened before the fork is locked for all who share it at once.
+        # flock belongs to the file description: if it was opened before the fork, all workers hold the lock at once.
         shared = event == "fcntl.flock" and self._open.get(descriptor, 0) == _identity(descriptor)
         if operation & fcntl.LOCK_EX and not shared:
-            self._note()
+            self._record()
 
 
 def _open_descriptors() -> Iterator[tuple[int, object]]:
-    """The descriptors of this process, each with what tells its file from others."""
+    """The descriptors of this process, each with the identity of its file."""
     for entry in list(Path("/proc/self/fd").iterdir()):
         with contextlib.suppress(OSError):  # the descriptor of the listing itself
             yield int(entry.name), _identity(int(entry.name))
@@ -72,22 +72,22 @@ def _identity(descriptor: int) -> object:
     return status.st_dev, status.st_ino
 
 
-class _Noted:
-    """A semaphore of multiprocessing that tells when it is acquired."""
+class _WatchedLock:
+    """A semaphore of multiprocessing that reports when it is acquired."""
 
-    def __init__(self, inner: Any, note: Callable[[], None]) -> None:
+    def __init__(self, inner: Any, record: Callable[[], None]) -> None:
         self._inner = inner
-        self._note = note
+        self._record = record
 
     def __enter__(self) -> Any:
-        self._note()
+        self._record()
         return self._inner.__enter__()
 
     def __exit__(self, *reason: object) -> Any:
         return self._inner.__exit__(*reason)
 
     def acquire(self, *args: Any, **kwargs: Any) -> Any:
-        self._note()
+        self._record()
         return self._inner.acquire(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:

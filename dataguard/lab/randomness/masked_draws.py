@@ -1,7 +1,7 @@
-"""Generators that share their state where no draws are equal: other randomness masks theirs, or samples differ anyway.
+"""Generators that share their state although no draws are equal: masked by other randomness, or by different samples.
 
-Which outputs depend on such a generator shows when all other RNGs are frozen. In a stream, whose workers read different
-samples, that has to be their content and not only their order.
+Freezing all other RNGs shows which outputs depend on such a generator. The workers of a stream read different samples:
+there, the content has to depend on it, and not only the order.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 
 MOST_SUSPECTS = 4
-"""How many generators are tested for each pair, one observation each."""
+"""Most generators that are tested for each pair, one observation each."""
 CHANGED, CHANGED_BEGINNING = 0.2, 0.98
-"""The share of new samples above which content has changed: of a whole stream, and of the beginning of one.
+"""The share of new samples above which content has changed: in a whole stream, and in the beginning of one.
 
-Advancing the generator of a shuffle buffer brings some new samples into the beginning of a stream, but not nearly all.
+Advancing the generator of a shuffle buffer moves some new samples into the beginning of a stream, but far from all.
 """
 
 
 def find_masked(subject: Subject, draws: SameItems, pairs: Sequence[Pair]) -> Repeat | None:
     """The first generator that a pair shares and that a leaf depends on.
 
-    Raises Undecided when all that may depend on one is uncontrolled: it varies while every generator found is frozen.
+    Raises Undecided when all leaves that may depend on one are uncontrolled: they vary while all RNGs are frozen.
     """
     unclear: list[str] = []
     for pair in pairs:
         for generator, at_start in islice(overlapping_generators(draws.censuses, pair), MOST_SUSPECTS):
             found = _dependence(subject, generator, at_start=at_start)
-            if found is None or not _is_shared_unpinned(subject, draws, generator, pair):
+            if found is None or not _is_shared_as_is(subject, draws, generator, pair):
                 continue
             if found.leaves:
                 leaves = tuple(leaf for leaf in found.leaves if leaf.startswith("sample")) or found.leaves
@@ -50,7 +50,8 @@ def find_masked(subject: Subject, draws: SameItems, pairs: Sequence[Pair]) -> Re
 def find_in_stream(subject: Subject, trace: StreamTrace, pair: Pair) -> Repeat | None:
     """The first generator that a pair shares and that changes the content of a stream's samples.
 
-    Raises Undecided when no generator could be watched long enough, or when what depends on one is uncontrolled.
+    Raises Undecided when the generators were not observed long enough, or when the leaves that may depend on one are
+    uncontrolled.
     """
     if len({census.fetches for census in trace.censuses if census.fetches}) < 2:
         raise Undecided("each worker yields too few batches to watch its generators: lower the batch size")
@@ -75,11 +76,11 @@ def _unclear(generator: GeneratorState, leaf: str) -> str:
 
 
 def _dependence(subject: Subject, generator: GeneratorState, *, at_start: bool) -> Dependence | None:
-    """What depends on a generator; None if nothing does, or if the first fetch seeds it `at_start`."""
+    """What depends on a generator; None if nothing does, or if it is equal `at_start` and the first fetch seeds it."""
     try:
         found = RngDependence(subject).of_items(generator.path)
     except Undecided:
-        if generator.library:  # there is too little time to see whether it is used at all
+        if generator.library:  # too little time to see whether the library is used at all
             return None
         raise
     if at_start and not found.keeps_state:
@@ -87,21 +88,21 @@ def _dependence(subject: Subject, generator: GeneratorState, *, at_start: bool) 
     return found if found.leaves or (found.uncontrolled and found.is_used) else None
 
 
-def _is_shared_unpinned(subject: Subject, draws: SameItems, generator: GeneratorState, pair: Pair) -> bool:
-    """Whether a generator is shared as well if nothing is pinned before it is made.
+def _is_shared_as_is(subject: Subject, draws: SameItems, generator: GeneratorState, pair: Pair) -> bool:
+    """Whether a generator is also shared if nothing is seeded before it is created.
 
-    One that is made late may be made from a pinned generator, and look cloned.
+    One that is created late may be seeded from a global generator that we seeded, and look cloned.
     """
     starts = [census.states for census in draws.censuses if not census.fetches and census.where in pair]
     if all(generator.path in states for states in starts):
         return True
-    unpinned = find_same_items(subject, unpinned_first=True)
-    return any(other.path == generator.path for other, _ in overlapping_generators(unpinned.censuses, pair))
+    as_is = find_same_items(subject, as_is_first=True)
+    return any(other.path == generator.path for other, _ in overlapping_generators(as_is.censuses, pair))
 
 
 def _changed_content(dependence: RngDependence, generator: GeneratorState, found: StreamDependence) -> float:
-    """The share of new values in a leaf that changes with this generator by more than its order, else 0."""
+    """The share of new values in a leaf whose content depends on this generator; 0 if only its order does."""
     frozen = dependence.of_stream(generator.path, varied=False) if found.reordered else found
     new = max(frozen.changed.values(), default=0.0)
-    enough = 0.0 if frozen.ended else CHANGED_BEGINNING  # what stays in order may be a mere count of samples
+    enough = 0.0 if frozen.ended else CHANGED_BEGINNING  # the leaf that kept its order may be a mere counter
     return new if new > (CHANGED if found.reordered and frozen.ended else enough) else 0.0

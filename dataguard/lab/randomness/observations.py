@@ -1,4 +1,4 @@
-"""Random numbers, shared files and start methods: the part of a lab for how workers, epochs and processes differ."""
+"""The observations of a lab about random numbers, shared files and start methods."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Randomness:
         return same_items.find_same_items(self._subject, effort, num_workers, **asked)
 
     def shared_draws(self, between: shared_draws.Between) -> shared_draws.SharedDraws:
-        """Whether workers, or the epochs of a worker, draw the same random numbers, and the generator to blame."""
+        """Whether workers, or the epochs of a worker, draw the same random numbers, and from which generator."""
         return shared_draws.find_shared_draws(self._subject, between)
 
     @property
     def latent_clone(self) -> GeneratorState | None:
-        """The generator from which two workers would draw the same numbers, where the loader has fewer."""
+        """The generator from which two workers would draw the same numbers, if the loader has fewer."""
         return shared_draws.find_latent_clone(self._subject)
 
     def seeds(self, *, always: bool = False) -> constant_seeds.SeedTrace:
@@ -37,24 +37,24 @@ class Randomness:
 
     @property
     def cached(self) -> cached_draws.CachedDraws:
-        """Which leaves hold what was drawn at the first read of their index (map-style only)."""
+        """Which leaves hold numbers drawn at the first read of their index (map-style only)."""
         self._subject.need_map("the samples of a stream cannot be read again individually")
         self._subject.afford(cached_draws.READS * self._subject.epoch.seconds_per_sample)
         return cached_draws.find_cached_draws(self._subject)
 
     @property
     def carryover(self) -> Carryover:
-        """What reading leaves behind for later reads, and the user's own workers lose."""
+        """State that reading leaves for later reads, and that the user's own workers lose."""
         return find_carryover(self._subject)
 
     @property
     def shared_offsets(self) -> shared_offsets.SharedOffsets:
-        """Which files several forked workers read through one offset, and what comes of it (map-style only)."""
+        """Which files several forked workers read through one offset, and what goes wrong (map-style only)."""
         return shared_offsets.find_shared_offsets(self._subject)
 
     @property
     def pickling(self) -> Pickling:
-        """What does not survive pickling among the parts of the loader that a spawned worker is sent."""
+        """Which part of the loader cannot be pickled for a spawned worker."""
         subject = self._subject
         return subject.cache.observe(
             "pickling", lambda _: try_pickling(subject.build(), forked=not subject.facts.spawns)

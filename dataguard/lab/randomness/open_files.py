@@ -1,4 +1,4 @@
-"""The files that are open for reading in this process: their offsets, and the objects that hold them."""
+"""The files that are open for reading in this process: their offsets and the objects that hold them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ from dataguard.model import NotApplicable
 
 _DESCRIPTORS = Path("/proc/self/fd")
 _FAR = 1 << 40
-"""An offset at which no reader leaves a file by itself."""
+"""An offset that no reader reaches."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
     """A regular file that was open for reading before any sample was read.
 
-    `path` leads to the object that holds it, as in `dataset.file`, where one was found; `at` is the file and line of
-    the class around that. `identity` is its device and inode, because a descriptor is given to another file once it is
-    closed; `size` and `changed` (ns) tell whether the file was written to later on; `readers` counts the workers whose
-    items read it, where that is known.
+    `path` leads to the object that holds it, such as `dataset.file`, if one was found; `at` is the file and line of the
+    class around that. `identity` is its device and inode, because a closed descriptor is reused; `size` and `changed`
+    (ns) show whether the file was written to later; `readers` counts the workers whose items read it, if known.
     """
 
     descriptor: int
@@ -45,43 +44,43 @@ class OpenFile:
 
     @property
     def name(self) -> str:
-        """How to call it: by the object that holds it, else by its file."""
+        """The path of the object that holds it, or else its file."""
         return self.path or self.file
 
     def is_same(self, other: OpenFile) -> bool:
-        """Whether this is the same file in a loader that was built again."""
+        """Whether this is the same file in another build of the loader."""
         return self.path == other.path if self.path and other.path else self.descriptor == other.descriptor
 
     def is_written(self) -> bool:
-        """Whether something was written to it since: a log, whose offset has to move."""
+        """Whether the file was written to since, such as a log, whose offset has to move."""
         status = self._status()
         return status is not None and (status.st_size, status.st_mtime_ns) != (self.size, self.changed)
 
     def offset(self) -> int:
-        """The offset of its description, -1 once it is closed."""
+        """The offset of its file description; -1 once it is closed."""
         return -1 if self._status() is None else os.lseek(self.descriptor, 0, os.SEEK_CUR)
 
-    def put(self, offset: int) -> None:
-        """Set the offset, for every process that shares the description."""
+    def seek(self, offset: int) -> None:
+        """Set the offset for every process that shares the file description."""
         if self._status() is not None:
             os.lseek(self.descriptor, offset, os.SEEK_SET)
 
     def _status(self) -> os.stat_result | None:
-        """None once it is closed."""
+        """None once the file is closed."""
         try:
             status = os.fstat(self.descriptor)
         except OSError:
             return None
         return status if (status.st_dev, status.st_ino) == self.identity else None
 
-    def put_far(self) -> int:
-        """Set the offset to where no reader leaves it, and return that."""
-        self.put(_FAR + self.descriptor)
+    def seek_far(self) -> int:
+        """Set the offset to one that no reader reaches, and return it."""
+        self.seek(_FAR + self.descriptor)
         return self.offset()
 
 
 def open_files(own: Path) -> list[OpenFile]:
-    """Every regular file that can be read through this process's descriptors, except in the folder `own`.
+    """Every regular file that is open for reading in this process, except in the folder `own`.
 
     Raises NotApplicable where the system does not list descriptors.
     """
@@ -98,7 +97,7 @@ def _opened(descriptor: int, own: Path) -> OpenFile | None:
         file = str((_DESCRIPTORS / str(descriptor)).readlink())
     except OSError:  # the descriptor of the listing itself
         return None
-    # What is appended to is a log: its offset means nothing.
+    # A file opened for appending is a log: its offset does not matter.
     if descriptor < 3 or not stat.S_ISREG(status.st_mode) or flags & (os.O_APPEND | os.O_PATH):
         return None
     if flags & os.O_ACCMODE == os.O_WRONLY or Path(file).is_relative_to(own):
@@ -107,7 +106,7 @@ def _opened(descriptor: int, own: Path) -> OpenFile | None:
 
 
 def with_holders(files: list[OpenFile], roots: Mapping[str, Any]) -> list[OpenFile]:
-    """The files with the objects that hold them, as far as those can be reached from the roots."""
+    """The files with the objects that hold them, if those can be reached from the roots."""
     holders: dict[int, tuple[str, tuple[str, int] | None]] = {}
     for node in reachable(roots, _descriptor_of):
         place = made_at(node.holder.value) if node.holder else None
@@ -125,8 +124,8 @@ _FILES = (io.FileIO, io.BufferedReader, io.BufferedRandom, io.TextIOWrapper, gzi
 
 
 def _descriptor_of(value: Any) -> int | None:
-    """The descriptor behind a file object or archive, None for anything else."""
-    kinds = type(value).__mro__  # never isinstance: it asks for __class__, which may be user code
+    """The descriptor of a file object or archive; None for anything else."""
+    kinds = type(value).__mro__  # isinstance reads __class__, which may run the user's code
     if zipfile.ZipFile in kinds:
         return _descriptor_of(value.fp)
     if tarfile.TarFile in kinds:
@@ -135,12 +134,12 @@ def _descriptor_of(value: Any) -> int | None:
         return None
     try:
         descriptor: int = value.fileno()
-    except (OSError, ValueError, AttributeError):  # closed, or made of memory
+    except (OSError, ValueError, AttributeError):  # closed, or in memory
         return None
     return descriptor
 
 
 def _readable(path: str) -> str:
-    """A path without the classes and functions on the way to a global of a module."""
+    """A path without the classes and functions that lead to a module global."""
     _, found, name = path.rpartition(".<global ")
     return name.replace(">", "", 1) if found else path

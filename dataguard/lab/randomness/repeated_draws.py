@@ -1,6 +1,6 @@
 """Equal random draws in two workers, or in two epochs of one worker, and the generators that explain them.
 
-The verdict is behavioural; the generators found in the workers confirm it and name the place.
+The draws decide; the generators found in the workers confirm the verdict and give the location.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from dataguard.stats import coincidence
 from dataguard.stats.coincidence import Agreement, Groups, agreement
 
 EFFORTS = 3
-"""How many times to draw, each time four times more, before coincidence is left open."""
+"""How many times to draw, four times more each time, before coincidence stays undecided."""
 
 Draw = Callable[..., SameItems]
-"""Makes the draws, as `find_same_items` does."""
+"""Makes the draws, like `find_same_items`."""
 Pairs = Callable[[SameItems], Sequence[Pair]]
 """The pairs to compare, among the workers and epochs that drew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A generator that may cause a repeat. If it was tested, `changes` are leaves that change when it alone does."""
+    """A generator that may cause a repeat; `changes` are the leaves that changed when it alone was advanced."""
 
     generator: GeneratorState
     changes: tuple[str, ...] = ()
@@ -41,11 +41,11 @@ class Suspect:
 class Repeat:
     """Two workers, or two epochs of one worker, that draw the same random numbers.
 
-    `leaves` are the outputs that repeat, or, where the repeat is `masked` by other randomness, that depend on the
-    first suspect; a stream has none, because its samples are not compared. `groups` are the equal draws of the first
-    leaf, `suspects` the generators that explain them, the one for the first leaf first, and `libraries` are imported
-    and have a generator whose state cannot be read. `changed` is the share of a stream's samples that change with the
-    suspect, and `seeding` the line that gives it the same seed in both.
+    `leaves` are the outputs that repeat or, if the repeat is `masked` by other randomness, that depend on the first
+    suspect; a stream has none, because its samples are not compared. `groups` are the equal draws of the first leaf.
+    `suspects` are the generators that explain them, first the one for the first leaf. `libraries` are imported and have
+    a generator whose state cannot be read. `changed` is the share of a stream's samples that change with the suspect,
+    and `seeding` the line that gives it the same seed in both.
     """
 
     one: WorkerEpoch
@@ -65,23 +65,23 @@ class Repeat:
 
     @property
     def distinct(self) -> int:
-        """How many different values they have."""
+        """How many different values the equal draws have."""
         return len({digest for group in self.groups for digest in group})
 
     @property
     def log_odds(self) -> float:
-        """log10 of the odds that they are equal by coincidence."""
+        """log10 of the odds that the draws are equal by coincidence."""
         return coincidence.log_odds(self.groups)
 
     @property
     def across_epochs(self) -> bool:
-        """Whether one worker repeats itself, in two epochs."""
+        """Whether one worker repeats its own draws in two epochs."""
         return self.one.worker == self.two.worker
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The draws that settled whether any pair repeats, the `effort` they took, and every pair that certainly does."""
+    """The draws that decided whether any pair repeats, their `effort`, and every pair that certainly does."""
 
     draws: SameItems
     effort: int
@@ -89,12 +89,12 @@ class Comparison:
 
     @property
     def suspicious(self) -> Repeat | None:
-        """The first repeat for which there is a suspect."""
+        """The first repeat with a suspect."""
         return next((repeat for repeat in self.repeats if repeat.suspects), None)
 
 
 def compare_draws(draw: Draw, pairs: Pairs) -> Comparison:
-    """Draw the same items, more often as long as chance could explain what agrees, and compare each pair.
+    """Draw the same items, more often as long as equal draws may be coincidence, and compare each pair.
 
     Raises Undecided when coincidence cannot be excluded.
     """
@@ -107,21 +107,21 @@ def compare_draws(draw: Draw, pairs: Pairs) -> Comparison:
 
 
 def blame_library(draw: Draw, pairs: Pairs, comparison: Comparison) -> Repeat | None:
-    """A repeat that the unreadable generator of a library explains; None if pinning alone made the draws agree.
+    """A repeat caused by the unreadable generator of a library; None if our seeding alone made the draws equal.
 
-    A generator that is made late may be made from a pinned one, and look cloned: so the unpinned rounds come first now.
-    The library is to blame if the draws differ once it is seeded differently in each worker and epoch. Raises Undecided
-    when the draws agree and no generator explains it.
+    A generator that is created late may be seeded from a global one that we seeded, and look cloned: so the unseeded
+    rounds come first here. The library is the cause if the draws differ once each worker and epoch seeds it
+    differently. Raises Undecided when the draws are equal and no generator explains it.
     """
     if not comparison.repeats:
         return None
-    draws = draw(comparison.effort, unpinned_first=True)
+    draws = draw(comparison.effort, as_is_first=True)
     repeats, _ = _compare(draws, pairs(draws))
     if not repeats:
         return None
     repeat = repeats[0]
     if repeat.libraries:
-        reseeded = draw(comparison.effort, unpinned_first=True, reseed=repeat.libraries)
+        reseeded = draw(comparison.effort, as_is_first=True, reseed=repeat.libraries)
         if not _compare(reseeded, pairs(reseeded))[0]:
             return replace(repeat, suspects=library_suspects(repeat.libraries, repeat.leaves[:1]))
     raise Undecided(
@@ -131,12 +131,12 @@ def blame_library(draw: Draw, pairs: Pairs, comparison: Comparison) -> Repeat | 
 
 
 def library_suspects(libraries: Sequence[str], changes: tuple[str, ...] = ()) -> tuple[Suspect, ...]:
-    """The generators of libraries whose state cannot be read, as suspects."""
+    """The unreadable generators of libraries, as suspects."""
     return tuple(Suspect(GeneratorState(f"global {name}", name, b"", None), changes) for name in libraries)
 
 
 def differing_leaves(draws: SameItems, pair: Pair) -> set[str]:
-    """The leaves whose draws differ, pinned or as they are, and are nowhere certainly equal."""
+    """The leaves whose draws differ, seeded or as they are, and are certainly equal in neither."""
     found: dict[Agreement, set[str]] = {verdict: set() for verdict in Agreement}
     for path, _, verdict in _verdicts(draws, pair):
         found[verdict].add(path)
@@ -144,7 +144,7 @@ def differing_leaves(draws: SameItems, pair: Pair) -> set[str]:
 
 
 def _compare(draws: SameItems, pairs: Sequence[Pair]) -> tuple[list[Repeat], list[str]]:
-    """The pairs that certainly repeat, and the leaves in which agreement may be chance."""
+    """The pairs that certainly repeat, and the leaves whose equality may be coincidence."""
     repeats: list[Repeat] = []
     unsure: list[str] = []
     libraries = tuple(sorted({name for census in draws.censuses for name in census.unreadable}))
@@ -163,8 +163,8 @@ def _compare(draws: SameItems, pairs: Sequence[Pair]) -> tuple[list[Repeat], lis
 
 
 def _verdicts(draws: SameItems, pair: Pair) -> Iterator[tuple[str, Groups, Agreement]]:
-    """For each leaf, pinned and as it is, the draws of the first and how those of the second compare."""
-    for series in (draws.pinned, draws.as_is):
+    """For each leaf, seeded and as it is, the draws of the first and how those of the second compare."""
+    for series in (draws.seeded, draws.as_is):
         for path, by in series.items():
             one, two = (by.get(where, ()) for where in pair)
             yield path, one, agreement(one, two)

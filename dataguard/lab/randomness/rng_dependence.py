@@ -1,9 +1,9 @@
-"""Which outputs depend on one generator: it gets a seed of its own and draws freely, while all other RNGs are frozen.
+"""Which outputs depend on one generator: it draws freely from its own seed, while all other RNGs are frozen.
 
-Each reading is made twice in the same way, and once with another seed for that generator. What differs between the
-first two is uncontrolled: it depends on something that cannot be frozen. What differs only under the other seed depends
-on the generator. Map-style datasets are read by two workers, which shows whether a leaf depends on the worker id as
-well; the samples of a stream by one process, because workers would read different ones.
+Each reading is made twice with the same seed for that generator, and once with another. Leaves that differ between the
+first two are uncontrolled: they depend on something that cannot be frozen. Leaves that differ only under the other seed
+depend on the generator. Two workers read a map-style dataset, which shows whether a leaf also depends on the worker id;
+one process reads a stream, because workers would read different samples.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, read_s
 from dataguard.lab.randomness.same_items import batch_size
 from dataguard.lab.reading.scripted_reads import FORKED, Readings, Series, read_trials, run_trials
 from dataguard.lab.rng.frozen_rng import FrozenRngs, UnfrozenRng
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.rng_census import RngCensus
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
@@ -31,11 +31,11 @@ WORKERS = 2
 TWO: dict[str, Any] = {**FORKED, "num_workers": WORKERS}
 ITEMS, ROUNDS = 8, 8
 FIRST = 1 + ITEMS
-"""The fetch before which the generator is seeded: caches are filled by then, and what is made late exists."""
+"""The fetch before which the generator is seeded: by then caches are filled, and generators exist."""
 SCRIPT = (0, *(tuple(range(1, FIRST)) * (1 + ROUNDS)))
-SEEDS = tuple(PIN + fetch for fetch in range(len(SCRIPT)))
-ONE, OTHER = PIN - 1, PIN - 2
-"""Seeds of the generator, which no other RNG gets."""
+SEEDS = tuple(SEED + fetch for fetch in range(len(SCRIPT)))
+ONE, OTHER = SEED - 1, SEED - 2
+"""Seeds of the generator; no other RNG gets them."""
 
 MAPPED = (
     ((0, ONE), (FIRST, ONE)),
@@ -47,24 +47,24 @@ MAPPED = (
 READS = len(MAPPED) * WORKERS * len(SCRIPT)
 
 STARTING = 8
-"""Fetches of each epoch in which only the start of a stream is read."""
+"""Fetches of each epoch, where only the start of a stream is read."""
 STARTS = (((0, ONE),), ((0, ONE),), ((0, OTHER), (STARTING - 1, ONE)))
 """The epochs: two equal ones, and one with another first seed, seeded again at its end."""
 STREAMED = 256
-"""Fetches of a stream that are frozen under seeds of their own."""
+"""Fetches of a stream that are each frozen with a different seed."""
 
 Leaves = Mapping[str, Series]
 Run = tuple[Leaves, bool]
 """Every leaf of a stream, and whether it ended."""
 States = Mapping[tuple[int, int, int], bytes]
-"""The states of one generator by worker, epoch and the fetches made."""
+"""The states of one generator by worker, epoch and number of fetches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """`leaves` depend on the generator, and `uncontrolled` ones on something that cannot be frozen.
+    """`leaves` depend on the generator, `uncontrolled` ones on something that cannot be frozen.
 
-    `keeps_state`: the first fetch draws from the state before it, or leaves it as it is, and does not seed it.
+    `keeps_state`: the first fetch does not seed the generator: it draws from the earlier state, or does not use it.
     `is_used`: later fetches draw from the generator.
     """
 
@@ -76,9 +76,9 @@ class Dependence:
 
 @dataclass(frozen=True, slots=True)
 class StreamDependence:
-    """`changed`: the leaves that change with the generator, each with the share of its values that is new then.
+    """`changed`: the leaves that change with the generator, each with its share of new values.
 
-    `reordered`: a leaf that identifies samples comes in another order, or there is none.
+    `reordered`: the order of a leaf that identifies samples changes, or there is no such leaf.
     """
 
     changed: dict[str, float]
@@ -88,7 +88,7 @@ class StreamDependence:
 
 
 class RngDependence:
-    """Which outputs depend on single generators of one loader; each observation is made once."""
+    """Which outputs depend on each generator of one loader; each observation is made once."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -124,10 +124,10 @@ class RngDependence:
     def of_stream(self, path: str, *, varied: bool) -> StreamDependence:
         """What depends on the generator at a path, in a stream.
 
-        Without `varied`, all fetches are frozen under one seed, whatever their position.
+        Without `varied`, all fetches are frozen with the same seed.
         """
         subject = self._subject
-        seeds = tuple(PIN + fetch for fetch in range(STREAMED)) if varied else (PIN,)
+        seeds = tuple(SEED + fetch for fetch in range(STREAMED)) if varied else (SEED,)
         batches, seconds = (subject.settings.samples,), 0.05 * subject.settings.budget
 
         def look(seed: int, number: int) -> Run:
@@ -159,7 +159,7 @@ def _dependence(readings: Readings, states: States) -> Dependence:
 
 
 def _depends(by: Mapping[tuple[int, int], Series]) -> bool:
-    """Whether a leaf changes with the generator, and with nothing else: it is equal in two workers."""
+    """Whether a leaf changes with the generator alone: it is equal in two workers."""
     one, again, other, beside = (by.get(where, ()) for where in ((0, 0), (0, 1), (0, 2), (1, 0)))
     return one == again == beside != other
 
@@ -173,9 +173,9 @@ def _states(folder: Path, path: str) -> States:
 
 
 def _keeps_state(states: States, same: Sequence[int], other: int) -> bool:
-    """Whether states after the first fetch follow from those before it, which are equal in all epochs but the `other`.
+    """Whether states after the first fetch follow from those before it, which are equal in all epochs except `other`.
 
-    They may differ, because something else decides how much is drawn; but if each is new, it is seeded there.
+    They may differ, because the number of draws may vary; but if each is new, the fetch seeds the generator.
     """
     after = {epoch: [states.get((worker, epoch, 1)) for worker in range(WORKERS)] for epoch in (*same, other)}
     expected = [state for epoch in same for state in after[epoch]]
@@ -183,7 +183,7 @@ def _keeps_state(states: States, same: Sequence[int], other: int) -> bool:
 
 
 def _stream_dependence(one_run: Run, again_run: Run, other_run: Run) -> StreamDependence:
-    """Compare two equal runs, and one in which the generator gets another seed."""
+    """Compare two equal runs with one in which the generator gets another seed."""
     (one, ended), (again, _), (other, other_ended) = one_run, again_run, other_run
     uncontrolled = tuple(path for path, series in one.items() if not _agree(series, again.get(path, ())))
     stable = {path: series for path, series in one.items() if path not in uncontrolled}
@@ -197,13 +197,13 @@ def _stream_dependence(one_run: Run, again_run: Run, other_run: Run) -> StreamDe
 
 
 def _new(one: Series, other: Series) -> float:
-    """The share of the other run's values that this one does not have."""
+    """The share of values in the other run that this one does not have."""
     known = set(one)
     return sum(value not in known for value in other) / max(len(other), 1)
 
 
 def _agree(one: Series, other: Series) -> bool:
-    """Whether a leaf is equal in two runs, as far as both were read."""
+    """Whether a leaf is equal in two runs, up to the end of the shorter one."""
     length = min(len(one), len(other))
     return length > 0 and one[:length] == other[:length]
 

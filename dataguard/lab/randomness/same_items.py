@@ -1,8 +1,8 @@
-"""The same items in every worker: what distinguishes cloned and replayed random numbers from healthy ones.
+"""The same items drawn in every worker, which exposes cloned and replayed random numbers.
 
-Every worker gets the same schedule over two epochs: one unpinned draw first, which creates the generators that are
-rightly made in the worker; then rounds in which the global generators of python, numpy and torch are pinned, so that
-only generators of the user's own still vary; then rounds as they are.
+Every worker gets the same schedule over two epochs: first one draw as it is, which creates the generators that are
+correctly created in the worker; then rounds in which the global generators of python, numpy and torch are seeded, so
+that only the user's own generators still vary; then rounds as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from dataguard.lab.core.index_schedules import SameItems as Schedule
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, WorkerEpoch, read_spools
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.interventions import AdvancedRng, SeededFetches, SeededLibraries
 from dataguard.lab.rng.rng_census import RngCensus
 from dataguard.lab.spy.drive import Ride, drive
@@ -29,31 +29,31 @@ from dataguard.target.variants import Loader
 
 EPOCHS = 2
 REPEATS = 3
-"""Draws of each item under one pinned state."""
-PINNED_STATES = 2
+"""Draws of each item with one seed."""
+SEEDED_STATES = 2
 DRAWS_AS_IS = 4
 MOST_WORKERS = {"fork": 4, "spawn": 2, "forkserver": 2}
-"""Workers that are compared; a worker that imports torch takes seconds to start."""
-WAKENED = 4
-"""The fetch after which generators are looked for once more, because some are made late."""
+"""Most workers that are compared; a worker that imports torch takes seconds to start."""
+LATE = 4
+"""The fetch after which generators are searched again, because some are created late."""
 MIXED = 4
-"""How many samples a batch holds where collate_fn may draw random numbers that only a mixture shows."""
+"""Samples of a batch if the user's collate_fn may draw random numbers to mix them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an observer asks for. Each step of `effort` draws four times more.
+    """What an observer requests. Each step of `effort` draws four times more.
 
-    `unpinned_first` puts the rounds as they are before the pinned ones, so that generators that are made late are made
-    unpinned. `reseed` names libraries whose generator gets a different seed in each worker and epoch. `persistent` and
-    the start `method` are the user's own where they are None; `announce` tells sampler and dataset which epoch begins.
-    `advance` is the path of a generator, and the only worker and epoch in which it is advanced after the first fetch.
-    `watch_item` looks for generators each time the first item was read, and not only in the beginning.
+    `as_is_first` puts the rounds as they are before the seeded ones, so that generators that are created late do not
+    depend on our seeds. `reseed` names libraries whose generator gets a different seed in each worker and epoch. If
+    None, `persistent` and the start `method` are the user's own. `announce` calls `set_epoch`. `advance` is the path of
+    a generator, and the only worker and epoch in which it is advanced after the first fetch. `watch_item` searches for
+    generators each time the first item was read, not only at the start.
     """
 
     effort: int = 0
     num_workers: int | None = None
-    unpinned_first: bool = False
+    as_is_first: bool = False
     reseed: tuple[str, ...] = ()
     persistent: bool | None = None
     method: str | None = None
@@ -64,9 +64,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How much one observation draws: `items` indices, and as many rounds as `scale` times the constants above.
+    """How much one observation draws: `items` indices, in `scale` times as many rounds as the constants above say.
 
-    A batch holds `size` samples, more than one where a collate_fn of the user's own may mix them.
+    A batch holds `size` samples, more than one if the user's collate_fn may mix them.
     """
 
     asked: Request
@@ -78,24 +78,24 @@ class Shape:
 
     @property
     def census(self) -> tuple[int, ...]:
-        """After how many fetches generators are looked for."""
+        """The numbers of fetches after which generators are searched."""
         first_item = (2, 2 + self.items, 2 + 2 * self.items) if self.asked.watch_item else ()
-        return (0, 1, *first_item, WAKENED, self.draws)
+        return (0, 1, *first_item, LATE, self.draws)
 
     @property
-    def pinned_fetches(self) -> int:
-        """How many fetches are pinned."""
-        return PINNED_STATES * self.scale * REPEATS * self.items
+    def seeded_fetches(self) -> int:
+        """How many fetches are seeded."""
+        return SEEDED_STATES * self.scale * REPEATS * self.items
 
     @property
     def free_fetches(self) -> int:
-        """How many fetches are as they are, the first one left out."""
+        """How many fetches are as they are, without the first one."""
         return DRAWS_AS_IS * self.scale * self.items
 
     @property
     def draws(self) -> int:
-        """Fetches of one worker in one epoch; the first creates the generators that are made late."""
-        return 1 + self.pinned_fetches + self.free_fetches
+        """Fetches of one worker in one epoch; the first creates generators that do not exist yet."""
+        return 1 + self.seeded_fetches + self.free_fetches
 
     @property
     def rounds(self) -> tuple[int, ...]:
@@ -103,28 +103,28 @@ class Shape:
         return (1, *([self.items] * ((self.draws - 1) // self.items)))
 
     @property
-    def pins(self) -> tuple[int | None, ...]:
-        """The seed for each fetch of an epoch; those of the items differ, as what they decide may be kept."""
+    def seeds(self) -> tuple[int | None, ...]:
+        """The seed for each fetch of an epoch; items get different ones, because the results may be cached."""
         states = [
-            PIN + state * self.items + item
-            for state in range(PINNED_STATES * self.scale)
+            SEED + state * self.items + item
+            for state in range(SEEDED_STATES * self.scale)
             for _ in range(REPEATS)
             for item in range(self.items)
         ]
-        return (None, *([None] * self.free_fetches if self.asked.unpinned_first else []), *states)
+        return (None, *([None] * self.free_fetches if self.asked.as_is_first else []), *states)
 
-    def pinned_groups(self, digests: Mapping[int, bytes]) -> Groups:
-        """Group the pinned fetches by pinned state and item."""
-        start = 1 + (self.free_fetches if self.asked.unpinned_first else 0)
+    def seeded_groups(self, digests: Mapping[int, bytes]) -> Groups:
+        """Group the seeded fetches by seed and item."""
+        start = 1 + (self.free_fetches if self.asked.as_is_first else 0)
         return tuple(
             tuple(digests.get(start + (state * REPEATS + draw) * self.items + item, b"") for draw in range(REPEATS))
-            for state in range(PINNED_STATES * self.scale)
+            for state in range(SEEDED_STATES * self.scale)
             for item in range(self.items)
         )
 
     def free_groups(self, digests: Mapping[int, bytes]) -> Groups:
         """Group the fetches as they are by item."""
-        start = 1 + (0 if self.asked.unpinned_first else self.pinned_fetches)
+        start = 1 + (0 if self.asked.as_is_first else self.seeded_fetches)
         return tuple(
             tuple(digests.get(start + draw * self.items + item, b"") for draw in range(DRAWS_AS_IS * self.scale))
             for item in range(self.items)
@@ -133,13 +133,13 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class SameItems:
-    """`pinned` and `as_is`: leaf path -> (worker, epoch) -> groups of draws. `shown` are the items' indices in words.
+    """`seeded` and `as_is`: leaf path -> (worker, epoch) -> groups of draws. `shown` are the items' indices as text.
 
-    `draws` counts the fetches of one worker in one epoch, and `seconds` is what all of them took; `censuses` list the
-    generators that were found in a worker before its first fetch of an epoch, after it, and after the last.
+    `draws` counts the fetches of one worker in one epoch, `seconds` is the duration of all of them; `censuses` list the
+    generators of a worker before its first fetch of an epoch, after it, and after the last one.
     """
 
-    pinned: Mapping[str, Mapping[tuple[int, int], Groups]]
+    seeded: Mapping[str, Mapping[tuple[int, int], Groups]]
     as_is: Mapping[str, Mapping[tuple[int, int], Groups]]
     workers: int
     items: int
@@ -159,7 +159,7 @@ def find_same_items(subject: Subject, effort: int = 0, num_workers: int | None =
     """Draw the same items in every worker over two epochs; the arguments are those of `Request`."""
     subject.need_map("the workers of a stream read different samples, so their draws cannot be compared item by item")
     request = Request(effort, num_workers, **asked)
-    if request.advance:  # it only confirms a generator, and must leave time for other verdicts
+    if request.advance:  # it only confirms a verdict, and must leave time for others
         subject.afford(2 * find_same_items(subject, effort, num_workers).seconds)
     shape = shape_of(subject, request)
     return subject.vary(
@@ -170,13 +170,13 @@ def find_same_items(subject: Subject, effort: int = 0, num_workers: int | None =
 
 
 def shape_of(subject: Subject, request: Request) -> Shape:
-    """Choose how much to draw so that it fits into a third of the seconds that are left.
+    """Choose how much to draw so that it fits into a third of the remaining seconds.
 
-    Raises Undecided when even the least that could settle a verdict does not fit.
+    Raises Undecided when even the smallest conclusive amount does not fit.
     """
     facts, seconds, left = subject.facts, subject.epoch.seconds_per_sample, subject.cache.left
     number = facts.num_workers if request.num_workers is None else request.num_workers
-    # As many under another start method, so that the same batches come to the same workers.
+    # The same number under another start method, so that the same workers get the same batches.
     workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
     items, size = 8 if request.effort == 0 else 16, batch_size(facts)
     epochs = request.advance[1].epoch + 1 if request.advance else EPOCHS
@@ -191,14 +191,14 @@ def shape_of(subject: Subject, request: Request) -> Shape:
 
 
 def batch_size(facts: LoaderFacts) -> int:
-    """How many samples a batch of repeated draws holds: several where a collate_fn of the user's own may mix them."""
+    """How many samples a batch of repeated draws holds: several if the user's collate_fn may mix them."""
     return min(MIXED, facts.batch_size or 1) if facts.batched and not facts.default_collate else 1
 
 
 def run_same_items(
     build: Callable[..., Loader], folder: Path, shape: Shape, kind: type[Schedule] = Schedule
 ) -> list[Ride]:
-    """Run the schedule, keeping the user's persistence, generator, worker_init_fn and start method."""
+    """Run the schedule with the user's persistence, generator, worker_init_fn and start method."""
 
     def schedule(inner: Any, batched: bool) -> Schedule:
         return kind(inner, shape.workers, shape.items, shape.rounds, shape.size, batched=batched)
@@ -211,7 +211,7 @@ def run_same_items(
         SeededLibraries(asked.reseed),
         RngCensus(shape.census),
         *([AdvancedRng(*asked.advance)] if asked.advance else []),
-        SeededFetches(shape.pins),
+        SeededFetches(shape.seeds),
         Records(),
     )
     plan = Plan(folder, instruments, length=shape.draws, keep_going=True, announce=asked.announce)
@@ -219,7 +219,7 @@ def run_same_items(
 
 
 def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> SameItems:
-    """Sort every draw by leaf, worker and epoch. Raises Undecided when the budget cut the pass short."""
+    """Group all draws by leaf, worker and epoch. Raises Undecided when the budget cut the pass short."""
     if rides is None:
         raise Undecided("the budget ran out while the same items were drawn in every worker: raise --budget")
     digests: dict[str, dict[tuple[int, int], dict[int, bytes]]] = defaultdict(lambda: defaultdict(dict))
@@ -241,7 +241,7 @@ def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> Sam
     if any(len(complete[where]) < shape.draws for where in expected):
         raise Undecided("the loader did not give every worker the same items: it uses its own order")
     return SameItems(
-        pinned={path: {who: shape.pinned_groups(one) for who, one in by.items()} for path, by in digests.items()},
+        seeded={path: {who: shape.seeded_groups(one) for who, one in by.items()} for path, by in digests.items()},
         as_is={path: {who: shape.free_groups(one) for who, one in by.items()} for path, by in digests.items()},
         workers=shape.workers,
         items=shape.items,

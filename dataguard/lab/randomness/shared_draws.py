@@ -1,7 +1,7 @@
-"""Whether workers, or the epochs of a worker, draw the same random numbers; and if so, which generator is to blame.
+"""Whether workers, or the epochs of a worker, draw the same random numbers, and if so, from which generator.
 
 The search: draw the same items everywhere and compare, test each suspect by advancing it in one worker and epoch only,
-look for generators whose repeat is masked by other randomness, and look for the line that seeds what was found.
+search for generators whose repeat is masked by other randomness, and for the line that seeds the generator found.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Between = Literal["workers", "epochs"]
 
 @dataclass(frozen=True, slots=True)
 class SharedDraws:
-    """The first `repeat`, if there is one; what was `exercised`, by unit; and the items that were drawn, in words."""
+    """The first `repeat`, if there is one; how much was `exercised`, by unit; and the indices drawn, as text."""
 
     exercised: Mapping[str, int]
     repeat: Repeat | None
@@ -43,10 +43,10 @@ class SharedDraws:
 
 
 def find_shared_draws(subject: Subject, between: Between) -> SharedDraws:
-    """Search every two workers in the first epoch, or each worker in two epochs; of a stream only workers 0 and 1.
+    """Compare every two workers in the first epoch, or each worker in two epochs; of a stream only workers 0 and 1.
 
-    Raises Undecided when coincidence cannot be excluded, when draws repeat and no generator explains it, or when it is
-    uncontrolled what depends on a generator.
+    Raises Undecided when coincidence cannot be excluded, when draws repeat and no generator explains it, or when the
+    leaves that may depend on a generator are uncontrolled.
     """
     shared = _search_stream(subject, between) if subject.facts.kind == "stream" else _search_items(subject, between)
     return replace(
@@ -70,13 +70,13 @@ def _search_items(subject: Subject, between: Between) -> SharedDraws:
 
 
 def _search_stream(subject: Subject, between: Between) -> SharedDraws:
-    trace = Streams(subject).stream(subject.facts.num_workers, pin=False)
+    trace = Streams(subject).stream(subject.facts.num_workers, seeded=False)
     repeat = find_in_stream(subject, trace, _FIRST[between])
     return SharedDraws({"samples": trace.total, between: 2}, repeat)
 
 
 def find_latent_clone(subject: Subject) -> GeneratorState | None:
-    """The generator from which two workers would draw the same numbers, where the loader has fewer (map-style only)."""
+    """The generator from which two workers would draw the same numbers, if the loader has fewer (map-style only)."""
     if subject.facts.kind == "stream":
         return None
     draws = find_same_items(subject, num_workers=2, method="fork" if subject.facts.spawns else None)
@@ -84,10 +84,10 @@ def find_latent_clone(subject: Subject) -> GeneratorState | None:
 
 
 def find_seeding(subject: Subject, repeat: Repeat) -> Seeding | None:
-    """The line that gives the first suspect one seed in both, before the first batch."""
+    """The line that gives the first suspect the same seed in both, before the first batch."""
     suspect = repeat.suspects[0].generator
     try:
-        # A library is imported before workers start, so that a worker_init_fn that imports it is seen to seed it.
+        # Imported before workers start, so that seeding is seen even if worker_init_fn imports the library.
         notes = find_first_seeds(subject, (suspect.library,) if suspect.library else ())
     except (NotApplicable, Undecided):
         return None
@@ -99,7 +99,7 @@ def find_seeding(subject: Subject, repeat: Repeat) -> Seeding | None:
 def confirm_suspects(subject: Subject, comparison: Comparison) -> Repeat | None:
     """The first suspicious repeat with the suspects that it depends on; None if it depends on none of them.
 
-    A single suspect needs no test, unless each item creates it again. Those that there is no time to test come last.
+    A single suspect needs no test, unless each item creates it again. Suspects that were not tested come last.
     """
     repeat, draw = comparison.suspicious, partial(find_same_items, subject, comparison.effort)
     if repeat is None:
@@ -115,9 +115,9 @@ def confirm_suspects(subject: Subject, comparison: Comparison) -> Repeat | None:
 
 
 def _continuing(draw: Callable[..., SameItems], repeat: Repeat) -> Iterator[Suspect]:
-    """The suspects, but for those that each item creates again, in a state that depends on the item alone.
+    """The suspects without those that each item creates again, in a state that depends on the item alone.
 
-    Such a generator is back in its state when the item is read again. One that continues from draw to draw never is.
+    Such a generator returns to its state when the item is read again. One that continues from draw to draw never does.
     """
     first = _states(draw(), repeat.one)
     made = {
@@ -132,15 +132,15 @@ def _continuing(draw: Callable[..., SameItems], repeat: Repeat) -> Iterator[Susp
 
 
 def _states(draws: SameItems, where: WorkerEpoch) -> list[dict[str, GeneratorState]]:
-    """The generators in one worker and epoch by path, from fetch to fetch."""
+    """The generators in one worker and epoch by path, fetch by fetch."""
     censuses = sorted((census for census in draws.censuses if census.where == where), key=lambda one: one.fetches)
     return [{state.path: state for state in census.generators} for census in censuses]
 
 
 def _tested(draw: Callable[..., SameItems], repeat: Repeat, suspect: Suspect) -> Suspect | None:
-    """A suspect with the leaves that change if it is advanced in the second worker and epoch only; None if none does.
+    """A suspect with the leaves that change if it is advanced in the second worker and epoch only; None if none do.
 
-    It is returned unchanged if that could not be tested, or if both end in one state in spite of it.
+    It is returned unchanged if that could not be tested, or if both still end in the same state.
     """
     try:
         draws = draw(advance=(suspect.path, repeat.two))
@@ -154,12 +154,12 @@ def _tested(draw: Callable[..., SameItems], repeat: Repeat, suspect: Suspect) ->
 
 
 def _worker_pairs(draws: SameItems) -> Sequence[Pair]:
-    """Every two workers, in the first epoch."""
+    """Every two workers in the first epoch."""
     return list(combinations([WorkerEpoch(worker, 0) for worker in range(draws.workers)], 2))
 
 
 def _epoch_pairs(draws: SameItems) -> Sequence[Pair]:
-    """Each worker with itself, in two epochs."""
+    """Each worker in two epochs."""
     return [(WorkerEpoch(worker, 0), WorkerEpoch(worker, 1)) for worker in range(draws.workers)]
 
 

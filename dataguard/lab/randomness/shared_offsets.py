@@ -1,8 +1,8 @@
-"""Files opened before the fork: which of them several workers read through one file description, and so one offset.
+"""Files opened before the fork that several workers read through one file description, and so one offset.
 
-Items are first read in one process, to learn their content and which offsets they move; then by several workers at
-once, which may move the same offsets and so read each other's bytes. A file that only one worker reads is read again by
-another worker, which finds the offset where the first left it, not where the main process believes it to be.
+One process reads items first, which shows their content and the offsets that they move. Then several workers read at
+once; they may move the same offsets and read each other's bytes. A file that only one worker reads is read again by
+another worker, which finds the offset where the first left it, not where the main process expects it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataguard.lab.core.records import SampleRecord, read_spools
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.randomness.lock_watch import LockWatch
 from dataguard.lab.randomness.open_files import OpenFile, open_files, with_holders
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.interventions import SeededSamples
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
@@ -35,10 +35,10 @@ from dataguard.target.variants import Loader
 
 MOST_WORKERS = 4
 BATCHES = 3
-"""How many of the user's batches each worker is dealt."""
+"""How many of the user's batches each worker gets."""
 MOST_OF_A_BATCH = 8
 SECONDS = 0.6
-"""How long each of the two readings lasts."""
+"""Duration of each of the two readings."""
 
 Leaves = Mapping[str, bytes]
 """The digest of each leaf of a sample, by its path."""
@@ -48,10 +48,10 @@ Moved = tuple[OpenFile, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """What reading in one process shows.
+    """The result of reading in one process.
 
     `shared` are the files whose offset the items move, `dealt` the items of each worker, and `leaves` the content of
-    every item that does not vary. `reordered`: the order of the items differs when it is drawn again.
+    each item that does not vary. `reordered`: the sampler draws another order the second time.
     """
 
     shared: tuple[OpenFile, ...]
@@ -61,7 +61,7 @@ class Alone:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class WrongSample:
     """A sample that differs between a worker and a single process."""
 
     index: Index
@@ -71,11 +71,11 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class SharedOffsets:
-    """What reading by several workers at once shows.
+    """The result of reading by several workers at once.
 
-    `shared` are the files that the items read, as seen in one process. `moved` are those whose offset several workers
-    moved, with two offsets that the main process saw; `later` are those that a worker reads after another one. `raised`
-    is the exception that only several workers raise. `locked`: they took an interprocess lock meanwhile.
+    `shared` are the files that the items read in one process. `moved` are those whose offset several workers moved,
+    with two offsets that the main process saw; `later` are those that workers read one after the other. `raised` is the
+    exception that only several workers raise. `locked`: they took an interprocess lock.
     """
 
     shared: tuple[OpenFile, ...] = ()
@@ -83,20 +83,20 @@ class SharedOffsets:
     later: tuple[Moved, ...] = ()
     workers: int = 0
     samples: int = 0
-    wrong: tuple[Wrong, ...] = ()
+    wrong: tuple[WrongSample, ...] = ()
     raised: Incident | None = None
     locked: bool = False
 
     @property
     def at_risk(self) -> bool:
-        """Whether workers take each other's bytes, or will. One after the other they do so only where it shows."""
+        """Whether workers read each other's bytes, or will. One after the other, only if samples were wrong."""
         if self.wrong or self.raised is not None:
             return bool(self.moved or self.later)
         return bool(self.moved) and not self.locked
 
 
 def find_shared_offsets(subject: Subject) -> SharedOffsets:
-    """Read in one process, and where descriptions are shared, in the user's own workers (map-style only)."""
+    """Read in one process and, if descriptions are shared, in the user's own workers (map-style only)."""
     subject.need_map("the samples of a stream cannot be read again individually")
     facts, build, observe = subject.facts, subject.build, subject.cache.observe
     workers = min(max(facts.num_workers, 2), MOST_WORKERS)
@@ -111,17 +111,17 @@ def find_shared_offsets(subject: Subject) -> SharedOffsets:
 
 
 def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
-    """Read some items in this process, as they would be dealt to so many workers."""
+    """Read some items in this process, as they would be distributed to so many workers."""
     files = open_files(folder.parent)
     if not files:
         return Alone(())
-    files = with_holders(files, _roots(loader))  # before reading, which may pass them on to other holders
+    files = with_holders(files, _roots(loader))  # before reading, which may move them to other holders
     dealt = _deal(loader, workers)
     recorder, deadline = FlightRecorder(folder), time.monotonic() + SECONDS
     start = [file.offset() for file in files]
     movers: dict[OpenFile, set[int]] = defaultdict(set)
     leaves: dict[Index, Leaves] = {}
-    for worker, index in _in_turn(dealt):
+    for worker, index in _round_robin(dealt):
         offsets = [[file.offset() for file in files]]
         drawn = []
         for _ in range(2):
@@ -135,38 +135,38 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
             leaves[index] = {path: digest for path, digest in drawn[0].items() if again.get(path) == digest}
         if time.monotonic() > deadline and worker == workers - 1:
             break
-    for worker, index in _in_turn(dealt):
-        # A file that is always read to its end returns to its offset: from far off, the move shows.
-        still = [(file, file.offset(), file.put_far()) for file in files if worker not in movers[file]]
+    for worker, index in _round_robin(dealt):
+        # A file that is always read to its end returns to the same offset: starting far off shows the move.
+        still = [(file, file.offset(), file.seek_far()) for file in files if worker not in movers[file]]
         if index in leaves and still:
             _read(loader.dataset, recorder, index)
         for file, before, far in still:
             if file.offset() != far:
                 movers[file].add(worker)
             else:
-                file.put(before)
+                file.seek(before)
     shared = [replace(file, readers=len(movers[file])) for file in files if movers[file] and not file.is_written()]
     for file, offset in zip(files, start, strict=True):
-        file.put(offset)  # the user's module may have opened it: then later observations share it
+        file.seek(offset)  # later observations share it if the user's module opened it
     kept = tuple(tuple(index for index in items if index in leaves) for items in dealt)
     return Alone(tuple(shared), kept, leaves, reordered=_deal(loader, workers) != dealt)
 
 
 def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> SharedOffsets:
-    """Read the same items in forked workers, each always the ones that it was dealt; watch the offsets meanwhile.
+    """Read the same items in forked workers, each only its own, and watch the offsets.
 
-    Where some files are read by one worker only, an epoch follows in which the items are dealt to other workers, as
-    it happens in training unless the same ones live on with the same order.
+    If only one worker reads some files, a second epoch gives its items to other workers, as happens in training unless
+    persistent workers repeat the same order.
     """
     workers = len(alone.dealt)
-    schedules: list[_HandedOn] = []
+    schedules: list[_Rotated] = []
 
-    def schedule(inner: Any, batched: bool) -> _HandedOn:
-        schedules.append(_HandedOn(inner, alone.dealt, MOST_OF_A_BATCH, batched=batched))
+    def schedule(inner: Any, batched: bool) -> _Rotated:
+        schedules.append(_Rotated(inner, alone.dealt, MOST_OF_A_BATCH, batched=batched))
         return schedules[-1]
 
     apart = any(file.readers == 1 for file in alone.shared)
-    passed_on = apart and (alone.reordered or not build(num_workers=workers).persistent_workers)
+    rotated = apart and (alone.reordered or not build(num_workers=workers).persistent_workers)
     loader = build(num_workers=workers, in_order=True, persistent_workers=False, schedule=schedule)
     opened = with_holders(open_files(folder.parent), _roots(loader))
     files = [replace(file, readers=one.readers) for one in alone.shared for file in opened if file.is_same(one)]
@@ -180,9 +180,8 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
     for dealing in schedules:
         dealing.before_batch = look
     watch = LockWatch()
-    raised = _drive(
-        loader, Plan(folder, (SeededSamples(PIN), Records()), keep_going=True), (None, None) if passed_on else (None,)
-    )
+    plan = Plan(folder, (SeededSamples(SEED), Records()), keep_going=True)
+    raised = _drive(loader, plan, (None, None) if rotated else (None,))
     look()
     moved: list[Moved] = []
     for file, offset, offsets in zip(files, start, seen, strict=True):
@@ -191,14 +190,14 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
             others = _far_moves(loader, folder, file)
         if others and not file.is_written():
             moved.append((file, offset, max(others)))
-        file.put(offset)
+        file.seek(offset)
     at_once = tuple(one for one in moved if one[0].readers > 1)
     later = tuple(one for one in moved if one[0].readers == 1)
     return SharedOffsets(alone.shared, at_once, later, workers, raised=raised, locked=watch.taken)
 
 
 def read_together(folder: Path, seen: SharedOffsets | None, alone: Alone) -> SharedOffsets:
-    """Compare what the workers read with what one process does. Raises Undecided when that did not come about."""
+    """Compare the samples of the workers with those of one process. Raises Undecided when workers could not read."""
     records = [record for record in read_spools(folder) if isinstance(record, SampleRecord)]
     if seen is None or not (records or seen.raised):
         raise Undecided("several workers could not read the same items at once: raise --budget")
@@ -206,12 +205,12 @@ def read_together(folder: Path, seen: SharedOffsets | None, alone: Alone) -> Sha
 
 
 def _drive(loader: Loader, plan: Plan, batches: Sequence[int | None]) -> Incident | None:
-    """Read epochs of so many batches, each for some time; returns what the workers raised, if they did."""
+    """Read epochs of so many batches for a limited time; return what the workers raised, if anything."""
     before = {process.pid for process in multiprocessing.active_children()}
     try:
         drive(loader, plan, batches=batches, seconds=SECONDS)
     except LoaderFailed as failure:
-        # Shutting an iterator down while it is garbage takes torch seconds, unless its workers are gone.
+        # torch takes seconds to shut down an iterator that is being collected, unless its workers are gone.
         for process in multiprocessing.active_children():
             if process.pid not in before:
                 process.kill()
@@ -220,20 +219,19 @@ def _drive(loader: Loader, plan: Plan, batches: Sequence[int | None]) -> Inciden
 
 
 def _far_moves(loader: Loader, folder: Path, file: OpenFile) -> set[int]:
-    """Where the workers leave an offset that is set far off before."""
+    """The offset that workers leave in a file after it was set far off; empty if they did not move it."""
     apart = folder / f"far{file.descriptor}"
     apart.mkdir()
-    far = file.put_far()
-    _drive(
-        loader, Plan(apart, (Records(),), keep_going=True), (2 * loader.num_workers,)
-    )  # what it raises is known already
+    far = file.seek_far()
+    # Its exceptions are known already.
+    _drive(loader, Plan(apart, (Records(),), keep_going=True), (2 * loader.num_workers,))
     return {file.offset()} - {far}
 
 
-def _wrong(records: Sequence[SampleRecord], expected: Mapping[Index, Leaves]) -> Iterator[Wrong]:
-    """The samples with a leaf that differs from that of one process, though the same worker reads it right elsewhere.
+def _wrong(records: Sequence[SampleRecord], expected: Mapping[Index, Leaves]) -> Iterator[WrongSample]:
+    """The samples with a leaf that differs from one process, although the same worker reads that leaf right elsewhere.
 
-    A leaf that a worker never gets right depends on the worker by design.
+    A leaf that a worker never reads right depends on the worker by design.
     """
     pairs = [(record, {leaf.path: leaf.digest for leaf in record.leaves}) for record in records]
     right = set()
@@ -243,12 +241,12 @@ def _wrong(records: Sequence[SampleRecord], expected: Mapping[Index, Leaves]) ->
     for record, leaves in pairs:
         for path, digest in expected.get(record.index, {}).items():
             if leaves.get(path) != digest and (record.worker, path) in right:
-                yield Wrong(record.index, record.worker, f"sample{path}")
+                yield WrongSample(record.index, record.worker, f"sample{path}")
                 break
 
 
 def _deal(loader: Loader, workers: int) -> list[list[Any]]:
-    """The items of the first batches of the user's own order, by the worker to which torch deals them."""
+    """The items of the first batches in the user's order, by the worker to which torch sends them."""
     order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     dealt: list[list[Any]] = [[] for _ in range(workers)]
     for number, batch in enumerate(islice(iter(order), BATCHES * workers)):
@@ -259,8 +257,8 @@ def _deal(loader: Loader, workers: int) -> list[list[Any]]:
     return [list(dict.fromkeys(items)) for items in dealt]
 
 
-def _in_turn(dealt: Sequence[Sequence[Any]]) -> Iterator[tuple[int, Any]]:
-    """Every worker's first item, then every worker's second one, and so on."""
+def _round_robin(dealt: Sequence[Sequence[Any]]) -> Iterator[tuple[int, Any]]:
+    """The first item of every worker, then the second of every worker, and so on."""
     for position in range(max(map(len, dealt), default=0)):
         for worker, items in enumerate(dealt):
             if position < len(items):
@@ -271,8 +269,8 @@ def _roots(loader: Loader) -> dict[str, Any]:
     return {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "worker_init_fn": loader.worker_init_fn}
 
 
-class _HandedOn(Dealt):
-    """Deals each worker, in every further epoch, the items of another one."""
+class _Rotated(Dealt):
+    """Gives each worker the items of the next one in every further epoch."""
 
     _begun = False
 
@@ -284,11 +282,11 @@ class _HandedOn(Dealt):
 
 
 def _read(dataset: Any, recorder: FlightRecorder, index: Any) -> Leaves | None:
-    """The digests of a sample's leaves, with the global generators pinned; None if reading it raises."""
+    """The digests of a sample's leaves, with the global generators seeded; None if reading it raises."""
     recorder.mark(None, "sample", index)
     batched = getattr(dataset, "__getitems__", None)
     try:
-        with pinned(PIN):
+        with seeded(SEED):
             sample = batched([index])[0] if batched else dataset[index]
     except Exception:  # noqa: BLE001 - the user's own code: the ordinary epoch reports it
         return None

@@ -1,6 +1,6 @@
-"""What a spawned worker is sent: whether it survives pickling, and which part of it does not.
+"""Whether the objects sent to a spawned worker can be pickled, and if not, which part of them cannot.
 
-Tensors and arrays are not copied but handed through, so that trying costs little whatever the dataset holds.
+Tensors and arrays are passed through without a copy, so that the trial is cheap whatever the dataset holds.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from dataguard.target.variants import Loader
 
 MOST_SECONDS = 3.0
 MOST_BYTES = 100_000_000
-"""How much of one part is pickled before it counts as one that can be."""
+"""Bytes after which a part counts as picklable."""
 
 MOST_DEEP = 100
-"""How many parts that fail are looked into."""
+"""Most failing parts whose own parts are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """The smallest part of a loader that does not survive pickling, as plain data.
+    """The smallest part of a loader that cannot be pickled, as plain data.
 
-    `path` leads to it, as in `dataset.transform.transforms[2]`; `what` is what it is, in words; `error` is what
-    pickling or unpickling it raised; `at` is the file and line where it, or what holds it, is defined.
+    `path` leads to it, such as `dataset.transform.transforms[2]`; `what` describes it; `error` is what pickling or
+    unpickling it raised; `at` is the file and line where it, or its holder, is defined.
     """
 
     path: str
@@ -54,13 +54,13 @@ class Culprit:
 
     @property
     def words(self) -> str:
-        """What is wrong with it in words: a kind that never survives is enough, anything else needs the exception."""
+        """The problem as text: with the exception, unless its kind can never be pickled."""
         return f"{self.path} is {self.what}" + (f" ({self.error})" if self.what.startswith(_SOME_OBJECT) else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Pickling:
-    """What is known of a loader's parts: the first that does not survive, and torch's generators among them."""
+    """The first part of a loader that cannot be pickled, and the torch generators among its parts."""
 
     culprit: Culprit | None
     generators: tuple[Culprit, ...]
@@ -69,38 +69,38 @@ class Pickling:
 def try_pickling(loader: Loader, *, forked: bool) -> Pickling:
     """Pickle and unpickle what torch sends to a spawned worker.
 
-    `forked` tells that the loader's workers are forked so far, so that locks and shared values were made for that:
-    where spawning is the default they would be made for it instead, and are not held against the loader.
+    `forked`: the loader's workers are forked, so its locks and shared values were created for that. If spawning were
+    the default they would be created for spawning, so they do not count.
     """
     roots = {
         "dataset": loader.dataset,
         "collate_fn": loader.collate_fn,
         "worker_init_fn": loader.worker_init_fn,
     }
-    # What only globals, classes and code lead to is not sent.
+    # Objects that only globals, classes and code refer to are not sent.
     sent = [source for source in find_generators(roots) if source.kind == "torch.Generator" and "<" not in source.path]
     generators = [Culprit(source.path, "a torch.Generator", "", _place(source.holder)) for source in sent]
     return Pickling(find_culprit(roots, forked=forked), tuple(generators))
 
 
 def find_culprit(roots: Mapping[str, Any], *, forked: bool = False, seconds: float = MOST_SECONDS) -> Culprit | None:
-    """The smallest part of the first root that does not survive pickling, None where every root does."""
+    """The smallest part of the first root that cannot be pickled; None if every root can."""
     search = _Search(time.monotonic() + seconds, (SemLock, Arena) if forked else ())
     with _as_if_spawning():
         return next((found for path, root in roots.items() if (found := search.smallest(path, root))), None)
 
 
 class _Search:
-    """A search for the smallest part that fails; what the deadline cuts short is answered by the part around it."""
+    """A search for the smallest part that fails; after the deadline it returns the part reached so far."""
 
-    def __init__(self, deadline: float, spared: tuple[type, ...]) -> None:
+    def __init__(self, deadline: float, exempt: tuple[type, ...]) -> None:
         self.deadline = deadline
-        self.spared = spared
+        self.exempt = exempt
         self.entered: dict[int, Any] = {}
-        """By `id`, what was found to fail; held, so that no other object gets the same `id` meanwhile."""
+        """The failing parts by `id`; held, so that each `id` stays unique."""
 
     def smallest(self, path: str, value: Any, holder: Any = None) -> Culprit | None:
-        """The part itself if it fails and no part of it does; `holder` is the user's object around it, if any."""
+        """The value itself if it fails and no part of it does; `holder` is the user's object around it, if any."""
         if id(value) in self.entered:
             return None
         error = self.attempt(value)
@@ -113,21 +113,21 @@ class _Search:
                 found = self.smallest(path + step, part, value if _place(value) else holder)
                 if found:
                     return found
-                # It fails because of what is around it: the cycle has another part that is to blame.
+                # It fails because of an object around it: another part of the cycle is the culprit.
                 unsettled = unsettled or (holder is not None and id(part) in self.entered)
         return None if unsettled else _culprit(path, value, holder, error)
 
     def may_blame_parts(self, value: Any, error: Exception) -> bool:
-        """Not where the object's class is what fails, or where it is nested too deeply."""
+        """Whether to search the parts: not if the class itself fails, or the object is nested too deeply."""
         if len(self.entered) >= MOST_DEEP or isinstance(error, RecursionError):
             return False
         return type(value).__module__ == "builtins" or self.attempt(type(value)) is None
 
     def suspects(self, value: Any) -> Sequence[tuple[str, Any]]:
-        """The parts of an object, those of a big container narrowed down to a few by halves."""
+        """The parts of an object; a large container is bisected down to a few."""
         try:
             parts = list(parts_of(value))
-        except Exception:  # noqa: BLE001 - reduction is the user's own code; then the object itself is what fails
+        except Exception:  # noqa: BLE001 - `__reduce__` is the user's code; then the object itself fails
             return ()
         while len(parts) > FEW:
             half = parts[: len(parts) // 2]
@@ -138,26 +138,26 @@ class _Search:
         return parts
 
     def attempt(self, value: Any) -> Exception | None:
-        """What pickling an object and unpickling the result raises."""
+        """The exception that pickling an object and unpickling the result raises, if any."""
         if time.monotonic() > self.deadline:
             return None
         kept: list[Any] = []
         sink = _Sink(self.deadline)
         try:
-            _Pickler(sink, kept, self.spared).dump(value)
+            _Pickler(sink, kept, self.exempt).dump(value)
             sink.seek(0)
             _Unpickler(sink, kept).load()
-        except Exception as error:  # noqa: BLE001 - whatever the user's own reduction raises is the answer
+        except Exception as error:  # noqa: BLE001 - `__reduce__` is the user's code
             return error
         return None
 
 
 class _TooMuch(Exception):
-    """More was to be pickled than there is time or memory for."""
+    """Pickling would take too much time or memory."""
 
 
 class _Sink(io.BytesIO):
-    """Memory to pickle into, up to a limit."""
+    """A buffer to pickle into, up to a limit."""
 
     def __init__(self, deadline: float) -> None:
         super().__init__()
@@ -170,15 +170,15 @@ class _Sink(io.BytesIO):
 
 
 class _Pickler(ForkingPickler):
-    """Pickles as for a new process, but hands tensors, arrays and what is spared through as they are."""
+    """Pickles as for a new process, but passes tensors, arrays and exempt types through."""
 
-    def __init__(self, sink: io.BytesIO, kept: list[Any], spared: tuple[type, ...]) -> None:
+    def __init__(self, sink: io.BytesIO, kept: list[Any], exempt: tuple[type, ...]) -> None:
         super().__init__(sink)
         self.kept = kept
-        self.spared = spared
+        self.exempt = exempt
 
     def persistent_id(self, value: Any) -> int | None:
-        if not (_is_content(value) or isinstance(value, self.spared)):
+        if not (_is_content(value) or isinstance(value, self.exempt)):
             return None
         self.kept.append(value)
         return len(self.kept) - 1
@@ -200,7 +200,7 @@ def _is_content(value: Any) -> bool:
 
 
 class _Spawning:
-    """Stands in for the process that is being started, which multiprocessing asks to inherit file descriptors."""
+    """Replaces the process being started, which multiprocessing asks to inherit file descriptors."""
 
     def duplicate_for_child(self, descriptor: int) -> int:
         return descriptor
@@ -221,7 +221,7 @@ class _Descriptor:
 @contextmanager
 def _as_if_spawning() -> Iterator[None]:
     stand_in: Any = _Spawning()
-    context.set_spawning_popen(stand_in)  # queues, pipes and locks refuse to be pickled at any other time
+    context.set_spawning_popen(stand_in)  # otherwise queues, pipes and locks refuse to be pickled
     try:
         yield
     finally:
@@ -236,7 +236,7 @@ def _culprit(path: str, value: Any, holder: Any, error: Exception) -> Culprit:
 
 
 def _place(thing: Any) -> tuple[str, int] | None:
-    """Where the class or function is defined, where it is the user's."""
+    """Where the class or function is defined, if it is the user's."""
     place = None if thing is None else made_at(thing)
     return place if place and place[0] and not is_library(place[0]) else None
 

@@ -1,7 +1,7 @@
 """State that reading a sample changes: whether later samples depend on it, and whether the user's workers lose it.
 
-One worker, restarted for each trial, reads one item repeatedly; once by itself, once after other items. All RNGs are
-frozen, so that no difference is drawn from one. Then the user's own workers read the same.
+One worker, restarted for each trial, reads one item repeatedly: alone, and after other items. All RNGs are frozen, so
+that no difference is random. Then the user's own workers read the same.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from itertools import groupby
 from dataguard.lab.dataset.changed_attributes import find_changed
 from dataguard.lab.randomness.same_items import MOST_WORKERS, batch_size
 from dataguard.lab.reading.scripted_reads import FORKED, Series, read_trials, run_trials
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.streams.observations import Streams
 from dataguard.lab.subject import Subject
 from dataguard.model import Location
 
 OTHERS = 4
-"""Items that one of the two scripts reads before the target. Both begin with one that wakes up what is made late."""
+"""Items that one of the two scripts reads before the target. Both begin with a warm-up item."""
 SHARED = 6
-"""Reads of the target that follow in the script of the other items; the first script makes as many fetches."""
+"""Reads of the target after the other items; the script without them makes as many fetches."""
 ALONE = (0, *[OTHERS + 1] * (OTHERS + SHARED))
 AFTER = (*range(OTHERS + 1), *[OTHERS + 1] * SHARED)
 TRIALS = ((ALONE,), (ALONE,), (AFTER,), (ALONE,))
-SEEDS = ((PIN,), (PIN,), (PIN,), (PIN + 1,))
+SEEDS = ((SEED,), (SEED,), (SEED,), (SEED + 1,))
 READS = len(TRIALS) * len(ALONE)
 STAGES = 4
-"""How many values a state takes at least, one after the other, that moves on and does not settle."""
-RENEWED = 0.5
-"""The share of a second epoch's first samples that differ, if a stream has gone on to other ones by then."""
+"""Fewest values that a state takes one after the other if it keeps changing."""
+NEW_SHARE = 0.5
+"""The share of new samples at the start of a second epoch if a stream continues instead of starting over."""
 
 
 class Effect(Enum):
-    """What of the reads before decides a leaf."""
+    """What a leaf depends on in earlier reads."""
 
     COUNT = "how many samples were read before"
     CONTENT = "which samples were read before"
@@ -46,9 +46,9 @@ class Effect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Carryover:
-    """Leaves that show what was read before, and that the user's own workers give as if it had not been read.
+    """Leaves that depend on earlier reads, a dependence that the user's own workers lose.
 
-    `changed` are the attributes of the dataset that reading changes, where there is such a leaf. `reads` were compared.
+    `changed` are the attributes of the dataset that reading changes, if there is such a leaf. `reads` were compared.
     """
 
     lost: Mapping[str, Effect] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Carryover:
 
 
 def find_carryover(subject: Subject) -> Carryover:
-    """Read in one process, and where that shows anything, in the user's own workers."""
+    """Read in one process and, if a leaf depends on earlier reads, in the user's own workers."""
     subject.afford(READS * batch_size(subject.facts) * subject.epoch.seconds_per_sample)
     lost, reads = _lost_stream(subject) if subject.facts.kind == "stream" else (_lost_leaves(subject), READS)
     if not lost:
@@ -79,7 +79,7 @@ def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
     workers = min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2))
     scripts = [[AFTER] * workers, [ALONE] * workers]
     wanted: dict[tuple[int, int], tuple[int, ...]] = {(0, 1): ALONE}
-    if facts.persistent:  # what they keep is not lost; but does one learn of what the others read meanwhile?
+    if facts.persistent:  # they keep their state; but does one know what the others read?
         scripts = [[ALONE, *[AFTER] * (workers - 1)]]
         wanted = {(worker, 0): script for worker, script in enumerate(scripts[0])}
     build_own = partial(subject.build, num_workers=workers)
@@ -88,26 +88,26 @@ def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
         lambda folder: run_trials(build_own, folder, scripts, SEEDS[:1], size),
         partial(read_trials, scripts),
     )
-    return {path: effect for path, effect in effects.items() if _forgets(own.get(path, {}), readings[path], wanted)}
+    return {path: effect for path, effect in effects.items() if _loses(own.get(path, {}), readings[path], wanted)}
 
 
 def _lost_stream(subject: Subject) -> tuple[Mapping[str, Effect], int]:
-    """Whether a stream goes on to other samples in a second epoch of one process, and starts over in the user's own."""
+    """Whether the second epoch of a stream continues in one process, and starts over in the user's own workers."""
     stream = Streams(subject).stream
-    kept = stream(1, pin=True, frozen=True, persistent=True, method="fork", announce=False)
-    if not kept.ended or kept.renewed < RENEWED:
+    kept = stream(1, seeded=True, frozen=True, persistent=True, method="fork", announce=False)
+    if not kept.ended or kept.new_share < NEW_SHARE:
         return {}, kept.total
-    own = stream(subject.facts.num_workers, pin=True, frozen=True)
-    over = own.ended and min(map(len, own.again), default=0) > 1 and not own.begins_otherwise
+    own = stream(subject.facts.num_workers, seeded=True, frozen=True)
+    over = own.ended and min(map(len, own.again), default=0) > 1 and not own.begins_differently
     return {"the stream": Effect.EPOCH} if over else {}, own.total
 
 
 def _effect(trials: Mapping[tuple[int, int], Series]) -> Effect | None:
-    """What decides a leaf, by its trials; None where nothing of the reads before certainly does.
+    """What a leaf depends on, by its trials; None if it does not certainly depend on earlier reads.
 
-    It has to be the same in both equal trials; so clocks, process ids and what a worker draws at its start say
-    nothing. Content must not depend on random numbers, because samples may be mixed with some that were read before,
-    and must not wear off: then only the first samples of an epoch differ.
+    Both equal trials have to agree, which excludes clocks, process ids and draws at the start of a worker. For CONTENT,
+    the leaf must not depend on random numbers, because samples may be mixed with earlier ones, and the effect must
+    last: otherwise only the first samples of an epoch differ.
     """
     if len(trials) < len(TRIALS):
         return None
@@ -115,27 +115,27 @@ def _effect(trials: Mapping[tuple[int, int], Series]) -> Effect | None:
     alone, behind = one[1:], after[OTHERS + 1 :]
     if one[1:] != again[1:]:
         return None
-    if _moves_on(alone):
+    if _keeps_changing(alone):
         if behind == alone[OTHERS:]:
             return Effect.COUNT
         if behind == alone[:SHARED]:
             return Effect.ITSELF
-    steady = _moves_on(alone) or len(set(alone[OTHERS:])) == 1
+    steady = _keeps_changing(alone) or len(set(alone[OTHERS:])) == 1
     lasts = steady and all(one != two for one, two in zip(behind, alone, strict=False))
     return Effect.CONTENT if lasts and alone == reseeded[1:] else None
 
 
-def _moves_on(series: Series) -> bool:
-    """Whether a leaf takes ever new values, and goes on to do so; counting in a circle is no progress."""
+def _keeps_changing(series: Series) -> bool:
+    """Whether a leaf keeps taking new values, without cycling."""
     runs = [value for value, _ in groupby(series)]
     return len(set(runs)) == len(runs) >= STAGES and len(set(series[len(series) // 2 :])) > 1
 
 
-def _forgets(
+def _loses(
     own: Mapping[tuple[int, int], Series],
     trials: Mapping[tuple[int, int], Series],
     scripts: Mapping[tuple[int, int], tuple[int, ...]],
 ) -> bool:
-    """Whether each of these workers and epochs reads as if nothing else had been read before, or by other workers."""
+    """Whether each of these workers and epochs reads as if nothing else had been read, before or by other workers."""
     expected = {ALONE: trials[0, 0], AFTER: trials[0, 2]}
     return all(own.get(where, ())[1:] == expected[script][1:] for where, script in scripts.items())

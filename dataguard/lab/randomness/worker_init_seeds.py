@@ -1,6 +1,6 @@
-"""The seeds that workers give to random generators until their first batch is there, and the lines that give them.
+"""The seeds that generators get in workers up to the first batch, and the lines that set them.
 
-Looked at only once a generator is found whose state workers or epochs share, so that an ordinary scan pays nothing.
+Observed only after a generator was found whose state workers or epochs share: an ordinary scan pays nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataguard.target.variants import Loader
 
 
 def find_first_seeds(subject: Subject, libraries: tuple[str, ...] = ()) -> tuple[Seedings, ...]:
-    """The seeds that workers give to generators until their first batch, in two epochs."""
+    """The seeds that generators get in workers up to the first batch, in two epochs."""
     return subject.vary(
         ("first seeds", libraries),
         lambda folder: run_first_seeds(subject.build, folder, subject.facts, libraries),
@@ -34,9 +34,9 @@ def find_first_seeds(subject: Subject, libraries: tuple[str, ...] = ()) -> tuple
 def run_first_seeds(
     build: Callable[..., Loader], folder: Path, facts: LoaderFacts, libraries: tuple[str, ...]
 ) -> list[Ride]:
-    """Start the loader's workers, forked, for one batch of each in two epochs.
+    """Start the loader's workers, forked, for one batch each in two epochs.
 
-    `libraries` are imported before, so that what `worker_init_fn` seeds is seen even where it imports them itself.
+    `libraries` are imported first, so that seeding is seen even if `worker_init_fn` imports them itself.
     """
     for library in libraries:
         importlib.import_module(library)
@@ -49,5 +49,5 @@ def run_first_seeds(
 
 
 def read_first_seeds(folder: Path, rides: Sequence[Ride] | None) -> tuple[Seedings, ...]:
-    """What was noted, as far as the budget let it come."""
+    """The recorded seeds, as far as the budget allowed."""
     return tuple(record for record in read_spools(folder) if isinstance(record, Seedings))

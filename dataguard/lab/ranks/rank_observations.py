@@ -22,19 +22,19 @@ from dataguard.model import NotApplicable, Undecided
 
 
 class Ranks:
-    """What several real ranks do with one loader; touching an observation makes it."""
+    """What several DDP ranks do with one loader; reading an attribute makes the observation."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
     @property
     def world(self) -> int:
-        """How many ranks to look at. Raises NotApplicable where one process is all that the loader is made for."""
+        """How many ranks to run. Raises NotApplicable if the loader is meant for one process only."""
         return rank_awareness.world(self._subject)
 
     @property
     def declared(self) -> bool:
-        """Whether the loader is meant for several ranks as it stands, or is asked about them."""
+        """Whether the loader itself shards by rank, or the settings request several ranks."""
         return rank_awareness.is_declared(self._subject)
 
     def _same_items(self, effort: int = 0, **asked: Any) -> same_items.SameItems:
@@ -59,7 +59,7 @@ class Ranks:
         pairs = partial(same_items_ranks.rank_pairs, world)
         comparison = compare_draws(self._same_items, pairs)
         repeat, draws = comparison.suspicious or blame_library(self._same_items, pairs, comparison), comparison.draws
-        if repeat is None and draws.varied and self.declared and not self.shards().alike:
+        if repeat is None and draws.varied and self.declared and not self.shards().same_dataset:
             raise Undecided("each rank has its own dataset: no item can be drawn on several ranks and compared")
         exercised = {"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": world}
         return SharedDraws(exercised, repeat, draws.shown)
@@ -67,7 +67,7 @@ class Ranks:
     def _look(
         self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], Any], *, unbounded: bool = False
     ) -> Any:
-        """Observe ranks. A loader that only asks for its rank, and fails on several, is made for one process."""
+        """Observe ranks. A loader that only reads its rank, and fails on several, is meant for one process."""
         try:
             return self._subject.vary(key, run, read, unbounded=unbounded)
         except Undecided as why:
@@ -77,43 +77,43 @@ class Ranks:
                 f"made for one process: with several ranks it raises {why.__cause__.incident.headline}"
             ) from why
 
-    def shards(self, *, alike: bool = False) -> Shards:
-        """What each rank reads in one epoch. With `alike`, the global generators of all ranks begin with one seed."""
+    def shards(self, *, same_seed: bool = False) -> Shards:
+        """What each rank reads in one epoch. With `same_seed`, the global generators of all ranks get one seed."""
         world = self.world
         if not self.declared:
             raise NotApplicable("the factory takes no rank, but a trainer may shard it (--ranks 2 tests it)")
-        return self._dealt(world, alike) if self._subject.facts.kind == "map" else self._streamed(world)
+        return self._dealt(world, same_seed) if self._subject.facts.kind == "map" else self._streamed(world)
 
-    def stream(self, *, alike: bool = False, **asked: Any) -> StreamTrace:
-        """What each rank of a stream yields, as if ranks were workers; the other arguments are those of `Request`."""
-        return shares.side_by_side(self._streams(self.world, alike, **{"count": not asked["pin"], **asked}))
+    def stream(self, *, same_seed: bool = False, **asked: Any) -> StreamTrace:
+        """What each rank of a stream yields, with ranks in place of workers; `asked` are arguments of `Request`."""
+        return shares.side_by_side(self._streams(self.world, same_seed, **{"count": not asked["seeded"], **asked}))
 
-    def _dealt(self, world: int, alike: bool) -> Shards:
+    def _dealt(self, world: int, same_seed: bool) -> Shards:
         subject = self._subject
-        build = partial(subject.build, same_seed=alike)
+        build = partial(subject.build, same_seed=same_seed)
         alone = subject.vary("dealt", lambda _: shares.run_dealing(subject.build, subject.facts))
         ranks = self._look(
-            ("dealt on ranks", world, alike),
+            ("dealt on ranks", world, same_seed),
             lambda folder: shares.run_dealing_on_ranks(build, folder, world, subject.facts),
             lambda _, dealt: dealt,
         )
         return shares.shards_of(alone, ranks)
 
     def _streamed(self, world: int) -> Shards:
-        ranks = self._streams(world, pin=False, count=True)
-        alone = Streams(self._subject).shares(self.workers_per_rank, pin=False)
+        ranks = self._streams(world, seeded=False, count=True)
+        alone = Streams(self._subject).shares(self.workers_per_rank, seeded=False)
         return Shards(
             tuple(share_of(trace, self.workers_per_rank) for trace in ranks), share_of(alone, self.workers_per_rank)
         )
 
-    def _streams(self, world: int, alike: bool = False, **asked: Any) -> tuple[StreamTrace, ...]:
+    def _streams(self, world: int, same_seed: bool = False, **asked: Any) -> tuple[StreamTrace, ...]:
         subject = self._subject
         streams = Streams(subject)
         request = streams.whole_if_asked(Request(self.workers_per_rank, key=subject.settings.key, **asked))
         samples, seconds = subject.facts.stretch(subject.settings.samples), streams.seconds_of(request)
-        build = partial(subject.build, same_seed=alike)
+        build = partial(subject.build, same_seed=same_seed)
         found: tuple[StreamTrace, ...] = self._look(
-            ("streamed on ranks", request, world, alike),
+            ("streamed on ranks", request, world, same_seed),
             lambda folder: shares.run_streams_on_ranks(build, folder, request, world, samples, seconds),
             lambda folder, drives: shares.read_streams_on_ranks(folder, drives, request.depth),
             unbounded=request.whole,
@@ -122,6 +122,6 @@ class Ranks:
 
     @property
     def workers_per_rank(self) -> int:
-        """The workers of each rank; where they are spawned, which takes seconds for each, one has to do."""
+        """The workers of each rank; only one if they are spawned, because each takes seconds to start."""
         facts = self._subject.facts
         return min(facts.num_workers, 1 if facts.spawns else same_items.MOST_WORKERS.get(facts.start_method, 2))

@@ -1,6 +1,6 @@
-"""Real ranks: processes of one gloo group on this machine, in the environment that torchrun sets.
+"""DDP ranks: processes of one gloo group on this machine, in the environment that torchrun sets.
 
-Each is a fork of the observing process, so that a rank costs what the user's factory costs and little more.
+Each is a fork of the observing process, so that a rank costs little more than the user's factory.
 """
 
 from __future__ import annotations
@@ -26,55 +26,55 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.isolation import answer_in, death_of, has_answered, live
 from dataguard.model import Undecided
 
-MEETINGS = 3
-"""How often ranks try to form their group: gloo loses a connection now and then, before the user's code is reached."""
+ATTEMPTS = 3
+"""How often ranks try to form their group: gloo sometimes loses a connection before the user's code runs."""
 PATIENCE = timedelta(seconds=120)
-"""How long a collective of the user's own code may take; the observation's own deadline comes first."""
+"""Timeout of collectives in the user's code; the deadline of the observation comes first."""
 GROUP = "group"
-"""The file through which they meet."""
-_GLANCE = 0.01
+"""The file through which the ranks form their group."""
+_POLL = 0.01
 _LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
 
-class Unmet(Undecided):
+class NoGroup(Undecided):
     """The ranks could not form their group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process of a group: its number, the size of the group, and the folder for what it leaves behind."""
+    """One process of a group: its rank, the size of the group, and the folder for its files."""
 
     number: int
     world: int
     folder: Path
 
     @property
-    def given(self) -> dict[str, int]:
-        """What a factory is given by name."""
+    def arguments(self) -> dict[str, int]:
+        """The arguments of the factory."""
         return {"rank": self.number, "world_size": self.world}
 
 
 def rank_folder(folder: Path, number: int) -> Path:
-    """Where a rank leaves its spools."""
+    """The folder for the spools of a rank."""
     return folder / f"rank{number}"
 
 
 def run_ranks(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
     """Call `work` in each of `world` processes that form a group, and return what each returned, by rank.
 
-    A `DataguardError` that it raises in one of them is raised here, the first to come; a process that ends without an
-    answer raises `LoaderDied`.
+    The first `DataguardError` that any of them raises is raised here; a process that ends without a result raises
+    `LoaderDied`.
     """
-    for _ in range(MEETINGS - 1):
-        with contextlib.suppress(Unmet):
-            return _meet(world, folder, work)
+    for _ in range(ATTEMPTS - 1):
+        with contextlib.suppress(NoGroup):
+            return _run_group(world, folder, work)
         for number in range(world):
             shutil.rmtree(rank_folder(folder, number))
         (folder / GROUP).unlink(missing_ok=True)
-    return _meet(world, folder, work)
+    return _run_group(world, folder, work)
 
 
-def _meet(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
+def _run_group(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
     ranks = [Rank(number, world, rank_folder(folder, number)) for number in range(world)]
     port, own = _free_port(), os.getpid()
     pids: dict[int, int] = {}
@@ -86,8 +86,8 @@ def _meet(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
         pids[pid] = rank.number
     try:
         return _await(pids, ranks, FlightRecorder(folder))
-    except Unmet:
-        for pid in pids:  # the others wait for this one
+    except NoGroup:
+        for pid in pids:  # the other ranks wait for this one
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
@@ -95,9 +95,9 @@ def _meet(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
 
 
 def _await(pids: dict[int, int], ranks: list[Rank], recorder: FlightRecorder) -> list[Any]:
-    """The answers of all ranks, by rank; what moves in any of them counts as progress here.
+    """The answers of all ranks, by rank; progress of any of them counts as progress here.
 
-    The first that fails ends it, because the others may wait for that one for ever.
+    The first failure ends the wait, because the other ranks may wait for that one forever.
     """
     recorders = [FlightRecorder(rank.folder) for rank in ranks]
     answers: dict[int, Any] = {}
@@ -114,7 +114,7 @@ def _await(pids: dict[int, int], ranks: list[Rank], recorder: FlightRecorder) ->
                 if not has_answered(folder):
                     raise LoaderDied(death_of(pid, os.waitstatus_to_exitcode(status), recorders[number], folder))
                 answers[number] = answer_in(folder)
-        time.sleep(_GLANCE)
+        time.sleep(_POLL)
     return [answers[rank.number] for rank in ranks]
 
 
@@ -126,9 +126,9 @@ def _free_port() -> int:
 
 
 def _join_and_work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], Any]) -> Any:
-    """Set the environment as torchrun does, join the group that the user's code expects to find or to start, and work.
+    """Set the environment as torchrun does, join the group, and work.
 
-    The group's own processes meet through a file; the port is there for what the user's code wants to start.
+    The group forms through a file; the port is for anything that the user's code starts.
     """
     FlightRecorder(rank.folder).mark(None, "factory")
     number, world = str(rank.number), str(rank.world)
@@ -143,17 +143,17 @@ def _join_and_work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], A
         MASTER_PORT=str(port),
     )
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _LOOPBACK)
-    meeting = (folder / GROUP).as_uri()
+    file = (folder / GROUP).as_uri()
     try:
-        dist.init_process_group("gloo", meeting, PATIENCE, world_size=rank.world, rank=rank.number)
+        dist.init_process_group("gloo", file, PATIENCE, world_size=rank.world, rank=rank.number)
     except RuntimeError as error:
-        raise Unmet(f"the ranks could not form a process group: {str(error).splitlines()[0]}") from error
-    _let_pass(dist.init_process_group)
+        raise NoGroup(f"the ranks could not form a process group: {str(error).splitlines()[0]}") from error
+    _ignore_second_init(dist.init_process_group)
     return work(rank)
 
 
-def _let_pass(original: Callable[..., None]) -> None:
-    """Let code that starts the group itself find it started, whatever backend it asks for."""
+def _ignore_second_init(original: Callable[..., None]) -> None:
+    """Make `init_process_group` do nothing if the group exists, whatever backend the user's code requests."""
 
     def init_process_group(*args: Any, **kwargs: Any) -> None:
         if not dist.is_initialized():

@@ -1,4 +1,4 @@
-"""The same items in the workers of several ranks: what distinguishes ranks that share RNG state from healthy ones."""
+"""The same items drawn in the workers of several ranks, which exposes ranks that share RNG state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ByWorker = Mapping[str, Mapping[tuple[int, int], Groups]]
 
 
 class _Common(Schedule):
-    """The first indices of all, and not of this rank's own share, so that ranks read the same items."""
+    """The first indices of the whole dataset instead of this rank's share, so that ranks read the same items."""
 
     def _flat(self) -> Iterator[Any]:
         own = list(islice(super()._flat(), self.items))
@@ -37,10 +37,10 @@ class _Common(Schedule):
 def run_rank_items(
     build: Callable[..., Loader], folder: Path, shape: Shape, workers: int, world: int
 ) -> list[list[Ride]]:
-    """Run the schedule on every rank at once; `workers` is 0 where a rank reads in its main process."""
+    """Run the schedule on all ranks at once; with 0 `workers` a rank reads in its main process."""
 
     def ride(rank: Rank) -> list[Ride]:
-        build_here = partial(build, rank.given)
+        build_here = partial(build, rank.arguments)
         own = build_here if workers else lambda **overrides: build_here(**{**overrides, "num_workers": 0})
         return run_same_items(own, rank.folder, shape, _Common)
 
@@ -56,7 +56,7 @@ def read_rank_items(folder: Path, rides: list[list[Ride]] | None, shape: Shape) 
         raise Undecided("the budget ran out while ranks drew the same items: raise --budget")
     parts = [read_same_items(rank_folder(folder, rank), ride, shape) for rank, ride in enumerate(rides)]
     return SameItems(
-        pinned=_side_by_side([part.pinned for part in parts], shape.workers),
+        seeded=_side_by_side([part.seeded for part in parts], shape.workers),
         as_is=_side_by_side([part.as_is for part in parts], shape.workers),
         workers=len(parts) * shape.workers,
         items=shape.items,
@@ -71,7 +71,7 @@ def read_rank_items(folder: Path, rides: list[list[Ride]] | None, shape: Shape) 
 
 
 def rank_pairs(world: int, draws: SameItems) -> list[Pair]:
-    """Every worker of each rank with every worker of the later ones, in the first epoch; equal worker ids first."""
+    """Each worker with every worker of later ranks, in the first epoch; pairs with equal worker ids first."""
     each = draws.workers // world
     pairs = combinations([WorkerEpoch(worker, 0) for worker in range(draws.workers)], 2)
     across = [(one, two) for one, two in pairs if one.worker // each != two.worker // each]
@@ -79,7 +79,7 @@ def rank_pairs(world: int, draws: SameItems) -> list[Pair]:
 
 
 def _side_by_side(parts: list[ByWorker], workers: int) -> ByWorker:
-    """Per leaf, the groups of every worker, those of each rank numbered after those of the rank before."""
+    """For each leaf, the groups of every worker; workers are numbered rank by rank."""
     paths = {path: None for part in parts for path in part}
     return {
         path: {

@@ -1,4 +1,4 @@
-"""Who reads what: the shares of several real ranks and their workers, beside what one process reads alone."""
+"""The shares of several DDP ranks and their workers, and what a single process reads."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from dataguard.target.variants import Loader
 class Share:
     """What one rank reads in one epoch.
 
-    `by_worker` holds, worker by worker and in order, the identity of each sample: the index where the dataset is
-    map-style, paths and digests of its leaves where it is a stream. `batches` came out, `planned` is what `len(loader)`
-    says there, if anything; `ended` says that all was looked at, and `finished` that all batches were counted.
+    `by_worker` holds the identities of each worker's samples in order: indices of a map-style dataset, content digests
+    of a stream. `batches` were yielded, `planned` is `len(loader)` there, if it has one; `ended`: all samples
+    were inspected, and `finished`: all batches were counted.
     """
 
     by_worker: tuple[Sequence[Hashable], ...]
@@ -40,44 +40,44 @@ class Share:
 
     @property
     def samples(self) -> tuple[int, ...]:
-        """How many samples came out of each worker."""
+        """How many samples each worker yielded."""
         return self.yielded or tuple(map(len, self.by_worker))
 
     @property
     def total(self) -> int:
-        """How many samples came out."""
+        """How many samples were yielded."""
         return sum(self.samples)
 
     @property
     def counts(self) -> Counter[Hashable]:
-        """How often each sample came out."""
+        """How often each sample was yielded."""
         return Counter(identity for ids in self.by_worker for identity in ids)
 
     @property
     def empty_workers(self) -> tuple[int, ...]:
-        """The numbers of the workers that read nothing."""
+        """The ids of the workers that read nothing."""
         return tuple(number for number, ids in enumerate(self.by_worker) if not ids)
 
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """The share of each rank, and what one process reads alone, under the same number of workers.
+    """The share of each rank, and what a single process reads with the same number of workers.
 
-    `alike` tells that an index of a map-style dataset means the same sample on every rank; it is None for streams.
+    `same_dataset`: an index of a map-style dataset gives the same sample on every rank; None for streams.
     """
 
     ranks: tuple[Share, ...]
     alone: Share
-    alike: bool | None = None
+    same_dataset: bool | None = None
 
     @property
-    def together(self) -> Counter[Hashable]:
-        """How often each sample came out of all ranks together."""
+    def combined(self) -> Counter[Hashable]:
+        """How often all ranks together yielded each sample."""
         return sum((share.counts for share in self.ranks), Counter())
 
     @property
     def table(self) -> dict[str, str]:
-        """Rank by rank, how many samples each worker read, and how many of them another rank read as well."""
+        """For each rank, how many samples each worker read, and how many of them another rank read as well."""
         return {f"rank {number}": self._row(number) for number in range(len(self.ranks))}
 
     def _row(self, number: int) -> str:
@@ -89,10 +89,10 @@ class Shards:
 
 
 @dataclass(frozen=True, slots=True)
-class Dealt:
-    """What the sampler of one process deals out in an epoch: batches of plain indices, and some samples' digests.
+class DealtIndices:
+    """What the sampler of one process yields in an epoch: batches of plain indices, and some samples' digests.
 
-    `whole` tells that it came to its end; `planned` is how many batches it says that there are.
+    `whole`: it was drawn to its end; `planned` is how many batches it announces.
     """
 
     batches: tuple[tuple[Hashable, ...], ...]
@@ -104,17 +104,17 @@ class Dealt:
 
     @property
     def share(self) -> Share:
-        """By worker: torch hands batch k to worker k modulo their number."""
+        """The indices by worker: torch sends batch k to worker k modulo their number."""
         workers = max(self.workers, 1)
         dealt = (self.batches[worker::workers] for worker in range(workers))
         by_worker = tuple(tuple(index for batch in batches for index in batch) for batches in dealt)
         return Share(by_worker, len(self.batches), self.whole, self.planned)
 
 
-def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> Dealt:
-    """Draw one epoch of indices without reading the samples, but for a few under pinned generators.
+def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndices:
+    """Draw one epoch of indices without reading the samples, except a few with seeded generators.
 
-    The loader itself is iterated, as its own `__iter__` may have a say: some agree on a seed there.
+    The loader itself is iterated, because its own `__iter__` may matter: some agree on a seed there.
     """
     recorded, schedule = recorder(facts.length)
     loader = build(num_workers=0, schedule=schedule)
@@ -128,34 +128,36 @@ def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> Dealt:
     chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
     whole = all(order.whole for order in recorded)
     probes = tuple((index, content(loader.dataset, index)) for index in chosen)
-    return Dealt(batches, facts.num_workers, whole, length, planned or None, probes)
+    return DealtIndices(batches, facts.num_workers, whole, length, planned or None, probes)
 
 
 def _numbers(batches: Sequence[Sequence[Hashable]]) -> bool:
     return all(isinstance(index, int) for batch in batches[:1] for index in batch)
 
 
-def run_dealing_on_ranks(build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts) -> list[Dealt]:
-    """Let the sampler of every rank deal out one epoch."""
-    return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.given), facts))
+def run_dealing_on_ranks(
+    build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts
+) -> list[DealtIndices]:
+    """Draw one epoch of indices on every rank."""
+    return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.arguments), facts))
 
 
-def shards_of(alone: Dealt, ranks: Sequence[Dealt]) -> Shards:
-    """The shares of a map-style loader side by side."""
+def shards_of(alone: DealtIndices, ranks: Sequence[DealtIndices]) -> Shards:
+    """The shares of a map-style loader on all ranks."""
     probes = [dict(dealt.probes) for dealt in ranks]
     common = set.intersection(*map(set, probes))
     same_length = len({dealt.length for dealt in ranks}) == 1
-    alike = same_length and all(len({own[index] for own in probes}) == 1 for index in common)
-    return Shards(tuple(dealt.share for dealt in ranks), alone.share, alike)
+    same_dataset = same_length and all(len({own[index] for own in probes}) == 1 for index in common)
+    return Shards(tuple(dealt.share for dealt in ranks), alone.share, same_dataset)
 
 
 def run_streams_on_ranks(
     build: Callable[..., Loader], folder: Path, request: Request, world: int, samples: int, seconds: float
 ) -> list[Drive]:
-    """Let every rank stream an epoch, all of them at once."""
+    """Read an epoch of the stream on all ranks at once."""
 
     def ride(rank: Rank) -> Drive:
-        build_here = partial(build, rank.given)
+        build_here = partial(build, rank.arguments)
         return run_stream(build_here, rank.folder, request, samples, seconds, again=request.twice)
 
     return run_ranks(world, folder, ride)
@@ -169,7 +171,7 @@ def read_streams_on_ranks(folder: Path, drives: Sequence[Drive] | None, depth: D
 
 
 def share_of(trace: StreamTrace, workers: int) -> Share:
-    """What one rank streamed, with a place for each of its workers."""
+    """What one rank of a stream read, with an entry for each of its workers."""
     yielded = zip(trace.by_worker, trace.samples, strict=True)
     read = [((), 0) if number in trace.idle else next(yielded, ((), 0)) for number in range(max(workers, 1))]
     by_worker, samples = zip(*read, strict=True)
@@ -178,7 +180,7 @@ def share_of(trace: StreamTrace, workers: int) -> Share:
 
 
 def side_by_side(ranks: Sequence[StreamTrace]) -> StreamTrace:
-    """What all ranks streamed, as if ranks were workers."""
+    """What all ranks of a stream read, with ranks in place of workers."""
     paths = dict.fromkeys(path for trace in ranks for path in trace.leaves)
     return StreamTrace(
         by_worker=tuple(_joined(trace.by_worker) for trace in ranks),

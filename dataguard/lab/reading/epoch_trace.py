@@ -33,19 +33,19 @@ MOST_SECONDS = 8.0
 SECOND_EPOCH = 2
 """How many batches of a second epoch are read."""
 RANK_STRIDE = 1_000_003
-"""How far the seeds of two ranks lie apart."""
+"""The difference between the seeds of two ranks."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochTrace:
-    """What one epoch gave.
+    """The records of one epoch.
 
     `sizes` counts the samples of each batch of the whole epoch as the sampler plans it; None if it plans no batches.
     `whole`: every batch was really read. `ride` is None if the budget cut the pass short. Indices of `limit` and above
-    were left out because they do not exist. `stops` are the places where a StopIteration ended the epoch too early. If
+    were skipped because they do not exist. `stops` are the places where a StopIteration ended the epoch too early. If
     more samples were `read` than `samples` holds, this is their number, and `before` of them were read before an
-    interruption; `unreadable` ones were skipped. `value_summaries` hold the values in samples and batches, `hashes`
-    those of all samples, if asked for. `afresh` says why an interrupted epoch was read from its beginning.
+    interruption; `unreadable` ones were skipped. `value_summaries` hold the values in samples and batches, `hashes` the
+    content hashes of all samples, if requested. `afresh` says why an interrupted epoch started over.
     """
 
     samples: tuple[SampleRecord, ...]
@@ -73,7 +73,7 @@ class EpochTrace:
 
     @property
     def exercised(self) -> dict[str, int]:
-        """How much was looked at."""
+        """How much was inspected."""
         workers = {sample.worker for sample in self.samples} - {None}
         batches = self.ride.batches if self.read and self.ride else len(self.batches)
         counts = {"samples": self.read or len(self.samples), "batches": batches, "workers": len(workers)}
@@ -81,11 +81,11 @@ class EpochTrace:
 
     @property
     def indices(self) -> list[Index]:
-        """The indices of its samples that can be asked for again, each once, in the order in which they came."""
+        """The indices that can be requested again, each once, in the order of the samples."""
         return list(dict.fromkeys(sample.index for sample in self.samples if sample.index is not None))
 
     def asked(self, most: int) -> tuple[Index, ...]:
-        """At most so many of these indices, evenly spaced. Raises NotApplicable where there are none."""
+        """At most so many of these indices, evenly spaced. Raises NotApplicable if there are none."""
         if not self.indices:
             raise NotApplicable("no sample can be requested by index")
         return tuple(evenly(self.indices, most))
@@ -98,7 +98,7 @@ class EpochTrace:
         return found
 
     def gets_past(self, incident: Incident) -> bool:
-        """Whether this epoch went on beyond the point at which another one met the incident."""
+        """Whether this epoch continued beyond the point at which another one raised the incident."""
         seen = {None, *(sample.shown for sample in self.samples)}
         return self.ride is not None and (self.ride.ended or incident.index in seen)
 
@@ -106,9 +106,9 @@ class EpochTrace:
 def run_epoch(
     build: Callable[..., Loader], folder: Path, samples: int, limit: int | None, seconds: float
 ) -> tuple[Ride, tuple[int, ...] | None, bool]:
-    """Iterate one epoch, thinned out to about `samples` samples and without indices of `limit` and above.
+    """Iterate one epoch, reduced to about `samples` samples and without indices of `limit` and above.
 
-    A few batches of a second epoch follow, for loaders that work only once; not where workers are spawned, which takes
+    A few batches of a second epoch follow, for loaders that work only once; not if workers are spawned, which takes
     seconds.
     """
     spreads: list[Spread] = []
@@ -135,10 +135,10 @@ def why_nothing(ride: Ride | None) -> str:
 
 
 def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] | None, limit: int | None) -> EpochTrace:
-    """Put the trace together from the spools and what the main process answered (None: it was cut short).
+    """The trace, from the spools and the result of the main process (None: it was cut short).
 
-    Raises Undecided when nothing could be watched, and EmptyEpoch when there was nothing: a trace of nothing must not
-    let any check pass.
+    Raises Undecided when no sample was observed, and EmptyEpoch when there was none: an empty trace must not let any
+    check pass.
     """
     records = list(read_spools(folder))
     samples = tuple(record for record in records if isinstance(record, SampleRecord) and not record.epoch)
@@ -183,9 +183,8 @@ def gated_build(
 ) -> Loader:
     """Like `gated_build_all`, for one loader.
 
-    `place` holds `rank` and `world_size`. Processes that seed nothing draw each its own numbers, and so do ranks here,
-    whose seeds lie `stride` apart, while a factory that asks for a `seed` is given the same on each, as a training
-    script is by its launcher.
+    `place` holds `rank` and `world_size`. Unseeded processes draw different numbers, and so do ranks here, whose seeds
+    differ by `stride`; a factory that takes a `seed` gets the same one on each rank, as a launcher would pass it.
     """
     place = place or {}
     seed_global_generators(seed + stride * place.get("rank", 0))

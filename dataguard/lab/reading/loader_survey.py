@@ -36,7 +36,7 @@ def requested(settings: Settings) -> Mapping[str, Any]:
 def describe(
     target: Target, settings: Settings, folder: Path, along: Callable[[str], None] | None = None
 ) -> tuple[dict[str, LoaderFacts], list[str]]:
-    """Build a target's loaders in a process of its own, and read their settings, by loader name.
+    """Build a target's loaders in a separate process, and read their settings, by loader name.
 
     Also names the modules that the factory imported, in their order, so that the next processes need not do so again.
     `along` is called with the name of each module of a library as soon as the user's code imports it there: where there

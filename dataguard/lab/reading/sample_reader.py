@@ -19,17 +19,17 @@ from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.rng.frozen_rng import RngFreezer
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.target.variants import Loader
 
 DRAWS = 4
-"""How many states the generators can be put into before a sample is read."""
+"""How many seeds there are for the generators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What `dataset[index]` gave: leaves, or the incident it raised."""
+    """The result of `dataset[index]`: leaves, or the incident it raised."""
 
     index: Index
     leaves: tuple[LeafRecord, ...] = ()
@@ -47,9 +47,9 @@ class Answer:
 
 
 class Reader:
-    """Reads samples of a loader's dataset in this, thrown-away, process, and counts them.
+    """Reads samples of a loader's dataset in this disposable process, and counts them.
 
-    Where the loader has workers, this process becomes the first of them, the user's `worker_init_fn` included.
+    If the loader has workers, this process emulates the first of them, the user's `worker_init_fn` included.
     """
 
     def __init__(self, loader: Loader, folder: Path, draws: int = DRAWS) -> None:
@@ -57,26 +57,26 @@ class Reader:
         self.reads = 0
         self._recorder = FlightRecorder(folder)
         self._roots = {"dataset": loader.dataset}
-        self._freezer = RngFreezer([[PIN + draw] for draw in range(draws)])
+        self._freezer = RngFreezer([[SEED + draw] for draw in range(draws)])
         announce_epoch(loader, 0)
         if loader.num_workers:
-            with contextlib.suppress(LoaderFailed):  # an epoch tells whether it fails; it may need what this is not
+            with contextlib.suppress(LoaderFailed):  # the epoch reports a failure; it may need a real worker
                 emulate_worker(loader, self._recorder, loader.num_workers)
 
     def read(self, index: Any, draw: int = 0) -> Any:
-        """The sample itself, with every generator in the state of this number. What it raises is the user's."""
+        """The sample itself, with all RNGs frozen with seed number `draw`. Raises LoaderRaised."""
         with gate("sample"), self._frozen(index, draw):
             return self.dataset[index]
 
     def read_as_is(self, index: Any) -> Any:
-        """The sample itself, with every generator left alone. What it raises is the user's."""
+        """The sample itself, with no RNG frozen. Raises LoaderRaised."""
         self.reads += 1
         self._recorder.mark(None, "sample", index)
         with gate("sample"):
             return self.dataset[index]
 
     def ask(self, index: Any, draw: int = 0, dataset: Any = None) -> Answer:
-        """The same as plain data; an exception is an answer, too. `dataset` is one that the loader's own wraps."""
+        """The sample as plain data; an exception is an answer, too. `dataset` is one inside the loader's own."""
         source = self.dataset if dataset is None else dataset
         plain = plain_index(index)
         try:
@@ -96,7 +96,7 @@ class Reader:
 def emulate_worker(loader: Loader, recorder: FlightRecorder, workers: int) -> None:
     """Do what torch does at the start of the first of so many workers: this disposable process emulates one.
 
-    `default_collate` and the user's code ask for it. What the user's `worker_init_fn` raises is the user's.
+    `default_collate` and the user's code call `get_worker_info`. Raises LoaderRaised if `worker_init_fn` raises.
     """
     worker: Any = _utils.worker
     details = {"id": 0, "num_workers": workers, "seed": torch.initial_seed(), "dataset": loader.dataset}

@@ -1,4 +1,4 @@
-"""Short readings that follow a script: the same items in chosen orders, with all RNGs frozen."""
+"""Short readings that follow a script: the same items in given orders, with all RNGs frozen."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
 Script = Sequence[int]
-"""What one worker reads in an epoch, fetch by fetch: places in the user's own order of indices."""
+"""What one worker reads in an epoch, fetch by fetch: positions in the user's order of indices."""
 Seeds = Sequence[int]
-"""The seeds that all generators get before each fetch; the last one is for all later fetches."""
+"""The seeds for all generators before each fetch; the last one is for all later fetches."""
 Series = tuple[bytes, ...]
-"""The digests of one leaf, fetch by fetch; empty where it was absent."""
+"""The digests of one leaf, fetch by fetch; empty if it was absent."""
 Readings = Mapping[str, Mapping[tuple[int, int], Series]]
 """Leaf path -> (worker, epoch) -> series."""
 
 FORKED: dict[str, Any] = {"num_workers": 1, "persistent_workers": False, "multiprocessing_context": "fork"}
-"""One new worker for each epoch: every epoch is a trial that begins with the state of the main process."""
+"""One new worker for each epoch: every epoch is a trial that starts with the state of the main process."""
 
 
 Scripts = Sequence[Sequence[Script]]
@@ -45,10 +45,10 @@ def run_trials(
     unfrozen: UnfrozenRng | None = None,
     instruments: tuple[Instrument, ...] = (),
 ) -> bool:
-    """Read what the scripts say, in batches of `size`; returns True when everything was read.
+    """Read what the scripts say, in batches of `size`; return True when everything was read.
 
-    Without `announce`, `set_epoch` is called once, with 0. All generators are frozen but the `unfrozen` one;
-    `instruments` are used besides.
+    Without `announce`, `set_epoch` is called once, with 0. All generators except the `unfrozen` one are frozen;
+    further `instruments` may be added.
     """
 
     def schedule(inner: Any, batched: bool) -> Scripted:

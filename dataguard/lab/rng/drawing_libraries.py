@@ -1,4 +1,4 @@
-"""Which libraries draw random numbers, from the generators of Python, numpy and torch."""
+"""Which libraries draw random numbers from the generators of Python, numpy and torch."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _DRAWS = frozenset(
 )
 """The functions that finally draw, all of them written in C."""
 _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\](\w+)")
-_SERVING = ("torch", "numpy", "dataguard")
-"""They draw, or seed, on behalf of their caller."""
+_ON_BEHALF = ("torch", "numpy", "dataguard")
+"""Packages that draw or seed on behalf of their caller."""
 
 
 @contextlib.contextmanager
 def drawing() -> Iterator[set[tuple[str, str]]]:
-    """Collect the packages whose own code draws in this thread, each with the owner of the generator it draws from."""
+    """Collect the packages whose own code draws in this thread, each with the owner of the generator."""
     found: set[tuple[str, str]] = set()
 
     def profile(frame: FrameType, event: str, called: Any) -> None:
@@ -51,26 +51,26 @@ def _owner(called: Any) -> str:
 SHARED = {
     "random.seed": ("random",),
     "random.setstate": ("random",),
-    "numpy.random.seed": ("numpy", "random"),  # numpy's draws do not show; most code draws from both
+    "numpy.random.seed": ("numpy", "random"),  # draws of numpy are invisible to a profiler; most code draws from both
     "numpy.random.set_state": ("numpy", "random"),
     "torch.manual_seed": ("torch",),
     "torch.set_rng_state": ("torch",),
 }
-"""For each way to seed a global generator, whose draws depend on it.
+"""The modules whose draws depend on each function that seeds a global generator.
 
-Libraries do not use generators that the user's code makes for itself.
+Libraries do not use the generators that the user's code creates.
 """
 
 
-def steerable(drawn: Collection[tuple[str, str]], kinds: Collection[str]) -> tuple[str, ...]:
-    """The packages among those that drew whose draws depend on seeds of these kinds."""
+def depending(drawn: Collection[tuple[str, str]], kinds: Collection[str]) -> tuple[str, ...]:
+    """The packages that drew and whose draws depend on seeds of these kinds."""
     owners = {owner for kind in kinds for owner in SHARED.get(kind, ())}
     return tuple(sorted({package for package, owner in drawn if owner in owners}))
 
 
 @contextlib.contextmanager
 def draws_ignored() -> Iterator[None]:
-    """Let `drawing` ignore what is drawn inside."""
+    """Make `drawing` ignore draws inside this block."""
     before = sys.getprofile()
     sys.setprofile(None)
     try:
@@ -80,7 +80,7 @@ def draws_ignored() -> Iterator[None]:
 
 
 def package_at(frame: FrameType | None) -> str | None:
-    """The package whose code runs in this frame; not Python, numpy, torch or dataguard, which draw for their caller.
+    """The package whose code runs in this frame, skipping Python, numpy, torch and dataguard, which draw for a caller.
 
     None for the user's own code.
     """
@@ -89,7 +89,7 @@ def package_at(frame: FrameType | None) -> str | None:
         installed = _PACKAGE.search(file)
         if installed is None and not is_library(file):
             return None
-        if installed and installed[1] not in _SERVING:
+        if installed and installed[1] not in _ON_BEHALF:
             return installed[1]
         frame = frame.f_back
     return None

@@ -1,4 +1,4 @@
-"""Frozen RNGs: every generator that can be found is seeded before each fetch, so they cause nothing that varies."""
+"""Frozen RNGs: every generator that can be found is seeded before each fetch, so that none causes variation."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
-from dataguard.lab.rng.global_rng import pinned
+from dataguard.lab.rng.global_rng import seeded
 from dataguard.lab.rng.rng_discovery import find_generators, found_at, reseed, unreadable, with_shared
 
-ALWAYS = 2
-"""Generators are searched for at least so many times, so that those made during the first fetch are found."""
-SECONDS, SECONDS_BESIDE = 0.3, 0.1
-"""How long the search is repeated, as some are made late; and how long beside an unfrozen one, in many processes."""
+FEWEST_SEARCHES = 2
+"""Fewest searches for generators: a second one finds those that the first fetch creates."""
+SECONDS, SECONDS_UNFROZEN = 0.3, 0.1
+"""How long searches are repeated, as some generators are created late; less with an unfrozen one, in many processes."""
 
 
 _SHARED: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
@@ -27,14 +27,14 @@ _SHARED: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "global torch": (torch.get_rng_state, torch.set_rng_state),
     "global numpy.random": (np.random.get_state, np.random.set_state),
 }
-"""How to read and set the states of the global generators."""
+"""How to read and set the state of each global generator."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnfrozenRng:
     """The path of the one generator that continues while all others are frozen.
 
-    `seeds` lists, for each epoch, fetches and the seed that it gets before them; the last entry is for later epochs.
+    `seeds` lists, for each epoch, pairs of a fetch and the seed it gets before it; the last entry is for later epochs.
     """
 
     path: str
@@ -62,19 +62,19 @@ class FrozenRngs(Instrument):
 
 class _FrozenRngs(Hooks):
     def __init__(self, freezer: RngFreezer) -> None:
-        self._unfrozenzer = freezer
+        self._freezer = freezer
 
     def around_start(self, epoch: int, dataset: Any) -> contextlib.AbstractContextManager[None]:
-        """Freeze those of the dataset, with the seed of the first fetch."""
-        return self._unfrozenzer.frozen(epoch, 0, {"dataset": dataset})
+        """Freeze the generators of the dataset with the seed of the first fetch."""
+        return self._freezer.frozen(epoch, 0, {"dataset": dataset})
 
     def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
-        """Freeze those that can be found, with the seed of this fetch."""
-        return self._unfrozenzer.frozen(fetch.epoch, fetch.number, fetch.roots)
+        """Freeze all generators that can be found with the seed of this fetch."""
+        return self._freezer.frozen(fetch.epoch, fetch.number, fetch.roots)
 
 
 class RngFreezer:
-    """Freezes the generators of one process: the global ones, those that the user's objects hold, and cv2's.
+    """Freezes the generators of one process: the global ones, those in the user's objects, and that of cv2.
 
     `seeds` lists, for each epoch, the seeds of its fetches; the last seed is for all later fetches, and the last list
     for all later epochs. One generator may be left `unfrozen`.
@@ -84,46 +84,46 @@ class RngFreezer:
         self._seeds = seeds
         self._unfrozen = unfrozen
         self._found: dict[int, Any] = {}
-        self._left_alone = {*_SHARED, unfrozen.path if unfrozen else ""}
-        self._looks = 0
+        self._excluded = {*_SHARED, unfrozen.path if unfrozen else ""}
+        self._searches = 0
         self._spent = 0.0
 
     @contextlib.contextmanager
     def frozen(self, epoch: int, fetch: int, roots: Mapping[str, Any]) -> Iterator[None]:
-        """Seed every generator that can be reached from the roots; the global ones get their own states back."""
+        """Seed every generator that can be reached from the roots; restore the states of the global ones afterwards."""
         row = self._seeds[min(epoch, len(self._seeds) - 1)]
         seed = row[min(fetch, len(row) - 1)]
-        self._look(roots)
+        self._search(roots)
         path = self._unfrozen.path if self._unfrozen else ""
-        read, put = _SHARED.get(path, (lambda: None, lambda _: None))
+        read, write = _SHARED.get(path, (lambda: None, lambda _: None))
         state = read()
-        with pinned(seed):
+        with seeded(seed):
             for generator in self._found.values():
-                _try_to_seed(generator, seed)
+                _seed_if_possible(generator, seed)
             for library in unreadable():
                 if path != f"global {library}":
                     reseed(library, seed)
-            put(state)
+            write(state)
             if self._unfrozen:
                 _seed_at(path, self._unfrozen.seed(epoch, fetch), roots)
             try:
                 yield
             finally:
                 state = read()
-        put(state)
+        write(state)
 
-    def _look(self, roots: Mapping[str, Any]) -> None:
-        if self._looks >= ALWAYS and self._spent > (SECONDS_BESIDE if self._unfrozen else SECONDS):
+    def _search(self, roots: Mapping[str, Any]) -> None:
+        if self._searches >= FEWEST_SEARCHES and self._spent > (SECONDS_UNFROZEN if self._unfrozen else SECONDS):
             return
         started = time.monotonic()
-        # A running stream's own generators come and go with it: their seed is part of what it does.
+        # The generators of a running stream are created with it: seeding them is part of its work.
         lasting = {name: root for name, root in roots.items() if name != "stream"}
-        others = [source for source in find_generators(with_shared(lasting)) if source.path not in self._left_alone]
+        others = [source for source in find_generators(with_shared(lasting)) if source.path not in self._excluded]
         self._found.update({id(source.generator): source.generator for source in others})
-        if self._unfrozen and self._unfrozen.path.startswith("stream"):  # it may also be reachable by another path
+        if self._unfrozen and self._unfrozen.path.startswith("stream"):  # another path may lead to it too
             for generator in found_at(self._unfrozen.path, roots):
                 self._found.pop(id(generator), None)
-        self._looks += 1
+        self._searches += 1
         self._spent += time.monotonic() - started
 
 
@@ -134,11 +134,11 @@ def _seed_at(path: str, seed: int | None, roots: Mapping[str, Any]) -> None:
         if path == f"global {library}":
             reseed(library, seed)
     for generator in found_at(path, roots):
-        _try_to_seed(generator, seed)
+        _seed_if_possible(generator, seed)
 
 
-def _try_to_seed(generator: Any, seed: int) -> None:
-    # One whose class cannot seed it keeps its state, and so varies: then nothing is concluded from it.
+def _seed_if_possible(generator: Any, seed: int) -> None:
+    # A generator that cannot be seeded varies: then its leaves count as uncontrolled.
     with contextlib.suppress(Exception):
         seed_generator(generator, seed)
 

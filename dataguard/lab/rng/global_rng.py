@@ -1,4 +1,4 @@
-"""The global random generators of Python, numpy and torch: seeded for good or for a while."""
+"""Seeding of the global random generators of Python, numpy and torch, permanently or temporarily."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-PIN = 20_231_117
-"""The seed for global generators where any seed would do."""
+SEED = 20_231_117
+"""The seed wherever any seed will do."""
 
 
 @contextlib.contextmanager
-def pinned(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     """Seed the global generators of Python, numpy and torch, and restore their states afterwards.
 
-    `torch.initial_seed` returns the worker's own seed meanwhile, because generators that are rightly made in the worker
-    are seeded from it. cv2's generator cannot be read, and is left alone.
+    Meanwhile `torch.initial_seed` returns the worker's own seed, because generators that are correctly created in the
+    worker are seeded from it. The generator of cv2 cannot be read and is not changed.
     """
     before = random.getstate(), np.random.get_state(), torch.get_rng_state()
     own_seed = torch.initial_seed()

@@ -1,4 +1,4 @@
-"""Instruments that change random generators: seed the global ones, advance one, seed those of libraries."""
+"""Instruments that seed the global random generators, advance a single one, or seed those of libraries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
-from dataguard.lab.rng.global_rng import pinned
+from dataguard.lab.rng.global_rng import seeded
 from dataguard.lab.rng.rng_discovery import advance, reseed
 
 
@@ -15,7 +15,7 @@ from dataguard.lab.rng.rng_discovery import advance, reseed
 class SeededFetches(Instrument):
     """Seeds the global generators before each fetch of an epoch, and restores their states after it.
 
-    A fetch whose seed is None, or that has no entry in `seeds`, is left alone.
+    A fetch whose seed is None, or that has no entry in `seeds`, is not changed.
     """
 
     seeds: Sequence[int | None]
@@ -23,32 +23,32 @@ class SeededFetches(Instrument):
     def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
         """Seed for this fetch."""
         seed = self.seeds[fetch.number] if fetch.number < len(self.seeds) else None
-        return contextlib.nullcontext() if seed is None else pinned(seed)
+        return contextlib.nullcontext() if seed is None else seeded(seed)
 
 
 @dataclass(frozen=True, slots=True)
 class SeededSamples(Instrument):
-    """Seeds the global generators before each sample, always with one `seed`, and restores their states after it."""
+    """Seeds the global generators with one `seed` before each sample, and restores their states after it."""
 
     seed: int
 
     def around_sample(self) -> contextlib.AbstractContextManager[None]:
         """Seed for this sample."""
-        return pinned(self.seed)
+        return seeded(self.seed)
 
 
 @dataclass(frozen=True, slots=True)
 class AdvancedRng(Instrument):
     """Advances the generator at a `path` before the second fetch of an epoch.
 
-    `only` is the worker and the epoch in which to do so; by default it is done in all of them.
+    `only` is the worker and epoch in which to do so; by default all of them.
     """
 
     path: str
     only: tuple[int, int] | None = None
 
     def start(self, process: Process) -> Hooks:
-        """Remember which worker this is."""
+        """Remember the worker."""
         return _AdvancedRng(self, process.worker)
 
 
@@ -58,7 +58,7 @@ class _AdvancedRng(Hooks):
         self._worker = worker
 
     def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
-        """Advance it before the second fetch."""
+        """Advance the generator before the second fetch."""
         if fetch.number == 1 and self._asked.only in (None, (self._worker, fetch.epoch)):
             advance(self._asked.path, fetch.roots)
         return contextlib.nullcontext()
@@ -66,12 +66,12 @@ class _AdvancedRng(Hooks):
 
 @dataclass(frozen=True, slots=True)
 class SeededLibraries(Instrument):
-    """Seeds the generators of these libraries when a worker starts: differently in each worker and epoch."""
+    """Seeds the generators of these libraries when a worker starts, differently in each worker and epoch."""
 
     libraries: tuple[str, ...]
 
     def start(self, process: Process) -> Hooks:
-        """Remember which worker this is, and the epoch in which it starts."""
+        """Remember the worker and the epoch in which it starts."""
         return _SeededLibraries(self.libraries, process)
 
 
@@ -81,7 +81,7 @@ class _SeededLibraries(Hooks):
         self._process = process
 
     def begin(self) -> None:
-        """Seed them after the user's `worker_init_fn`."""
+        """Seed the libraries, after the user's `worker_init_fn`."""
         worker = -1 if self._process.worker is None else self._process.worker
         for library in self._libraries:
             reseed(library, 1_000_003 * (worker + 1) + self._process.epoch)

@@ -12,7 +12,7 @@ from dataguard.lab.core.records import Census, GeneratorState
 from dataguard.lab.rng.rng_discovery import Source, generator_states, probed_states, unreadable
 
 FOLLOWED = 8
-"""After so many first fetches of an epoch, known generators are read again; to search for others takes far longer."""
+"""After each of so many first fetches of an epoch, known generators are read; a new search would take far longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Random generators inside the user's objects: where they are, their states, how to advance them."""
+"""Random generators in the user's objects: their paths and states, and how to advance them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ STEPS = 1009
 """How many numbers an advanced generator skips."""
 
 _RESEED = ("set_random_seed", "set_random_state", "seed_", "reseed")
-"""Methods of libraries that reseed a pipeline: albumentations, MONAI, imgaug."""
+"""Methods that reseed a pipeline of albumentations, MONAI or imgaug."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A generator that was found: its type, and its place in the object graph."""
+    """A generator that was found: its type and its node in the object graph."""
 
     kind: str
     node: Node
 
     @property
     def path(self) -> str:
-        """The path that leads to it."""
+        """The path to the generator."""
         return self.node.path
 
     @property
@@ -44,19 +44,19 @@ class Source:
 
     @property
     def holder(self) -> Any:
-        """The object that holds it, None for a root."""
+        """The object that holds the generator; None for a root."""
         return self.node.holder.value if self.node.holder else None
 
     @property
     def owner(self) -> Node | None:
-        """The nearest object, function or class of the user's own that leads to it."""
+        """The nearest object, function or class from the user's code on the path to the generator."""
         return next((node for node in self.node.line[1:] if is_own(node.value)), None)
 
     @property
     def part(self) -> Node | None:
-        """The outermost object of the package that holds it, below objects of the user or of another package."""
+        """The outermost object of the package that holds the generator, below those of the user or another package."""
         package, part = None, None
-        for node in self.node.line[1:-1]:  # a root is not an object of the user's
+        for node in self.node.line[1:-1]:  # a root does not count as the user's
             found = package_of(node.value)
             if is_own(node.value) or (found and package and found != package):
                 break
@@ -65,10 +65,10 @@ class Source:
 
     @property
     def reseed(self) -> str | None:
-        """The path of a method that reseeds what holds it, if there is one."""
+        """The path of a method that reseeds the holder, if there is one."""
         for node in (self.part, self.owner):
             for name in _RESEED if node else ():
-                # Looked up in the classes: an attribute of the object may be made by the user's code.
+                # Looked up in the classes: getattr on the object may run the user's code.
                 if node and any(name in cls.__dict__ for cls in type(node.value).__mro__):
                     return f"{node.path}.{name}"
         return None
@@ -79,12 +79,12 @@ class Source:
 
 
 def find_generators(roots: Mapping[str, Any]) -> list[Source]:
-    """Every generator that can be reached from the roots, nearest first, each once."""
+    """Each generator that can be reached from the roots, once, nearest first."""
     return [Source(kind_of(node.value) or "", node) for node in reachable(roots, kind_of)]
 
 
 def with_shared(roots: Mapping[str, Any]) -> dict[str, Any]:
-    """The roots, after the global generators of Python, numpy and torch."""
+    """The global generators of Python, numpy and torch, then the roots."""
     return {
         "global random": random.random.__self__,  # type: ignore[attr-defined]
         "global torch": torch.default_generator,
@@ -94,12 +94,12 @@ def with_shared(roots: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def generator_states(roots: Mapping[str, Any]) -> list[tuple[Source, GeneratorState]]:
-    """The global generators, and those that can be reached from the roots, with their current states."""
+    """The global generators and those that can be reached from the roots, with their current states."""
     return [(source, state_of(source, roots)) for source in find_generators(with_shared(roots))]
 
 
 def state_of(source: Source, roots: Mapping[str, Any]) -> GeneratorState:
-    """The current state of a generator, and its place."""
+    """The current state of a generator, and where it was created."""
     if source.node.holder:
         owner, part = source.owner, source.part
         place = made_at(owner.value) if owner else None
@@ -112,7 +112,7 @@ def state_of(source: Source, roots: Mapping[str, Any]) -> GeneratorState:
 
 
 def advance(path: str, roots: Mapping[str, Any]) -> None:
-    """Let the generator at a path skip some numbers."""
+    """Advance the generator at a path."""
     for generator in found_at(path, roots):
         skip(generator, STEPS)
 
@@ -123,7 +123,7 @@ def found_at(path: str, roots: Mapping[str, Any]) -> list[Any]:
 
 
 def skip(generator: Any, count: int) -> None:
-    """Draw so many numbers and drop them."""
+    """Draw so many numbers and discard them."""
     if isinstance(generator, torch.Generator):
         torch.rand(count, generator=generator, device=generator.device)
     elif isinstance(generator, np.random.BitGenerator):
@@ -141,7 +141,7 @@ def reseed(library: str, seed: int) -> None:
 
 
 def probed_states() -> Iterator[GeneratorState]:
-    """A stand-in for the states of generators that cannot be read: their next numbers, which the user then misses."""
+    """A substitute for the states of unreadable generators: their next numbers, which the user's code then skips."""
     for library in unreadable():
         drawn = sys.modules[library].randu(np.empty((1, 4), dtype=np.float32), 0.0, 1.0)
         yield GeneratorState(
@@ -158,8 +158,8 @@ _NUMPY = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 
 
 def kind_of(value: Any) -> str | None:
-    """The name of a generator's type, None for anything else."""
-    kind = type(value)  # not isinstance, which reads __class__: this may run the user's code
+    """The name of a generator's type; None for anything else."""
+    kind = type(value)  # isinstance reads __class__, which may run the user's code
     if issubclass(kind, random.Random):
         return None if issubclass(kind, random.SystemRandom) else "random.Random"
     if issubclass(kind, _NUMPY):

@@ -1,4 +1,4 @@
-"""Records which seeds are given while samples are read, fetch by fetch, or until the first batch is there."""
+"""Records which seeds generators get while samples are read: in each fetch, or up to the first batch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch.utils.data import get_worker_info
 
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.records import Seedings
-from dataguard.lab.rng.drawing_libraries import drawing, steerable
+from dataguard.lab.rng.drawing_libraries import depending, drawing
 from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.lab.rng.seed_watch import Given, SeedWatch
 
 
 @dataclass(frozen=True, slots=True)
 class SeedLog(Instrument):
-    """Records which seeds are given during the first fetches of each epoch.
+    """Records which seeds generators get during the first fetches of each epoch.
 
-    `skips` are, for each fetch, how many numbers a generator skips right after it was seeded: with a constant, or with
-    `always`, in any case. Then the libraries whose draws depend on those seeds are recorded as well.
+    `skips` holds, for each fetch, how many numbers a generator skips right after it was seeded with a constant. With
+    `always` it skips after any seed, and the libraries whose draws depend on those seeds are recorded as well.
     """
 
     skips: Sequence[int]
@@ -40,7 +40,7 @@ class _SeedLog(Hooks):
         self._watch: SeedWatch | None = None
 
     def begin(self) -> None:
-        """Watch all functions that seed, in this process only."""
+        """Watch all seeding functions in this process."""
         self._watch = SeedWatch(always=self._always)
 
     @contextlib.contextmanager
@@ -54,13 +54,13 @@ class _SeedLog(Hooks):
         with self._drawing() as drawn, self._watch.watching(self._skips[fetch.number]) as given:
             yield
         seeds = tuple(seeding for _, seeding in given)
-        libraries = steerable(drawn, {seeding.kind for seeding in seeds})
+        libraries = depending(drawn, {seeding.kind for seeding in seeds})
         self._process.spool.write(Seedings(self._process.worker, fetch.epoch, fetch.number, seeds, libraries))
 
 
 @dataclass(frozen=True, slots=True)
 class FirstSeeds(Instrument):
-    """Records which seeds a worker gives until its first batch is there, with the path of each generator."""
+    """Records which seeds generators get in a worker up to its first batch, with the path of each generator."""
 
     def start(self, process: Process) -> Hooks:
         """Each worker has its own log."""
@@ -90,7 +90,7 @@ class _FirstSeeds(Hooks):
             yield
         paths = {id(source.generator): source.path for source in find_generators(fetch.roots)}
         named = (
-            # A global generator is named by the module that seeds it.
+            # A global generator is named after the module that seeds it.
             replace(seeding, path=paths.get(number, f"global {seeding.kind.rpartition('.')[0]}"))
             for number, (generator, seeding) in self._given.items()
             if number in paths or isinstance(generator, str)

@@ -1,4 +1,4 @@
-"""How the user's code seeds random generators while it reads a sample: with which seed, which generator, and where.
+"""How the user's code seeds random generators while it reads a sample: which generator, with which seed, and where.
 
 Functions and classes that seed are replaced by ones that record the seed, in the modules that define them and wherever
 they were imported by name. This happens only in the processes of one observation.
@@ -25,15 +25,15 @@ from dataguard.lab.rng.drawing_libraries import package_at
 from dataguard.lab.rng.rng_discovery import find_generators, skip
 
 _NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-_PLAIN = (int, float, str, bytes, np.integer)
+_CONSTANTS = (int, float, str, bytes, np.integer)
 Given = tuple[object, Seeding]
-"""A generator and the seed that it was given; for a global generator, the kind of seeding stands for it."""
+"""A generator and its seed; for a global generator, the kind of seeding replaces the generator."""
 _SHOWN = 40
-"""Characters of a seed that are shown."""
+"""Most characters of a seed that are shown."""
 
 
 class SeedWatch:
-    """Records seeds while it is on; made once in a process."""
+    """Records seeds while it is on; one instance for each process."""
 
     def __init__(self, *, always: bool = False) -> None:
         self._on = False
@@ -41,8 +41,8 @@ class SeedWatch:
         self._skipped = 0
         self._known: dict[tuple[object, ...], set[str]] = {}
         self._subclasses: dict[type, Any] = {}
-        self._instead: dict[int, tuple[Any, Any]] = {}  # with the original, so that no other object gets its id
-        self._noted: dict[int, Given] = {}  # with the generator, so that no other one gets its id
+        self._replacements: dict[int, tuple[Any, Any]] = {}  # holds the original, so that its id stays unique
+        self._latest: dict[int, Given] = {}  # holds the generator, so that its id stays unique
         shared = random.random.__self__  # type: ignore[attr-defined]
         self._watch_function("random.seed", random.seed, lambda count: skip(shared, count))
         self._watch_function("random.setstate", random.setstate, lambda count: skip(shared, count))
@@ -61,10 +61,10 @@ class SeedWatch:
 
     @contextlib.contextmanager
     def watching(self, skipped: int) -> Iterator[list[Given]]:
-        """Collect the seeds given inside, the last one of each generator.
+        """Collect the latest seed that each generator gets inside this block.
 
-        `skipped` is how many numbers a generator skips right after it was seeded, where the same line has always given
-        that seed, or `always`.
+        `skipped` is how many numbers a generator skips right after it was seeded, if the same line has always used that
+        seed, or with `always`.
         """
         seen: list[Given] = []
         self._on, self._skipped = True, skipped
@@ -72,23 +72,23 @@ class SeedWatch:
             yield seen
         finally:
             self._on = False
-            seen.extend(self._noted.values())
-            self._noted = {}
+            seen.extend(self._latest.values())
+            self._latest = {}
 
     def adopt(self, roots: Mapping[str, Any]) -> None:
-        """Replace generators that objects below the roots hold by ones that record when they are seeded again."""
+        """Replace generators below the roots by ones that record later seeds."""
         for source in find_generators(roots):
             subclass = self._subclasses.get(type(source.generator))
             for name, value in list(getattr(source.holder, "__dict__", {}).items()):
                 if subclass is not None and value is source.generator:
                     watched = subclass()
                     _copy_state(value, watched)
-                    with contextlib.suppress(Exception):  # a holder that guards its attributes
+                    with contextlib.suppress(Exception):  # the holder may refuse assignment
                         setattr(source.holder, name, watched)
 
-    def _note(self, kind: str, seed: Any, generator: object) -> int:
-        """Record a seed; returns how many numbers the generator has to skip."""
-        text = _plain(seed) if self._on else None
+    def _record(self, kind: str, seed: Any, generator: object) -> int:
+        """Record a seed; return how many numbers the generator has to skip."""
+        text = _constant(seed) if self._on else None
         if text is None:
             return 0
         if len(text) > _SHOWN:  # a whole state
@@ -97,10 +97,10 @@ class SeedWatch:
         return self._skipped if constant or self._always else 0
 
     def _keep(self, generator: object, seeding: Seeding) -> bool:
-        """Remember the latest seed of a generator; returns whether this line has always given the same seed."""
+        """Store the latest seed of a generator; return whether this line has always used the same seed."""
         known = self._known.setdefault(seeding.place, set())
         known.add(seeding.seed)
-        self._noted[id(generator)] = generator, seeding
+        self._latest[id(generator)] = generator, seeding
         return len(known) == 1
 
     def _watch_function(self, kind: str, original: Callable[..., Any], skip_shared: Callable[[int], Any]) -> None:
@@ -108,32 +108,32 @@ class SeedWatch:
 
         def seeding(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            skip_shared(self._note(kind, [*args, *kwargs.values()], kind))
+            skip_shared(self._record(kind, [*args, *kwargs.values()], kind))
             return result
 
-        self._instead[id(original)] = original, seeding
+        self._replacements[id(original)] = original, seeding
 
     def _watch_default_rng(self) -> None:
         original, behind = np.random.default_rng, np.random.PCG64
 
         def default_rng(seed: Any = None) -> np.random.Generator:
-            if _plain(seed) is None:
+            if _constant(seed) is None:
                 return original(seed)
             on, self._on = self._on, False
-            bits = self._subclasses[behind](seed)  # one that records when it is advanced or jumps
+            bits = self._subclasses[behind](seed)  # its class records `advance` and `jumped`
             self._on = on
             generator = np.random.Generator(bits)
-            skip(generator, self._note("numpy.random.default_rng", seed, bits))
+            skip(generator, self._record("numpy.random.default_rng", seed, bits))
             return generator
 
-        self._instead[id(original)] = original, default_rng
+        self._replacements[id(original)] = original, default_rng
 
     def _watch_random(self) -> None:
         original: Callable[..., None] = random.Random.seed
 
         def seed(generator: random.Random, *args: Any, **kwargs: Any) -> None:
             original(generator, *args, **kwargs)
-            skip(generator, self._note("random.Random", [*args, *kwargs.values()], generator))
+            skip(generator, self._record("random.Random", [*args, *kwargs.values()], generator))
 
         setattr(random.Random, "seed", seed)  # noqa: B010 - mypy forbids the plain form
 
@@ -142,11 +142,11 @@ class SeedWatch:
 
         def init(generator: Any, *args: Any, **kwargs: Any) -> None:
             original.__init__(generator, *args, **kwargs)
-            skip(generator, self._note(kind, [*args, *kwargs.values()], generator))
+            skip(generator, self._record(kind, [*args, *kwargs.values()], generator))
 
         def seed(generator: Any, *args: Any, **kwargs: Any) -> None:
             original.seed(generator, *args, **kwargs)
-            skip(generator, self._note(f"{kind}.seed", [*args, *kwargs.values()], generator))
+            skip(generator, self._record(f"{kind}.seed", [*args, *kwargs.values()], generator))
 
         def advance(generator: Any, delta: int) -> Any:
             original.advance(generator, delta)
@@ -159,8 +159,8 @@ class SeedWatch:
             return other
 
         def follow(generator: Any, other: Any, how: str) -> None:
-            if id(generator) in self._noted:
-                _, seeding = self._noted.pop(id(generator))
+            if id(generator) in self._latest:
+                _, seeding = self._latest.pop(id(generator))
                 self._keep(other, replace(seeding, seed=f"{seeding.seed}, {how}"))
 
         methods = {"__init__": init, "seed": seed, "advance": advance, "jumped": jumped}
@@ -171,41 +171,41 @@ class SeedWatch:
         original = torch.Generator
 
         def init(generator: torch.Generator, *_: Any, **__: Any) -> None:
-            skip(generator, self._note("torch.Generator", "", generator))  # a constant too: its default seed is one
+            skip(generator, self._record("torch.Generator", "", generator))  # its default seed is a constant
 
         def manual_seed(generator: torch.Generator, seed: int) -> torch.Generator:
             original.manual_seed(generator, seed)
-            skip(generator, self._note("torch.Generator.manual_seed", seed, generator))
+            skip(generator, self._record("torch.Generator.manual_seed", seed, generator))
             return generator
 
         def seed(generator: torch.Generator) -> int:
-            self._noted.pop(id(generator), None)
+            self._latest.pop(id(generator), None)
             return original.seed(generator)
 
         def set_state(generator: torch.Generator, state: torch.Tensor) -> None:
             original.set_state(generator, state)
-            skip(generator, self._note("torch.Generator.set_state", state, generator))
+            skip(generator, self._record("torch.Generator.set_state", state, generator))
 
         methods = {"__init__": init, "manual_seed": manual_seed, "seed": seed, "set_state": set_state}
         self._replace_class(original, methods)
 
     def _replace_class(self, original: type, methods: dict[str, Any]) -> None:
-        """Replace a class by a subclass for which `isinstance` and `issubclass` answer as for the class itself."""
+        """Replace a class by a subclass with the same answers to `isinstance` and `issubclass`."""
         checks = {
             "__instancecheck__": lambda _, thing: isinstance(thing, original),
             "__subclasscheck__": lambda _, cls: issubclass(cls, original),
         }
         meta = type("_Meta", (type(original),), checks)
         self._subclasses[original] = meta(original.__name__, (original,), methods)
-        self._instead[id(original)] = original, self._subclasses[original]
+        self._replacements[id(original)] = original, self._subclasses[original]
 
     def _replace(self) -> None:
-        """Put the replacements wherever a module holds the originals."""
+        """Replace the originals in every module that holds them."""
         for module in list(sys.modules.values()):
             for name, value in list(getattr(module, "__dict__", {}).items()):
-                if id(value) in self._instead:
-                    with contextlib.suppress(Exception):  # a module that guards its names
-                        setattr(module, name, self._instead[id(value)][1])
+                if id(value) in self._replacements:
+                    with contextlib.suppress(Exception):  # the module may refuse assignment
+                        setattr(module, name, self._replacements[id(value)][1])
 
 
 def _copy_state(generator: Any, other: Any) -> None:
@@ -219,22 +219,22 @@ def _skip_cv2(count: int) -> None:
     importlib.import_module("cv2").randu(np.zeros(count or 1, dtype=np.float32), 0, 1)
 
 
-def _plain(seed: Any) -> str | None:
-    """A seed as text; None if it is not a constant: absent, drawn from the system, or another generator."""
+def _constant(seed: Any) -> str | None:
+    """A seed as text; None if it is absent, comes from the system, or is another generator."""
     if isinstance(seed, np.random.SeedSequence):
-        return _plain([seed.entropy, *seed.spawn_key])
+        return _constant([seed.entropy, *seed.spawn_key])
     if isinstance(seed, torch.Tensor | np.ndarray):
         return str(seed.tolist())
     if isinstance(seed, list | tuple):
-        parts = [_plain(item) for item in seed]
+        parts = [_constant(item) for item in seed]
         return None if not parts or None in parts else ", ".join(map(str, parts))
-    return str(seed) if isinstance(seed, _PLAIN) else None
+    return str(seed) if isinstance(seed, _CONSTANTS) else None
 
 
 def _caller() -> tuple[str, int, str, bool, bool]:
-    """The innermost line of the user's own code that seeds, else the innermost line of a library.
+    """The innermost line of the user's code that seeds, or else of a library.
 
-    Then whether that line gave the seed itself, and whether the user's code on the way to it names an epoch.
+    Also whether that line seeds directly, and whether the user's code on the stack names an epoch.
     """
     frames = [(frame.f_code, line) for frame, line in traceback.walk_stack(sys._getframe())]
     frames = [(code, line) for code, line in frames if code.co_filename != __file__]

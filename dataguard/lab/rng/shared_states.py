@@ -1,4 +1,4 @@
-"""Generators that are in the same state in two workers, or in two epochs of one worker, and are drawn from."""
+"""Generators with the same state in two workers, or in two epochs of one worker, that are drawn from."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Pair = tuple[WorkerEpoch, WorkerEpoch]
 
 
 def cloned_generators(censuses: Iterable[Census], pair: Pair) -> list[GeneratorState]:
-    """The generators that are in equal states after the same number of fetches, and advance later.
+    """The generators with equal states after the same number of fetches that advance later.
 
-    States are compared after the first fetch, by which generators that are rightly made in the worker exist; if none is
-    equal then (the first fetch may draw a different number of times), before it.
+    States are compared after the first fetch, when generators that are correctly created in the worker exist; if none
+    are equal (the first fetch may draw a different number of times), before it.
     """
     one, two = pair
     table = {(census.where, census.fetches): {state.path: state for state in census.generators} for census in censuses}
@@ -33,9 +33,9 @@ def cloned_generators(censuses: Iterable[Census], pair: Pair) -> list[GeneratorS
 
 
 def overlapping_generators(censuses: Iterable[Census], pair: Pair) -> Iterator[tuple[GeneratorState, bool]]:
-    """The generators that pass through an equal state, perhaps after different numbers of fetches.
+    """The generators that reach an equal state, perhaps after different numbers of fetches.
 
-    Each with whether that state is the one before the first fetch, which may still seed the generator.
+    Each comes with whether that state is the one before the first fetch, which may still seed the generator.
     """
     states: dict[WorkerEpoch, dict[str, dict[int, bytes]]] = {}
     named: dict[str, GeneratorState] = {}
@@ -54,9 +54,9 @@ def overlapping_generators(censuses: Iterable[Census], pair: Pair) -> Iterator[t
 
 
 def _advancing(states: Mapping[int, bytes], *, continues: bool = False) -> tuple[bytes | None, set[bytes]]:
-    """The state before the first fetch, and those after it; none of a generator that does not advance.
+    """The state before the first fetch, and those after it; none if the generator does not advance.
 
-    A persistent worker `continues` in its next epoch from the last state of this one, which says nothing.
+    A persistent worker `continues` its next epoch from the last state of this one, which proves nothing.
     """
     if len(set(states.values())) < 2:
         return (None, set()) if continues else (states.get(0), set())

@@ -1,6 +1,6 @@
 """Content hashes: a number for the content of a sample, cheap enough to compute for every sample.
 
-Two samples with the same hash are most likely equal. Nothing is concluded before both were read again and compared.
+Samples with the same hash are most likely equal; both are read again and compared before a verdict.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ MOST_WORDS = 1 << 16
 """How many words of 8 bytes, evenly spaced, are hashed of one array."""
 FEWEST_BYTES = 64
 RICH = 128
-"""Fewest bytes of a compressed content that two samples do not share by chance: more than a row of a few numbers, a
-short text or an empty image has."""
+"""Fewest bytes of compressed content that two samples do not share by chance: more than a few numbers, a short string
+or an empty image."""
 _WEIGHTS = np.random.default_rng(514).integers(1, 1 << 63, MOST_WORDS, dtype=np.uint64) | np.uint64(1)
 
 
@@ -33,7 +33,7 @@ def hash_of(sample: Any) -> int | None:
     try:
         found = largest_of(leaf for _, leaf in iter_leaves(sample))
         return None if found is None else hashes_of_rows(found[None])[0]
-    except Exception:  # noqa: BLE001 - an array type that we cannot read is not the user's fault
+    except Exception:  # noqa: BLE001 - an array type that cannot be read is no error of the user
         return None
 
 
@@ -56,7 +56,7 @@ def largest_of(leaves: Iterable[Any]) -> np.ndarray | None:
 
 
 def bytes_of(leaf: Any) -> np.ndarray | None:
-    """A plain tensor of the CPU, an array of numbers or a text, as numpy has its bytes; None for anything else."""
+    """The bytes of a dense CPU tensor, an array of numbers, a string or an image; None for anything else."""
     if isinstance(leaf, torch.Tensor):
         if leaf.layout is not torch.strided or leaf.device.type != "cpu" or leaf.is_nested or leaf.is_quantized:
             return None
@@ -72,7 +72,7 @@ def bytes_of(leaf: Any) -> np.ndarray | None:
 
 
 def is_rich(content: np.ndarray) -> bool:
-    """Whether a content is so rich that two samples do not share it by chance."""
+    """Whether the content is so rich that two samples do not share it by chance."""
     return content.nbytes >= FEWEST_BYTES and len(zlib.compress(content.tobytes(), 1)) >= RICH
 
 
@@ -84,8 +84,8 @@ class SampleHashes:
     hashes: array[int] = field(default_factory=lambda: array("Q"))
 
     @classmethod
-    def together(cls, several: Iterable[SampleHashes]) -> SampleHashes | None:
-        """All of several merged; None if there is none."""
+    def merged(cls, several: Iterable[SampleHashes]) -> SampleHashes | None:
+        """All of these merged; None if there are no hashes."""
         found = cls()
         for one in several:
             found.indices.extend(one.indices)
@@ -99,10 +99,10 @@ class SampleHashes:
 
 @dataclass(frozen=True, slots=True)
 class ContentHashes(Instrument):
-    """Records the hashes of all samples whose indices are whole numbers."""
+    """Records the hashes of all samples with integer indices."""
 
     def start(self, process: Process) -> Hooks:
-        """Each process writes a file of its own."""
+        """Each process writes its own file."""
         return _ContentHashes(process)
 
 

@@ -1,4 +1,4 @@
-"""What the fetcher sees in place of the user's dataset or iterator: the same, with every read announced."""
+"""Proxies that replace the user's dataset or iterator in the fetcher, and announce every read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a loader under the spy for some epochs, in this disposable process, and shut it down in order."""
+"""Run a loader under the spy for some epochs in this disposable process, and shut it down."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dataguard.target.variants import Loader
 
 @dataclass(frozen=True, slots=True)
 class Ride:
-    """One epoch as the main process saw it: batches that arrived, whether it came to its end, and how long it took.
+    """One epoch as the main process saw it: batches that arrived, whether it ended, and how long it took.
 
     `start_seconds` is the time to the first batch, worker start included.
     """
@@ -48,12 +48,12 @@ def drive(
     seconds: float = math.inf,
     arrived: Callable[[int], None] = lambda _: None,
 ) -> list[Ride]:
-    """Iterate the loader for one epoch for each of `batches`, of at most so many batches and about `seconds` seconds.
+    """Iterate one epoch for each entry of `batches`, of at most so many batches and about `seconds` seconds.
 
-    Seconds count from the first batch on: workers that are spawned take long to start. `arrived` is called with the
-    number of batches that have arrived in the epoch.
+    Seconds count from the first batch: spawned workers take long to start. `arrived` is called with the number of
+    batches that have arrived in the epoch.
 
-    Raises LoaderFailed with the incident when the user's code does not get through.
+    Raises LoaderFailed with the incident when the user's code fails.
     """
     plan = replace(plan, carry=overrides_iter(loader))
     watcher, spy = watch(loader, plan)
@@ -109,9 +109,9 @@ def _ride(
 
 
 def announce_epoch(loader: Loader, epoch: int) -> None:
-    """Tell sampler and dataset which epoch begins, as trainers do.
+    """Call `set_epoch` of sampler and dataset, as trainers do.
 
-    A method that refuses this number, or wants more than that, is left alone: only the user's own trainer can call it.
+    A method that refuses this number, or needs more arguments, is skipped: only the user's trainer can call it.
     """
     inside = getattr(loader.batch_sampler, "sampler", None)
     holders = (loader, loader.sampler, loader.batch_sampler, inside, loader.dataset)
@@ -123,7 +123,7 @@ def announce_epoch(loader: Loader, epoch: int) -> None:
 
 
 def shut(iterator: Any) -> None:
-    """Shut workers down now: an abandoned iterator does it at some later time, noisily."""
+    """Shut workers down now: an abandoned iterator does so later, with warnings."""
     with contextlib.suppress(Exception):  # a loader that cannot be shut down is killed by the isolation
         if hasattr(iterator, "close"):
             iterator.close()
@@ -132,7 +132,7 @@ def shut(iterator: Any) -> None:
 
 
 def _failure(error: BaseException, iterator: Any, plan: Plan) -> LoaderFailed:
-    """Tell apart what a worker raised, a worker that died, and what the main process raised."""
+    """Distinguish an exception of a worker, the death of a worker, and an exception of the main process."""
     failures = [record.incident for record in read_spools(plan.folder) if isinstance(record, Failure)]
     incident = incident_of(error, "iterate")
     leaving = bool(failures) and failures[0].error_type == "SystemExit"
@@ -154,16 +154,16 @@ def _failure(error: BaseException, iterator: Any, plan: Plan) -> LoaderFailed:
 
 
 def _workers_at(error: BaseException) -> Sequence[Any]:
-    """The workers of the iterator of torch that raised this, perhaps while it was being made."""
+    """The workers of the torch iterator that raised this, perhaps in its constructor."""
     owners = (frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__))
     iterators = [owner for owner in owners if isinstance(owner, _MultiProcessingDataLoaderIter)]
     return getattr(iterators[0], "_workers", ()) if iterators else ()  # none yet when drawing the first indices raised
 
 
 def _dead_worker(workers: Sequence[Any], patience: float, ended_early: bool) -> tuple[int, int] | None:
-    """The first worker that ended abnormally, with its exit code, if one does so within `patience` seconds.
+    """The first worker that ends abnormally within `patience` seconds, with its exit code.
 
-    Exit code 0 is abnormal as well where torch says that a worker `ended_early`.
+    Exit code 0 is abnormal too if torch says that a worker `ended_early`.
     """
     if workers:
         wait([process.sentinel for process in workers], timeout=patience)

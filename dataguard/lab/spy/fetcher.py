@@ -1,4 +1,4 @@
-"""What one fetcher of torch does under the spy: fetch samples, show them to the instruments, collate them."""
+"""One torch fetcher under the spy: fetch samples, pass them to the instruments, collate them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dataguard.lab.spy.watcher import Watcher
 
 
 class WatchedFetcher:
-    """Replaces the methods of one fetcher of torch, during one epoch."""
+    """Replaces the methods of one torch fetcher during one epoch."""
 
     def __init__(self, watcher: Watcher, fetcher: Any, *, iterable: bool) -> None:
         self.watcher = watcher
@@ -35,7 +35,7 @@ class WatchedFetcher:
         self.looked_at = 0
 
     def fetch(self, batch: Any) -> Any:
-        """Replace the fetch of torch: the same, inside whatever the instruments do around it."""
+        """Replace torch's fetch: call it inside the instruments' hooks."""
         number = self.watcher.begin_fetch()
         indices = list(batch) if self.auto_collation else [batch]
         self.current = Fetch(self.watcher.epoch, number, self.roots, indices)
@@ -65,7 +65,7 @@ class WatchedFetcher:
             process.spool.write(Stop(process.worker, fetch.epoch, incident))
 
     def collate(self, data: Any) -> Any:
-        """Replace the user's collate_fn: show the samples, call it, show the batch."""
+        """Replace the user's collate_fn: pass on the samples, call it, pass on the batch."""
         plan, fetch = self.watcher.plan, self.current
         samples = list(data) if self.auto_collation and isinstance(data, list | tuple) else [data]
         if self.hooks.keeps:
@@ -95,7 +95,7 @@ class WatchedFetcher:
         return batch if plan.carry else None
 
     def _collated(self, fetch: Fetch, data: Any, samples: Sequence[Any]) -> Any:
-        """The batch that the user's collate_fn makes, which is tested for whether it can be sent; None if it fails."""
+        """The batch from the user's collate_fn, tested for whether it can be sent; None if it fails."""
         recorder, worker = self.watcher.process.recorder, self.watcher.process.worker
         batch = None
         started = time.perf_counter()
@@ -103,7 +103,7 @@ class WatchedFetcher:
         try:
             with draws_ignored():
                 batch = self.user_collate(data)
-        except Exception as error:  # noqa: BLE001 - recorded, and raised again by `collate` unless the plan keeps going
+        except Exception as error:  # noqa: BLE001 - recorded, and raised again by `collate` unless the plan continues
             fetch.incident = incident_of(error, "collate", None, fetch.indices, worker)
         except BaseException as error:  # it ends this worker: only the record remains
             self.watcher.fail(incident_of(error, "collate", None, fetch.indices, worker))

@@ -1,4 +1,4 @@
-"""The number of a worker among those of all ranks that share a scan of a stream."""
+"""Global worker ids: numbers of the workers of all ranks that share a scan of a stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataguard.lab.core.instrument import Instrument
 class GlobalWorkerIds(Instrument):
     """Lets `get_worker_info` number the workers of all `world` ranks as if one loader had them.
 
-    The seed of each stays the one that torch gave to it.
+    Each keeps the seed that torch gave it.
     """
 
     rank: int
@@ -24,7 +24,7 @@ class GlobalWorkerIds(Instrument):
 
     @contextlib.contextmanager
     def around_init(self) -> Iterator[None]:
-        """Renumber this worker before the user's `worker_init_fn` runs, which gets the new number."""
+        """Renumber this worker before the user's `worker_init_fn` runs and gets the new id."""
         info: Any = get_worker_info()
         renumbered = {"id": self.rank * info.num_workers + info.id, "num_workers": self.world * info.num_workers}
         for name, value in renumbered.items():

@@ -1,4 +1,4 @@
-"""The threads that libraries use in this process, and how to limit them."""
+"""The threads of libraries in this process, and how to limit them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LibraryThreads(Instrument):
     count: int
 
     def start(self, process: Process) -> Hooks:
-        """Each process has threads of its own."""
+        """Each process has its own threads."""
         return _LibraryThreads(self.count, process)
 
 

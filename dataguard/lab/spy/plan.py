@@ -1,4 +1,4 @@
-"""What the spy is asked to do."""
+"""The plan of the spy."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Plan:
     """What the spy does in one observation, and how the loader is driven meanwhile.
 
     `instruments` work in the processes that read samples; the first is the outermost. After `most` samples in an epoch,
-    a process shows them no more samples, and does not collate. `length` is the number of fetches of a process in an
+    a process passes them no more samples, and does not collate. `length` is the number of fetches of a process in an
     epoch, for loaders whose epochs never end. With `carry`, the main process receives the real batches, otherwise None
-    in their place. With `keep_going`, an exception in collate_fn does not end the epoch. With `announce`, `set_epoch`
+    instead. With `keep_going`, an exception in collate_fn does not end the epoch. With `announce`, `set_epoch`
     of sampler and dataset is called when an epoch begins.
     """
 

@@ -1,4 +1,4 @@
-"""Records of samples and batches: of all of them, or of a few, so that a long epoch needs little memory and disk."""
+"""Records of all samples and batches, or of a few, so that a long epoch needs little memory and disk."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dataguard.lab.spy.sample_ledger import Depth, Ledger
 from dataguard.target.loading import load
 
 MOST_STRUCTURES = 256
-"""How many different structures are kept: if every sample has its own shape, more of them add nothing new."""
+"""Most structures of which a sample is kept: if every sample has its own shape, more add no information."""
 MOST_BAD = 10_000
-"""How many samples with non-finite values, and how many failed batches, are kept."""
+"""Most samples with non-finite values, and failed batches, that are kept."""
 MOST_BLANK = 256
-"""How many blank samples are kept."""
+"""Most blank samples that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class _Records(Hooks):
         self._ledger = Ledger(process.folder, process.worker, asked.ledger) if asked.ledger is not None else None
 
     def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
-        """Record samples. Those that are neither kept nor entered in a ledger are not digested, which takes longest."""
+        """Record samples; without digests, which take longest, if they are neither kept nor in a ledger."""
         sampler, ledger, worker = self._sampler, self._ledger, self._process.worker
         all_digests = sampler is None or ledger is not None or sampler.early
         leaves = (self._leaves(sample, digests=all_digests) for sample in samples)
@@ -90,8 +90,8 @@ class _Records(Hooks):
 class RecordSampler:
     """Keeps the first `samples` samples and batches, the first of each structure, the largest, and all bad ones.
 
-    Several portions that each passed a sampler can be merged by one more: what it keeps is what it would have kept of
-    all records, because each portion keeps whatever is among the first of all.
+    Several portions can be merged by another sampler: it keeps what it would keep of all records, because each
+    portion keeps whatever is among the first of all.
     """
 
     def __init__(self, samples: int) -> None:

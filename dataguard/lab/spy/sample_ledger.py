@@ -1,8 +1,8 @@
 """Which samples a stream yielded: a few numbers for each sample, however large it is.
 
-A sample takes 8 bytes, the digest of its whole content, and 8 more for each of its leaves. Of a stream of more than
-`MOST` samples only numbers below a bound are kept, the same bound in every process: a sample that two processes yield
-is kept by both or by neither.
+A sample takes 8 bytes for the digest of its content, and 8 more for each leaf. Of a stream of more than `MOST` samples
+only numbers below a bound are kept, the same bound in every process: a sample that two processes yield is kept by both
+or by neither.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def identity_of(record: SampleRecord) -> int:
 
 
 class Ledger:
-    """Records the digests of all samples of one process; what was written survives a crash."""
+    """Records the digests of all samples of one process; written digests survive a crash."""
 
     def __init__(self, folder: Path, worker: int | None, depth: Depth) -> None:
         self._stem = folder / ("main" if worker is None else str(worker))
@@ -90,7 +90,7 @@ class Ledger:
         kept = [(path, number) for path, number in rows if not number >> (_SPAN - self._depth.level)]
         known = len(self._columns)
         numbered = np.array([(self._column(path), number) for path, number in kept], dtype=_ROW)
-        # Opened anew each time: user code may close descriptors that are not its own.
+        # Opened each time: user code may close descriptors that are not its own.
         with self._file("columns").open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(path) + "\n" for path in list(self._columns)[known:])
         with self._file(f"{epoch}.ledger").open("ab", buffering=0) as file:

@@ -21,7 +21,7 @@ from dataguard.lab.process.exceptions import incident_of
 from dataguard.process.progress import Unreadable
 
 UNREAD: Any = object()
-"""Stands in a batch where a sample could not be read."""
+"""Replaces a sample that could not be read."""
 FULL = 8
 """How many incidents a process keeps with all their details."""
 _LONGEST = 4096
@@ -69,7 +69,7 @@ class SkippingItems:
         self._path = folder / f"{'main' if worker is None else worker}.unreadable"
         self._worker = worker
         self._fetch = fetch
-        self._noted = 0
+        self._recorded = 0
 
     def __getitem__(self, index: Any) -> Any:
         return self._try(index, lambda: self._dataset[index])
@@ -83,13 +83,13 @@ class SkippingItems:
         except StopIteration:
             raise
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises for one sample is recorded
-            self._note(error, index, get)
+            self._record(error, index, get)
             return UNREAD
 
-    def _note(self, error: Exception, index: Any, get: Callable[[], Any]) -> None:
+    def _record(self, error: Exception, index: Any, get: Callable[[], Any]) -> None:
         incident = incident_of(error, "sample", index, worker=self._worker)
         frame = incident.own_frame or (incident.frames[-1] if incident.frames else None)
-        noted = Unreadable(
+        unreadable = Unreadable(
             self._worker,
             self._fetch(),
             plain_index(index),
@@ -98,22 +98,22 @@ class SkippingItems:
             incident.error_type or "",
             self._file(error, get),
             (frame.file, frame.line, frame.function) if frame else None,
-            incident if self._noted < FULL else None,
+            incident if self._recorded < FULL else None,
         )
-        self._noted += 1
-        with self._path.open("ab", buffering=0) as file:  # opened anew: user code may close what is not its own
-            file.write(pickle.dumps(noted))
+        self._recorded += 1
+        with self._path.open("ab", buffering=0) as file:  # opened each time: user code may close descriptors
+            file.write(pickle.dumps(unreadable))
 
     @staticmethod
     def _file(error: Exception, get: Callable[[], Any]) -> str | None:
         try:
             return file_of(error) or file_opened(get)
-        except Exception:  # noqa: BLE001 - objects of the user's own, which may do anything when they are looked at
+        except Exception:  # noqa: BLE001 - inspecting the user's objects may raise anything
             return None
 
 
 class SkippingBatches(SkippingItems):
-    """The same for a dataset that fetches a whole batch at once: if that fails, each of its samples is tried alone."""
+    """The same for a dataset that fetches a whole batch at once: if that fails, each sample is tried alone."""
 
     def __getitems__(self, indices: Any) -> Any:
         try:
@@ -132,14 +132,14 @@ class SkippingBatches(SkippingItems):
 
 
 class UnreadableLog:
-    """Reads what processes record about unreadable samples, a little more at each call."""
+    """Reads the records of unreadable samples that processes write."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._places: dict[Path, int] = {}
 
-    def fresh(self) -> Iterator[Unreadable]:
-        """What was recorded since the last call."""
+    def new(self) -> Iterator[Unreadable]:
+        """The records since the last call."""
         for path in sorted(self._folder.glob("*.unreadable")):
             with path.open("rb") as file:
                 file.seek(self._places.get(path, 0))
@@ -152,7 +152,7 @@ class UnreadableLog:
 
 
 def file_of(error: BaseException) -> str | None:
-    """The file that was being read when this was raised: named by the error, or held by a function on the way."""
+    """The file being read when this was raised: named by the error, or held by a function in its traceback."""
     link: BaseException | None = error
     for _ in range(8):
         if link is None:
@@ -168,15 +168,15 @@ def file_of(error: BaseException) -> str | None:
 
 
 def file_opened(get: Callable[[], Any]) -> str | None:
-    """The file that was opened last when a sample was read again."""
+    """The last file that is opened when the sample is read again."""
     opened: list[str] = []
 
-    def note(path: str) -> bool:
+    def record(path: str) -> bool:
         opened.append(path)
         return False
 
     try:
-        with watched(note):
+        with watched(record):
             get()
     except Exception:  # noqa: BLE001 - it fails as before
         return opened[-1] if opened else None
@@ -184,7 +184,7 @@ def file_opened(get: Callable[[], Any]) -> str | None:
 
 
 def _frames(error: BaseException) -> Iterator[FrameType]:
-    """The functions that an error passed through, innermost first, without dataguard's own."""
+    """The frames of an error, innermost first, without those of dataguard."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return (frame for frame in reversed(frames) if not frame.f_code.co_filename.startswith(OWN))
 

@@ -53,20 +53,20 @@ class _UsageReadings(Hooks):
             self._take(fetch.epoch)
         yield
         self._samples += len(fetch.indices)
-        needed, wished = self._comes(self._needed), self._comes(self._wished)
+        needed, wished = self._reached(self._needed), self._reached(self._wished)
         if needed or (wished and time.perf_counter() >= self._earliest):
             self._take(fetch.epoch)
 
-    def _comes(self, moments: deque[int]) -> bool:
+    def _reached(self, moments: deque[int]) -> bool:
         """Whether any of these numbers of samples has been reached."""
-        came = False
+        reached = False
         while moments and moments[0] <= self._samples:
             moments.popleft()
-            came = True
-        return came
+            reached = True
+        return reached
 
     def _take(self, epoch: int) -> None:
-        # The CPU time of this thread is the cost of a reading, whatever else the machine does meanwhile.
+        # The CPU time of this thread is the cost of a reading, whatever else the machine does.
         at, before = time.perf_counter(), time.thread_time()
         taken, files = memory_taken(), descriptors_open()
         pages = pages_held() if self._pages and self._samples else None
@@ -80,8 +80,8 @@ class _UsageReadings(Hooks):
 def memory_taken() -> int:
     """Bytes of memory that this process allocated, or its parent before the fork.
 
-    On Linux these are its anonymous pages: a page that is copied on write does not count as growth, and pages of mapped
-    files do not count. Elsewhere it is the memory that is unique to this process.
+    On Linux these are its anonymous pages: copied-on-write pages do not count as growth, and pages of mapped files do
+    not count. Elsewhere it is the memory that is unique to this process.
     """
     with contextlib.suppress(OSError, KeyError):
         words = _table(_STATUS.read_text(encoding="ascii", errors="replace"))

@@ -1,4 +1,4 @@
-"""The values in the leaves of samples and batches: possible labels, boxes, and the value range of images."""
+"""Value summaries of the leaves of samples and batches: possible labels, boxes, and the range of images."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from dataguard.lab.core.value_summary import Numbers, Row, ValueSummary
 MOST_LEAVES = 256
 """Most leaves of a sample or batch that are summarized."""
 MOST_KINDS = 256
-"""Most different whole numbers in one leaf that are counted; a leaf with more is not a label."""
+"""Most distinct integers in one leaf that are counted; a leaf with more is not a label."""
 WIDEST = 1 << 16
-"""Largest range of whole numbers that are counted."""
+"""Largest range of integers that is counted."""
 MOST_VALUES = 512
-"""Most values of a leaf that are listed one by one."""
+"""Most values of a leaf that are listed."""
 MOST_IN_ROWS = 1 << 19
 """Most values of a table whose rows are summarized."""
 MOST_WHOLE = 1 << 22
 """Most floating point numbers that are searched for fractions."""
 PROBES = 64
-"""Values that suffice to see that most leaves hold fractions."""
+"""Values that are enough to see that most leaves hold fractions."""
 MOST_LABELS = 4096
-"""Most different labels whose first sample is always summarized."""
+"""Most labels whose first sample is always summarized."""
 _GREYS = ("1", "L", "P", "I", "I;16")
 
 
@@ -81,7 +81,7 @@ class _ValueSummaries(Hooks):
 
 
 def numbers_of(value: Any, *, rows: bool = False) -> Iterator[Numbers]:
-    """The values in the leaves of a sample or batch; colour images of bytes are left out."""
+    """The values in the leaves of a sample or batch, without uint8 colour images."""
     for path, leaf in islice(iter_leaves(value), MOST_LEAVES):
         try:
             array = _array(leaf)
@@ -150,7 +150,7 @@ def _may_be_divided(shape: tuple[int, ...]) -> bool:
 
 
 def _counted(flat: np.ndarray) -> dict[int, int] | None:
-    """How often each whole number occurs, if they are few and close together."""
+    """How often each integer occurs, if they are few and close together."""
     exact = (np.round(flat) if flat.dtype.kind == "f" else flat).astype(np.int64)
     low = int(exact.min())
     if int(exact.max()) - low >= WIDEST:

@@ -1,4 +1,4 @@
-"""The plan of the spy at work in one process: its instruments, and how far the process has come."""
+"""The spy in one process: its instruments, and how far the process has got."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataguard.lab.spy.plan import Plan
 
 
 class Watcher:
-    """Watches one process: worker number `worker`, or the main process, where that is None."""
+    """Watches one process: worker number `worker`, or the main process if that is None."""
 
     def __init__(self, plan: Plan, worker: int | None, epoch: int = 0, user_init: Any = None) -> None:
         self.plan = plan
@@ -30,7 +30,7 @@ class Watcher:
         self.epoch, self.fetches = self.epoch + 1, 0
 
     def begin_fetch(self) -> int:
-        """The number of the fetch that begins now; it begins an epoch where the plan limits the length of one."""
+        """The number of the fetch that begins now; it begins an epoch if the plan limits their length."""
         if self.fetches == self.plan.length:
             self.begin_epoch()
         self.fetches += 1
@@ -49,7 +49,7 @@ class Watcher:
             yield
         except StopIteration:
             raise
-        # Nothing is swallowed: SystemExit and KeyboardInterrupt end a worker, and have to be distinguished afterwards.
+        # Nothing is swallowed: SystemExit and KeyboardInterrupt end a worker, and are distinguished later.
         except BaseException as error:
             if not self.failed:
                 self.fail(incident_of(error, stage, index, batch, self.process.worker))

@@ -1,8 +1,8 @@
-"""The part that runs inside workers: it watches the fetcher that torch makes there, and changes nothing else.
+"""The part of the spy inside workers: it watches the fetcher that torch creates, and changes nothing else.
 
-`SpyInit` takes the place of `worker_init_fn`, runs the user's own first (with `get_worker_info().dataset` the
-user's own object), and then wraps what `_DatasetKind.create_fetcher` returns. That is the last thing torch does before
-its loop starts, in every start method (measured on torch 2.15), and torchdata's StatefulDataLoader does the same.
+`SpyInit` replaces `worker_init_fn`, runs the user's own first (`get_worker_info().dataset` is the user's object), and
+then wraps the result of `_DatasetKind.create_fetcher`. torch calls that last before its loop starts, with every start
+method (measured on torch 2.15), and so does torchdata's StatefulDataLoader.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SpyInit:
         self.plan = plan
         self.user_init = user_init
         self.epoch = 0
-        """The epoch in which workers start; persistent ones count on from there."""
+        """The epoch in which workers start; persistent ones count from there."""
 
     def __call__(self, worker: int) -> None:
         """Run in worker number `worker`, where torch calls worker_init_fn."""
@@ -48,7 +48,7 @@ def install(watcher: Watcher, dataset: Any) -> None:
     create: Any = _DatasetKind.create_fetcher
 
     def create_fetcher(kind: int, fetched: Any, *args: Any) -> Any:
-        if fetched is not dataset:  # a loader inside the user's dataset is not ours to watch
+        if fetched is not dataset:  # of a loader inside the user's dataset
             return create(kind, fetched, *args)
         # The user's own `__iter__` runs here, and may draw.
         around = [enter(watcher.epoch + 1, fetched) for enter in watcher.hooks.around_start]

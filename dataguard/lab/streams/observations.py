@@ -1,4 +1,4 @@
-"""Streams, orders and resuming: the part of a lab for which samples come out, where and when."""
+"""The observations of a lab about streams, sample orders and resuming."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from dataguard.model import NotApplicable
 
 
 class Streams:
-    """Observations of a stream, or of the order of a map-style loader; each is made once."""
+    """Observations of a stream, or of the sample order of a map-style loader; each is made once."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
-    def stream(self, num_workers: int, *, pin: bool, **asked: Any) -> StreamTrace:
-        """What a stream yields under so many workers; the other arguments are those of `Request`."""
-        return self._stream(Request(num_workers, pin, **asked))
+    def stream(self, num_workers: int, *, seeded: bool, **asked: Any) -> StreamTrace:
+        """What a stream yields with so many workers; the other arguments are those of `Request`."""
+        return self._stream(Request(num_workers, seeded, **asked))
 
     def shares(self, num_workers: int, **asked: Any) -> StreamTrace:
-        """Like `stream`, to compare who reads what: the whole of it where all samples are asked for.
+        """Like `stream`, to compare which worker reads what: the whole stream if all samples are requested.
 
-        Samples are recognised by the user's own key, where the settings name one.
+        Samples are recognised by the user's key function, if the settings name one.
         """
         return self._stream(self.whole_if_asked(Request(num_workers, key=self._subject.settings.key, **asked)))
 
@@ -45,31 +45,31 @@ class Streams:
         )
 
     def whole_if_asked(self, request: Request) -> Request:
-        """The request, for the whole stream where the settings ask for all samples."""
+        """The request, for the whole stream if the settings request all samples."""
         subject = self._subject
         if not subject.settings.all:
             return request
         return replace(request, whole=True, depth=depth_of(subject.epoch.read or 0))
 
     def seconds_of(self, request: Request) -> float:
-        """How long one epoch of a stream may be read, in seconds."""
+        """Most seconds to read one epoch of a stream."""
         return self._subject.settings.budget * (1 if request.whole else 0.1)
 
     @property
     def orders(self) -> Orders:
-        """In which order the loader asks for its samples in three epochs (map-style only)."""
+        """The order in which the loader requests its samples in three epochs (map-style only)."""
         subject = self._subject
         subject.need_map("a stream has no sampler")
         return subject.vary("orders", lambda _: sampler_order.run_orders(subject.build, subject.facts.length))
 
     @property
     def contents(self) -> Contents:
-        """What a few indices of the loader's own order mean, in two epochs (map-style only)."""
+        """Which samples a few indices of the loader's order give in two epochs (map-style only)."""
         subject = self._subject
         subject.afford(4 * sampler_order.PROBES * subject.epoch.seconds_per_sample)
         order = self.orders.epochs[0]
         return subject.vary("contents", lambda _: sampler_order.run_contents(subject.build(), order))
 
     def resumes(self, workers: int) -> Resumes:
-        """What the loader yields after it is interrupted and restored, with so many workers."""
+        """What the loader yields after an interruption and a restore, with so many workers."""
         return find_resumes(self._subject, workers)

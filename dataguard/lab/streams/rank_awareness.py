@@ -1,4 +1,4 @@
-"""Whether the user's code, or a library's stream, asks for its rank: of torch.distributed, or of the environment."""
+"""Whether the user's code, or a library's stream, reads its rank from torch.distributed or the environment."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ VARIABLES = frozenset(
 _FUNCTIONS = ("get_rank", "get_world_size", "is_initialized")
 _BATCHES = 2
 _DEEP = 40
-"""How many frames above a question are looked at: those of the standard library lie between it and the user's."""
+"""Most frames to search for the user's code above a rank query, past those of the standard library."""
 
 
 DEFAULT, MOST = 2, 4
-"""How many ranks are run: of a loader that is made for several, and at most."""
+"""How many ranks to run by default for a rank-aware loader, and at most."""
 
 
 def world(subject: Subject) -> int:
-    """How many ranks to look at: as many as the settings ask for, else two where the loader is made for several.
+    """How many ranks to run: the number in the settings, or two if the loader is rank-aware.
 
-    Raises NotApplicable where one process is all that the loader is made for.
+    Raises NotApplicable if the loader is meant for one process only.
     """
     asked = subject.settings.ranks
     if asked == 1:
@@ -48,19 +48,19 @@ def world(subject: Subject) -> int:
 
 
 def is_given(subject: Subject) -> bool:
-    """Whether the settings ask for several ranks, or the factory takes one."""
+    """Whether the settings request several ranks, or the factory takes `rank` or `world_size`."""
     return (subject.settings.ranks or 0) > 1 or subject.target.takes("rank", "world_size")
 
 
 def asks(subject: Subject) -> Location | None:
-    """Where the user's code asks torch.distributed or the environment for its rank, if it does."""
+    """Where the user's code reads its rank from torch.distributed or the environment, if it does."""
     return subject.vary("asking", lambda folder: watch_for_asking(subject.build, folder))
 
 
 def is_declared(subject: Subject) -> bool:
-    """Whether the loader is meant for several ranks as it stands, or is asked about them.
+    """Whether the loader itself shards by rank, or the settings request several ranks.
 
-    Code that asks for its rank shows this of a stream only: a trainer may put a sampler for ranks into any other.
+    Code that reads its rank counts for a stream only: a trainer may add a distributed sampler to any other loader.
     """
     if subject.settings.ranks == 1:
         return False
@@ -68,7 +68,7 @@ def is_declared(subject: Subject) -> bool:
 
 
 def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | None:
-    """Build the loader and read its first batches in this process; where the user's code first asked, if it did."""
+    """Build the loader, read its first batches in this process; return where the user's code first read its rank."""
     asked: list[Location] = []
 
     def note(what: str) -> None:
@@ -108,9 +108,9 @@ def _watch_function(name: str, note: Callable[[str], None]) -> None:
 
 
 def _place() -> tuple[str, int] | None:
-    """The line that asked, directly or through `os`: of the user's own code, or of a library's stream while it is read.
+    """The line that read the rank, directly or through `os`: of the user's code, or of a library's stream being read.
 
-    torch asks for purposes of its own, and other libraries for what they log.
+    Reads by torch itself do not count, nor those of other libraries, which log it.
     """
     asked: tuple[str, int] | None = None
     frame: Any = sys._getframe(2)

@@ -1,4 +1,4 @@
-"""What a loader with `state_dict` goes on with when it is restored in another process."""
+"""What a loader with `state_dict` yields after it is restored in another process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord, read_spools
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.interventions import SeededSamples
 from dataguard.lab.spy.drive import announce_epoch, shut, watch
 from dataguard.lab.spy.plan import Plan
@@ -23,19 +23,19 @@ from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
 MOST = 32
-"""Batches of an epoch that are read at most."""
+"""Most batches of an epoch that are read."""
 
 TRIED_BY_JSON = 2
-"""Which of the states goes through JSON as well: that of the second point, in the middle of an epoch."""
+"""The number of the state that also goes through JSON: that of the second point, in the middle of an epoch."""
 
 Identity = tuple[tuple[str, bytes], ...]
 Batches = tuple[Identity, ...]
-"""What the batches of an epoch are recognised by: paths and digests of their leaves."""
+"""The identities of the batches of an epoch: paths and digests of their leaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a run is interrupted: in this epoch, after so many of its batches, or at its `end`."""
+    """Where a run is interrupted: in this epoch, after so many batches, or at its `end`."""
 
     epoch: int
     after: int
@@ -50,11 +50,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The batches of two epochs; `ended` tells that the first one was read to its end.
+    """The batches of two epochs; `ended`: the first one was read to its end.
 
-    `states` are what the loader's `state_dict` gave on the way, pickled, and `by_json` those that JSON gave back as
-    something else; `refused` says why a state could not be pickled, or restored. `samples` are the identities of all
-    samples that were read.
+    `states` are pickled results of the loader's `state_dict` along the way, and `by_json` those that a round trip
+    through JSON changed; `refused` says why a state could not be pickled or restored. `samples` are the identities of
+    all samples that were read.
     """
 
     epochs: tuple[Batches, ...]
@@ -66,22 +66,22 @@ class Run:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """Where to interrupt: after the first, a middle and the last batch but one, at the end, in a second epoch."""
+        """Where to interrupt: after the first, a middle and the last but one batch, at the end, in a second epoch."""
         count, later = len(self.epochs[0]), len(self.epochs[1]) // 2
         places = [1, count // 2, count - 1] if self.ended else [1, count // 2]
         points = [Point(0, after) for after in dict.fromkeys(places) if 0 < after < count]
         return (*points, Point(0, count, end=True), Point(1, later)) if self.ended and later else tuple(points)
 
     def rest(self, point: Point) -> Batches:
-        """What comes after this point."""
+        """The batches after this point."""
         return self.epochs[1] if point.end else self.epochs[point.epoch][point.after :]
 
 
 @dataclass(frozen=True, slots=True)
 class Resumes:
-    """A run without interruption, another one that was asked for its states, and what came after restoring each.
+    """A run without interruption, one that saved its states, and the runs restored from each state.
 
-    `by_json` is what came where a state went through JSON, which took it and gave back something else.
+    `by_json` are the runs restored from states that a round trip through JSON changed.
     """
 
     reference: Run
@@ -91,13 +91,13 @@ class Resumes:
 
 
 def find_resumes(subject: Subject, workers: int) -> Resumes:
-    """Interrupt and restore a loader with so many workers, each time in a process of its own."""
+    """Interrupt and restore a loader with so many workers, each time in a separate process."""
     others: dict[str, Any] = {"num_workers": workers} | ({"multiprocessing_context": "fork"} if workers else {})
     build = partial(subject.build, **others)
 
     def look(key: object, run: Callable[[Loader, Path], Run]) -> Run:
         observation = (("resumes", workers, key), lambda folder: run(build(), folder), _with_samples)
-        # Where batches are made by the user's own `__iter__`, they can be compared though nobody saw their samples.
+        # Batches of the user's own `__iter__` can be compared although their samples were not observed.
         return subject.vary_unseen(*observation) if subject.facts.own_iter else subject.vary(*observation)
 
     reference = look("reference", run_epochs)
@@ -117,9 +117,9 @@ def _with_samples(folder: Path, run: Run | None) -> Run:
 
 
 def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = ()) -> Run:
-    """Read two epochs, and ask for the state at each of the points.
+    """Read two epochs, and save the state at each of the points.
 
-    Raises NotApplicable for a loader that has no state to restore.
+    Raises NotApplicable for a loader without `state_dict`.
     """
     if not all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict")):
         raise NotApplicable("the loader has no state_dict and load_state_dict")
@@ -134,12 +134,12 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = ()) -> Run
             state = loader.state_dict()
         try:
             states[point] = pickle.dumps(state)
-        except Exception as error:  # noqa: BLE001 - objects of the user's own may raise anything
+        except Exception as error:  # noqa: BLE001 - the user's objects may raise anything
             refused.append(f"{type(error).__name__}: {error}")
         if len(states) == TRIED_BY_JSON and (plain := through_json(state)) is not None:
             by_json[point] = pickle.dumps(plain)
 
-    watch(loader, Plan(folder, (SeededSamples(PIN), Records()), carry=True))
+    watch(loader, Plan(folder, (SeededSamples(SEED), Records()), carry=True))
     epochs = []
     for number in range(2):
         announce_epoch(loader, number)
@@ -153,19 +153,19 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = ()) -> Run
 
 
 def run_restored(loader: Any, folder: Path, point: Point, state: bytes) -> Run:
-    """Restore a pickled state in a new loader, and read what comes next."""
-    watch(loader, Plan(folder, (SeededSamples(PIN), Records()), carry=True))
+    """Restore a pickled state in a new loader, and read the batches that follow."""
+    watch(loader, Plan(folder, (SeededSamples(SEED), Records()), carry=True))
     announce_epoch(loader, point.epoch + point.end)
     try:
         loader.load_state_dict(pickle.loads(state))
-    except Exception as error:  # noqa: BLE001 - that it refuses its own state is what we want to know
+    except Exception as error:  # noqa: BLE001 - whether it accepts its own state is the question
         return Run(((),), ended=True, refused=f"{type(error).__name__}: {error}")
     batches = tuple(_batches(loader))
     return Run((batches,), len(batches) < MOST)
 
 
 def through_json(state: Any) -> Any:
-    """A state as it comes back from JSON; None where JSON refuses it, or gives it back as it was."""
+    """A state after a round trip through JSON; None if JSON refuses it or returns it unchanged."""
     try:
         back = json.loads(json.dumps(state))
     except (TypeError, ValueError):

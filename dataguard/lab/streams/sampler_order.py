@@ -1,4 +1,4 @@
-"""In which order a loader asks for its samples, epoch by epoch; none of them is read."""
+"""The order in which a loader requests its samples, epoch by epoch, without reading them."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from dataguard.lab.core.index_schedules import Recorded, evenly, recorder
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import Seeding
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.target.variants import Loader
 
 EPOCHS = 3
 MOST = 100_000
-"""How many indices of an epoch are compared."""
+"""Most indices of an epoch that are compared."""
 PROBES = 6
-"""How many samples are read to see whether an index means the same in every epoch, or on every rank."""
+"""How many samples are read to see whether an index gives the same sample in every epoch, or on every rank."""
 BURN = 5
 """How many numbers a generator skips after it was seeded with a constant, in the last epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """The indices of three epochs, the seeds that were given while they were drawn, and an epoch drawn differently.
+    """The indices of three epochs, the constant `seeds` used while they were drawn, and an epoch drawn differently.
 
-    In `moved`, generators skipped some numbers after being seeded with the constant that they always get. `batches`
-    were planned in each epoch; `whole` tells that all epochs came to their end.
+    In `advanced`, generators skipped some numbers after each constant seed. `batches` counts those planned in each
+    epoch; `whole`: all epochs were drawn to their end.
     """
 
     epochs: tuple[tuple[Index, ...], ...]
     seeds: tuple[Seeding, ...]
-    moved: tuple[Index, ...]
+    advanced: tuple[Index, ...]
     batches: tuple[int, ...]
     whole: bool
 
@@ -47,7 +47,7 @@ class Orders:
 
     @property
     def ascending(self) -> bool:
-        """Whether the first epoch goes through the dataset in its own order, but for a last index, which may pad."""
+        """Whether the first epoch reads the dataset in ascending order; a last index may be padding."""
         order = [index for index in self.epochs[0] if isinstance(index, int)]
         rising = all(one < two for one, two in pairwise(order[:-1]))
         return rising and len(order) == len(self.epochs[0])
@@ -55,14 +55,14 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a few indices mean: whether it is all the same which one is asked for, and whether it changes by epoch."""
+    """Which samples a few indices give: whether all give the `same`, and whether it `varies` by epoch."""
 
-    alike: bool
-    moving: bool
+    same: bool
+    varies: bool
 
 
 def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
-    """Iterate the loader itself, as its own `__iter__` may have a say, without any batch coming out.
+    """Iterate the loader itself, as its own `__iter__` may change the order, without yielding any batch.
 
     `length` is that of the dataset.
     """
@@ -76,32 +76,32 @@ def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
         seeds.append(given)
         batches.append(sum(len(schedule.batches) for schedule in recorded))
         whole = whole and all(schedule.whole for schedule in recorded)
-    moved, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
+    advanced, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
     constant = (seed for seed in seeds[0] if all(seed in given for given in seeds))
-    return Orders(tuple(epochs), tuple(constant), moved, tuple(batches), whole)
+    return Orders(tuple(epochs), tuple(constant), advanced, tuple(batches), whole)
 
 
 def run_contents(loader: Loader, order: Sequence[Index]) -> Contents:
-    """Read a few samples of the order under pinned generators, twice as of the first epoch and as of the second."""
+    """Read a few samples of the order with seeded generators, twice in the first epoch and twice in the second."""
     chosen = evenly(order, PROBES)
     readings = []
     for epoch in (0, 1):
         announce_epoch(loader, epoch)
         readings += [[content(loader.dataset, index) for index in chosen] for _ in range(2)]
     first, again, second, _ = readings
-    return Contents(alike=len(set(first)) == 1, moving=first == again and first != second)
+    return Contents(same=len(set(first)) == 1, varies=first == again and first != second)
 
 
 def content(dataset: Any, index: Any) -> tuple[bytes, ...]:
-    """The digests of one sample's leaves under pinned global generators."""
-    with gate("sample"), pinned(PIN):
+    """The digests of one sample's leaves with seeded global generators."""
+    with gate("sample"), seeded(SEED):
         return tuple(leaf.digest for leaf in leaves_of(dataset[index]))
 
 
 def _draw(
     loader: Loader, recorded: list[Recorded], watch: SeedWatch, epoch: int, skipped: int
 ) -> tuple[tuple[Index, ...], list[Seeding]]:
-    for schedule in recorded:  # some loaders never begin anew
+    for schedule in recorded:  # some loaders never begin a new epoch
         schedule.batches = []
     with gate("sampler"), watch.watching(skipped) as seeds:
         announce_epoch(loader, epoch)

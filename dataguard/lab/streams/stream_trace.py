@@ -14,7 +14,7 @@ from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.records import Census, SampleRecord, read_spools
 from dataguard.lab.rng.frozen_rng import FrozenRngs
-from dataguard.lab.rng.global_rng import PIN
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.interventions import AdvancedRng, SeededSamples
 from dataguard.lab.rng.rng_census import RngCensus
 from dataguard.lab.spy.drive import Ride, drive
@@ -25,34 +25,34 @@ from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
 Identity = int
-"""What a sample, or one of its leaves, is recognised by: 8 bytes of a digest of its content, as a number."""
+"""The identity of a sample, or of one leaf: 8 bytes of a digest of its content, as a number."""
 
 MOMENTS = (0, 1, 2, 3)
-"""Fetches of an epoch after which generators are looked at."""
+"""Fetches of an epoch after which generators are searched."""
 
 
 COUNTED = 20
-"""How many times as many batches are counted as are looked at."""
+"""How many times more batches are counted than inspected."""
 NAMED = 1000
 """Samples of each process whose names are kept."""
 RECOGNISED = 0.5
-"""The share of samples that differ from all others in a leaf by which they are recognised."""
+"""The share of distinct values above which a leaf identifies samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a check asks for: what a stream yields under so many workers.
+    """What a check requests: what a stream yields with so many workers.
 
-    With `pin`, the global generators get the same seed before each sample, so that random augmentation does not hide
+    With `seeded`, the global generators get the same seed before each sample, so that random augmentation does not hide
     its identity; with `frozen`, every generator that can be found gets it before each fetch. `advance` is the path of a
     generator that is advanced after the first batch. `persistent` and the start `method` are the user's own if None.
     `announce` calls `set_epoch`; `twice` reads the second epoch as far as the first. `key` names the user's function
-    that identifies samples. `count` counts batches beyond those that are looked at. `whole` reads the stream to its
-    end, if it has one, and `depth` is what is kept of each sample. Requests that differ only in `run` look twice.
+    that identifies samples. `count` also counts batches that are not inspected. `whole` reads the stream to its end, if
+    it has one, and `depth` is how much of each sample is kept. Requests that differ only in `run` are repeats.
     """
 
     num_workers: int
-    pin: bool
+    seeded: bool
     frozen: bool = False
     advance: str | None = None
     persistent: bool | None = None
@@ -66,21 +66,21 @@ class Request:
     run: int = 0
 
     def plan(self, folder: Path, most: int) -> Plan:
-        """What the spy does, where at most so many samples of each process are looked at."""
+        """The plan of the spy, which inspects at most so many samples in each process."""
         instruments: list[Instrument] = [] if self.frozen else [RngCensus(MOMENTS)]
         if self.advance:
             instruments.append(AdvancedRng(self.advance))
         if self.frozen:
-            instruments.append(FrozenRngs(((PIN,),)))
-        elif self.pin:
-            instruments.append(SeededSamples(PIN))
+            instruments.append(FrozenRngs(((SEED,),)))
+        elif self.seeded:
+            instruments.append(SeededSamples(SEED))
         instruments.append(Records(key=self.key, keep=NAMED, ledger=self.depth))
         limit = most if self.count and not self.whole else None
         return Plan(folder, tuple(instruments), most=limit, keep_going=True, announce=self.announce)
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """The arguments of the loader that are not the user's own."""
+        """The loader arguments that replace the user's."""
         other = {"persistent_workers": self.persistent, "multiprocessing_context": self.method}
         return {"num_workers": self.num_workers, **{name: value for name, value in other.items() if value is not None}}
 
@@ -89,8 +89,8 @@ class Request:
 class Drive:
     """The epochs of a stream as the main process saw them.
 
-    `workers` is how many were asked for, and `planned` what `len(loader)` says, if anything; `most` samples of each
-    process were looked at.
+    `workers` is how many were requested, and `planned` is `len(loader)`, if it has one; at most `most` samples of each
+    process were inspected.
     """
 
     rides: tuple[Ride, ...]
@@ -99,7 +99,7 @@ class Drive:
     most: int
 
     def beyond(self, yielded: Iterable[int]) -> bool:
-        """Whether any process went on after all that was looked at."""
+        """Whether any process yielded as many samples as were inspected, or more."""
         return any(samples >= self.most for samples in yielded)
 
 
@@ -107,13 +107,13 @@ class Drive:
 class StreamTrace:
     """The identities of the samples that each process yielded, in order; `ended`: these are all of them.
 
-    `leaves` holds the same for each single leaf, by its path. Of a large stream only one identity in 2 to the power of
-    `level` is kept, the same ones of every process, and `yielded` is how many samples each process yielded. `censuses`
-    list the generators in each worker after some fetches of two epochs; `again` is how each process began the second
-    one. `batches` counts those of each epoch. `finished`: the end of the first epoch was reached, though not all of it
-    may have been looked at. `idle` are the numbers of workers that yielded nothing in it; `planned` is `len(loader)`
-    there, if it has one; `names` show a leaf that identifies a sample. If ranks stand in for workers, `by_rank_worker`
-    holds what each of their workers yielded.
+    `leaves` holds the same for each leaf, by its path. Of a large stream only one identity in 2 to the power of `level`
+    is kept, the same ones in every process, and `yielded` is how many samples each process yielded. `censuses` list the
+    generators in each worker after some fetches of two epochs; `again` is the start of the second one in each process.
+    `batches` counts those of each epoch. `finished`: the first epoch was read to its end, although not all of it may
+    have been inspected. `idle` are the worker ids that yielded nothing in it; `planned` is `len(loader)` there, if it
+    has one; `names` show a leaf that identifies a sample. If ranks replace workers, `by_rank_worker` holds what each of
+    their workers yielded.
     """
 
     by_worker: tuple[Sequence[Identity], ...]
@@ -133,43 +133,43 @@ class StreamTrace:
 
     @property
     def samples(self) -> tuple[int, ...]:
-        """How many samples came out of each process."""
+        """How many samples each process yielded."""
         return self.yielded or tuple(map(len, self.by_worker))
 
     @property
     def total(self) -> int:
-        """How many samples came out altogether."""
+        """How many samples were yielded in total."""
         return sum(self.samples)
 
     def scaled(self, identities: int) -> int:
-        """How many samples stand behind so many identities: an estimate where only some are kept."""
+        """How many samples so many identities represent: an estimate if only some are kept."""
         return identities << self.level
 
     @property
     def counts(self) -> Counter[Identity]:
-        """How often each sample came out."""
+        """How often each sample was yielded."""
         return Counter(identity for ids in self.by_worker for identity in ids)
 
     @property
     def table(self) -> dict[str, int]:
-        """How many samples each worker yielded: what a reader of a report sees first."""
+        """How many samples each worker yielded, for reports."""
         numbers = [number for number in range(len(self.by_worker) + len(self.idle)) if number not in self.idle]
         yielded = {f"worker {number}": samples for number, samples in zip(numbers, self.samples, strict=True)}
         return yielded | {f"worker {number}": 0 for number in self.idle}
 
     def shown(self, place: int, identity: Identity) -> str:
-        """How a report names the sample at this place of one process."""
+        """The name in a report of the sample at this position of a single process."""
         name = self.names.get(identity)
         return f"sample {place} in a single process{f' ({name})' if name else ''}"
 
     def first_of(self, wanted: Container[Identity]) -> str | None:
-        """The first sample of one process that is among the wanted ones, as a report names it."""
+        """The name in a report of the first wanted sample in the order of a single process."""
         order = enumerate(chain.from_iterable(self.by_worker))
         return next((self.shown(place, identity) for place, identity in order if identity in wanted), None)
 
     @property
     def second(self) -> StreamTrace:
-        """The second epoch alone; it tells nothing of a third."""
+        """The second epoch alone, without a following one."""
         return replace(
             self,
             by_worker=self.again,
@@ -187,45 +187,45 @@ class StreamTrace:
 
     @property
     def paths(self) -> list[str]:
-        """The paths of the leaves that samples have."""
+        """The paths of all leaves."""
         return list(self.leaves)
 
     @property
-    def begins_otherwise(self) -> bool:
+    def begins_differently(self) -> bool:
         """Whether any process begins the second epoch with other samples than the first."""
         pairs = zip(self.by_worker, self.again, strict=False)
         return any(first[: len(second)] != second[: len(first)] for first, second in pairs)
 
     @property
-    def renewed(self) -> float:
-        """The share of samples with which the second epoch begins that are others than those of the first."""
+    def new_share(self) -> float:
+        """The share of samples at the start of the second epoch that differ from the first epoch."""
         pairs = [pair for ids in zip(self.by_worker, self.again, strict=False) for pair in zip(*ids, strict=False)]
         return sum(first != second for first, second in pairs) / max(len(pairs), 1)
 
     def by_leaf(self, path: str) -> StreamTrace:
-        """The same with samples recognised by one leaf alone."""
+        """The same trace with samples identified by one leaf."""
         return StreamTrace(self.leaves.get(path, ((),) * len(self.by_worker)), self.ended, level=self.level)
 
     def same_samples(self, other: StreamTrace) -> bool:
-        """Whether both yielded the very same samples, to the end and equally often, in whatever order."""
+        """Whether both yielded the same samples to the end, equally often, in any order."""
         return self.ended and other.ended and self.counts == other.counts
 
     def differing(self, other: StreamTrace) -> list[str]:
-        """The leaves that two runs give otherwise, in whatever order their samples come.
+        """The leaves that differ between two runs, in any order of their samples.
 
-        Where a stream goes on after what was read, a leaf that recognises samples has to come in the same order. Raises
-        Undecided when there is none.
+        If the stream is longer than what was read, a leaf that identifies samples has to have the same order in both.
+        Raises Undecided when there is none.
         """
         pairs = {path: (self.by_leaf(path), other.by_leaf(path)) for path in dict.fromkeys((*self.paths, *other.paths))}
         if self.ended and other.ended:
             return [path for path, (one, two) in pairs.items() if not one.same_samples(two)]
-        alike = [path for path, (one, two) in pairs.items() if one._begins_like(two)]
-        if len(alike) < len(pairs) and not any(pairs[path][0].distinct > RECOGNISED for path in alike):
+        same = [path for path, (one, two) in pairs.items() if one._begins_like(two)]
+        if len(same) < len(pairs) and not any(pairs[path][0].distinct > RECOGNISED for path in same):
             raise Undecided("the stream is longer than what was read, and its order may differ: raise --samples")
-        return [path for path in pairs if path not in alike]
+        return [path for path in pairs if path not in same]
 
     def _begins_like(self, other: StreamTrace) -> bool:
-        """Whether each process yielded the same samples in the same order, as far as both were read."""
+        """Whether each process yielded the same samples in the same order, up to the shorter trace."""
         pairs = list(zip(self.by_worker, other.by_worker, strict=False))
         return bool(pairs) and all(one[: len(two)] == two[: len(one)] for one, two in pairs)
 
@@ -233,7 +233,7 @@ class StreamTrace:
 def run_stream(
     build: Callable[..., Loader], folder: Path, request: Request, samples: int, seconds: float, *, again: bool = True
 ) -> Drive:
-    """Iterate one epoch, of about `samples` samples from all workers at most; and `again`, to begin a second one."""
+    """Iterate one epoch, of at most about `samples` samples from all workers; with `again`, also start a second."""
     loader = build(**request.overrides)
     processes = max(request.num_workers, 1)
     each = max(len(MOMENTS), -(-samples // (processes * (loader.batch_size or 1))))
@@ -245,7 +245,7 @@ def run_stream(
 
 
 def read_stream(folder: Path, answer: Drive | None, depth: Depth) -> StreamTrace:
-    """Group the samples by worker."""
+    """Build the trace from the files of all processes."""
     first, second = (read_ledgers(folder, epoch) for epoch in (0, 1))
     rides = answer.rides if answer else ()
     yielded, again = (tuple(account.samples for account in accounts.values()) for accounts in (first, second))

@@ -1,6 +1,6 @@
-"""The steps of a pipeline: objects that the dataset holds, watched while they are called with pictures.
+"""The steps of a pipeline: objects of the dataset, watched while they are called with images.
 
-A step is watched through its class, so that the user's own object runs, in its own place.
+A step is watched by patching its class, so that the user's own object runs.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from typing import Any
 from torch.utils.data import Dataset, Sampler
 
 from dataguard.lab.core.leaves import describe, iter_leaves
-from dataguard.lab.core.object_graph import Node, reachable
-from dataguard.lab.images.image_containers import is_picture
+from dataguard.lab.core.object_graph import Node
+from dataguard.lab.core.object_graph import reachable as search
+from dataguard.lab.images.image_containers import is_image
 
 _FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "PIL", "cv2", "pandas", "dataguard"}
-"""Packages whose callable objects are no steps of a pipeline."""
+"""Packages whose callable objects are not pipeline steps."""
 
-Prints = Counter[tuple[str, bytes]]
-"""What a step was given or gave: how many leaves there are of each kind and content."""
+Fingerprint = Counter[tuple[str, bytes]]
+"""The content of a step's input or result: the number of leaves of each kind and digest."""
 
 
-class Log:
-    """What one step was seen to do: calls, those that changed something, and what it was given at first.
+class CallLog:
+    """The calls of one step: how many, how many changed something, and the first arguments with an image.
 
-    `is_nested` tells that another step called it, and `in_place` that it changed what it was given.
+    An `is_outer` step calls others, and another step calls an `is_nested` one; `in_place` means that its arguments
+    changed.
     """
 
     def __init__(self, node: Node) -> None:
@@ -48,23 +50,23 @@ class Log:
         return type(self.step).__name__
 
 
-class Watch:
-    """Watches every step that can be reached from some objects, in this process, which is thrown away."""
+class PipelineWatch:
+    """Watches every step that can be reached from some objects, in this disposable process."""
 
     def __init__(self, roots: Mapping[str, Any]) -> None:
-        nodes = list(reachable(roots, _is_step, enter=True))
-        self._logs = {id(node.value): Log(node) for node in nodes}
-        self._running: list[Log] = []
-        self.change: Callable[[Log, Any], Any] | None = None
-        """What is put in the place of what a step gives, if anything."""
+        nodes = list(search(roots, _is_step, enter=True))
+        self._logs = {id(node.value): CallLog(node) for node in nodes}
+        self._running: list[CallLog] = []
+        self.change: Callable[[CallLog, Any], Any] | None = None
+        """Replaces the result of a step, if set."""
         self.calls: dict[type, Callable[..., Any]] = {}
-        """How the steps of each class are called without being watched."""
+        """The original `__call__` of each class."""
         for kind in {type(node.value) for node in nodes}:
             self._install(kind)
 
     @property
-    def logs(self) -> list[Log]:
-        """The steps that were called with pictures."""
+    def logs(self) -> list[CallLog]:
+        """The steps that were called with images."""
         return [log for log in self._logs.values() if log.example is not None]
 
     def _install(self, kind: Any) -> None:
@@ -77,42 +79,42 @@ class Watch:
                 return original(step, *args, **kwargs)
             return self._watched(log, functools.partial(original, step), args, kwargs)
 
-        with contextlib.suppress(TypeError, AttributeError):  # a class that is not of Python's own making
+        with contextlib.suppress(TypeError, AttributeError):  # a class that cannot be patched
             kind.__call__ = __call__
             self.calls[kind] = original
 
-    def _watched(self, log: Log, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _watched(self, log: CallLog, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._running:
             self._running[-1].is_outer = log.is_nested = True
-        if log.example is None and has_picture((args, kwargs)):
-            with contextlib.suppress(Exception):  # what cannot be copied is not tried again
+        if log.example is None and has_image((args, kwargs)):
+            with contextlib.suppress(Exception):  # arguments that cannot be copied
                 log.example = copy.deepcopy((args, kwargs))
-        before = prints((args, kwargs))
+        before = fingerprint((args, kwargs))
         self._running.append(log)
         try:
             given = call(*args, **kwargs)
         finally:
             self._running.pop()
         log.calls += 1
-        log.acts += prints(given) != before
-        log.in_place |= prints((args, kwargs)) != before
+        log.acts += fingerprint(given) != before
+        log.in_place |= fingerprint((args, kwargs)) != before
         return self.change(log, given) if self.change else given
 
 
 def _is_step(value: Any) -> bool:
-    """Whether an object may be a step: one of a class that can be called, of no package that has other things to do."""
+    """Whether an object may be a step: a callable of a class that is not of a foreign package."""
     kind = type(value)
     if issubclass(kind, type | Dataset | Sampler) or kind.__module__.partition(".")[0] in _FOREIGN:
         return False
     return any("__call__" in cls.__dict__ for cls in kind.__mro__)
 
 
-def has_picture(value: Any) -> bool:
-    """Whether there is a picture among the leaves of a structure."""
-    return any(is_picture(leaf) for _, leaf in iter_leaves(value))
+def has_image(value: Any) -> bool:
+    """Whether a structure holds an image."""
+    return any(is_image(leaf) for _, leaf in iter_leaves(value))
 
 
-def prints(value: Any) -> Prints:
-    """What can be compared of a structure before and after a step."""
+def fingerprint(value: Any) -> Fingerprint:
+    """The content of a structure, to compare before and after a step."""
     found = [describe("", leaf) for _, leaf in iter_leaves(value)]
     return Counter((leaf.kind, leaf.digest) for leaf in found)

@@ -1,7 +1,7 @@
-"""Transforms that a dataset is given and never looks at, while it is built, read and collated.
+"""Transforms that a dataset holds and never uses while it is built, read and collated.
 
-Reading the attribute is what counts, so that a transform which is not called because of a flag or by chance is no
-matter here, unless even the attribute stays unread. One that is called by another name, or a part of it, is in use.
+Reading the attribute counts as use, so that a transform that is not called because of a flag or by chance is not
+reported. So does a call of the transform, or a part of it, under another name.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from torch.utils.data import Dataset
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.wrapped_datasets import by_name, wrapped_by
-from dataguard.lab.images.image_containers import is_picture
+from dataguard.lab.images.image_containers import is_image
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import PIN, pinned
+from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.target.variants import Loader
 
 READS, FEWEST = 64, 16
-"""Samples that are read at most, as long as a transform stays unread, and at least."""
+"""The most and the fewest samples that are read while a transform stays unused."""
 _SECONDS = 3.0
 """Seconds after which no more samples are read."""
 _NAMES = frozenset({"transform", "transforms"})
 _DEPTH = 4
-"""How deep the parts of a transform are looked for."""
+"""The depth to which the parts of a transform are searched."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
-    """The transform that nothing reads, by its path and its class; `library` tells that torch's own code ignores it."""
+class UnusedTransform:
+    """A transform that nothing reads, by its path and its class; `library` means that a class of torch holds it."""
 
     path: str
     name: str
@@ -47,29 +47,29 @@ class Unread:
     samples: int
 
 
-def find_unread(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> Unread | None:
-    """The transform that the outermost dataset of the user's has and does not look at, in this, thrown-away, process.
+def find_unused(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> UnusedTransform | None:
+    """The transform that the user's outermost dataset holds and does not use, in this disposable process.
 
-    Those of a dataset within it may be left over on purpose, where the outer one takes the images alone.
+    The transform of a wrapped dataset may be unused on purpose, if the outer one takes only its images.
     """
     known = _held(build().dataset) if len(indices) >= FEWEST else None
     if known is None:
         return None
-    calls = _Calls(_parts(known.transform))
-    read = _watched()
-    with calls.watched():
+    recorder = _CallRecorder(_parts(known.transform))
+    read = _recorded_reads()
+    with recorder.recording():
         loader = build()
         held = _held(loader.dataset)
         if held is None:
             return None
-        pictures, count = _read(loader, folder, indices, lambda: id(held.dataset) in read)
-    if id(held.dataset) in read or not pictures or count < FEWEST or calls.include(_parts(held.transform)):
+        has_images, count = _read(loader, folder, indices, lambda: id(held.dataset) in read)
+    if id(held.dataset) in read or not has_images or count < FEWEST or recorder.include(_parts(held.transform)):
         return None
-    return Unread(held.path, type(held.transform).__name__, _is_torch(held.dataset), count)
+    return UnusedTransform(held.path, type(held.transform).__name__, _is_torch(held.dataset), count)
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldTransform:
     """A transform, its path, and the dataset that has it."""
 
     dataset: Any
@@ -77,13 +77,13 @@ class _Held:
     transform: Any
 
 
-def _held(dataset: Any) -> _Held | None:
-    """What the outermost dataset has that has a transform, where no other code of the user's lies around it."""
+def _held(dataset: Any) -> _HeldTransform | None:
+    """The transform of the outermost dataset that has one, unless other user code wraps that dataset."""
     for path, part in wrapped_by(dataset, by_name):
         state = getattr(part, "__dict__", {})
         name = next((one for one, value in state.items() if one in _NAMES and callable(value)), None)
         if name is not None:
-            return _Held(part, f"{path}.{name}", state[name]) if isinstance(part, Dataset) else None
+            return _HeldTransform(part, f"{path}.{name}", state[name]) if isinstance(part, Dataset) else None
         if not _is_torch(part) or not isinstance(state.get("dataset"), Dataset):
             return None
     return None
@@ -93,8 +93,8 @@ def _is_torch(part: Any) -> bool:
     return type(part).__module__.startswith("torch.")
 
 
-def _watched() -> set[int]:
-    """The identities of datasets of which a transform is read, from now on, whatever their classes."""
+def _recorded_reads() -> set[int]:
+    """The ids of datasets whose transform attribute is read from now on, of any class."""
     kind: Any = Dataset
     original = kind.__getattribute__
     read: set[int] = set()
@@ -109,19 +109,19 @@ def _watched() -> set[int]:
 
 
 def _read(loader: Loader, folder: Path, indices: Sequence[Index], is_read: Callable[[], bool]) -> tuple[bool, int]:
-    """Read samples until the transform is, and tell whether there are pictures in them, and how many were read."""
+    """Read samples until the transform is used; return whether they hold images, and how many were read."""
     reader = Reader(loader, folder, READS)
     samples: list[Any] = []
     until = time.monotonic() + _SECONDS
     while len(samples) < len(indices) and not is_read() and (len(samples) < FEWEST or time.monotonic() < until):
         samples.append(reader.read(indices[len(samples)], len(samples)))
-    with contextlib.suppress(Exception), pinned(PIN):  # it may want other batches; an epoch tells what it raises
+    with contextlib.suppress(Exception), seeded(SEED):  # it may need other batches; an epoch reports its errors
         loader.collate_fn(samples[:4])
-    return any(is_picture(leaf) for _, leaf in iter_leaves(samples[:1])), len(samples)
+    return any(is_image(leaf) for _, leaf in iter_leaves(samples[:1])), len(samples)
 
 
 def _parts(transform: Any, depth: int = 0) -> list[Any]:
-    """A transform and what it is made of: functions, and objects that can be called."""
+    """A transform and its parts: functions and callable objects."""
     if depth > _DEPTH:
         return []
     inner: list[Any] = []
@@ -137,8 +137,8 @@ def _parts(transform: Any, depth: int = 0) -> list[Any]:
     return own + [part for one in inner for part in _parts(one, depth + 1)]
 
 
-class _Calls:
-    """Takes down which of some callables are called, and which others of their classes."""
+class _CallRecorder:
+    """Records which of some callables are called."""
 
     def __init__(self, callables: Sequence[Any]) -> None:
         self._codes = {code for code in map(_code_of, callables) if code is not None}
@@ -146,10 +146,10 @@ class _Calls:
         self._objects: dict[int, Any] = {}
 
     @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """Watch this thread, and those that are started meanwhile."""
-        sys.setprofile(self._note)
-        threading.setprofile(self._note)
+    def recording(self) -> Iterator[None]:
+        """Record calls in this thread, and in those that are started meanwhile."""
+        sys.setprofile(self._record)
+        threading.setprofile(self._record)
         try:
             yield
         finally:
@@ -163,7 +163,7 @@ class _Calls:
             for one in callables
         )
 
-    def _note(self, frame: types.FrameType, event: str, _: Any) -> None:
+    def _record(self, frame: types.FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         if event == "call" and code in self._codes:
             self._functions.add(code)
@@ -172,7 +172,7 @@ class _Calls:
 
 
 def _arguments(frame: types.FrameType) -> Iterator[Any]:
-    """What a function was called with, by position; a decorated one takes it all as `*args`."""
+    """The positional arguments of a call; a decorated function takes them as `*args`."""
     code = frame.f_code
     yield from (frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount])
     if code.co_flags & inspect.CO_VARARGS:
@@ -180,6 +180,6 @@ def _arguments(frame: types.FrameType) -> Iterator[Any]:
 
 
 def _code_of(one: Any) -> types.CodeType | None:
-    """The code that runs when it is called; None where that is not Python's."""
+    """The code that runs when it is called; None if it is not Python code."""
     function = one if isinstance(one, types.FunctionType) else type(one).__call__
     return getattr(function, "__code__", None)

@@ -28,7 +28,7 @@ MADE_LATE = Description(
 
 
 @pytest.mark.scan
-def test_a_generator_that_is_made_late_from_a_pinned_one_is_no_replay() -> None:
+def test_a_generator_created_late_from_a_seeded_one_is_no_replay() -> None:
     assert all(case.right for case in examined([MADE_LATE] * 2, ["DG102"]))
 
 

@@ -30,9 +30,9 @@ def trace(shares: Shares, *, again: Shares | None = None, ended: bool = True, sa
     return StreamTrace(first, ended, {"x": first}, again=second)
 
 
-def runs(plain: StreamTrace, pinned: StreamTrace | None = None) -> Callable[..., StreamTrace]:
-    """What `Lab.stream` gives as it is, and under pinned generators."""
-    return lambda *, pin, twice=False: pinned if pin and pinned else plain
+def runs(plain: StreamTrace, frozen: StreamTrace | None = None) -> Callable[..., StreamTrace]:
+    """What `Lab.stream` gives as it is, and with seeded generators."""
+    return lambda *, seeded, twice=False: frozen if seeded and frozen else plain
 
 
 @given(st.integers(1, 60), st.integers(1, 4), st.data())
@@ -53,7 +53,7 @@ def test_a_stream_that_is_dealt_out_in_any_order_loses_nothing(total: int, worke
     assert find_loss(runs(trace(shares)), runs(trace([range(total)]))).samples == 0
 
 
-def test_augmented_samples_are_recognised_under_pinned_generators() -> None:
+def test_augmented_samples_are_recognised_with_seeded_generators() -> None:
     shared = runs(trace([[0, 2], [1]], salt="a"), trace([[0, 2], [1]]))
     alone = runs(trace([range(4)], salt="b"), trace([range(4)]))
     assert find_loss(shared, alone) == Loss(1, 4, same=True, first="sample 3 in a single process")
@@ -133,10 +133,10 @@ def test_whole_batches_and_even_ranks_are_worth_a_few_samples(
     assert excused(loss, facts, ranks) is expected
 
 
-def shards(ranks: Shares, alone: Sequence[int], *, alike: bool = True) -> Shards:
+def shards(ranks: Shares, alone: Sequence[int], *, same_dataset: bool = True) -> Shards:
     """Indices as samplers deal them out."""
     shares = [Share((tuple(share),), 1, ended=True) for share in ranks]
-    return Shards(tuple(shares), Share((tuple(alone),), 1, ended=True), alike)
+    return Shards(tuple(shares), Share((tuple(alone),), 1, ended=True), same_dataset)
 
 
 def test_indices_that_no_rank_is_dealt_are_lost() -> None:
@@ -148,7 +148,7 @@ def test_padding_is_no_loss() -> None:
 
 
 def test_indices_of_datasets_that_differ_are_counted() -> None:
-    assert dealt_loss(shards([[0, 1], [0, 1]], range(6), alike=False)) == Loss(2, 6)
+    assert dealt_loss(shards([[0, 1], [0, 1]], range(6), same_dataset=False)) == Loss(2, 6)
 
 
 def test_draws_with_replacement_are_counted() -> None:

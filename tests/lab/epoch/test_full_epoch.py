@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader
 from dataguard.engine import scan
 from dataguard.lab.core.loader_facts import facts_of
 from dataguard.lab.core.records import LeafRecord, SampleRecord
-from dataguard.lab.epoch.epoch_schedule import Everything, ScanPosition, Turns
+from dataguard.lab.epoch.epoch_schedule import FullSchedule, ScanPosition, Turns
 from dataguard.lab.epoch.interrupted_scan import Runs
 from dataguard.lab.spy import sample_ledger
 from dataguard.lab.spy.recording import MOST_STRUCTURES, RecordSampler
@@ -94,7 +94,7 @@ BATCHES = st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=4), max_siz
 
 @given(BATCHES, st.integers(1, 5), st.integers(1, 3))
 def test_ranks_take_turns_with_the_batches(batches: list[list[int]], world: int, workers: int) -> None:
-    ranks = [Everything(batches, None, Turns(rank, world, workers), batched=True) for rank in range(world)]
+    ranks = [FullSchedule(batches, None, Turns(rank, world, workers), batched=True) for rank in range(world)]
     dealt = [(rank.turns.place(*divmod(number, workers)), batch) for rank in ranks for number, batch in enumerate(rank)]
     assert [batch for _, batch in sorted(dealt)] == batches
     assert [place for place, _ in sorted(dealt)] == list(range(len(batches)))
@@ -103,8 +103,8 @@ def test_ranks_take_turns_with_the_batches(batches: list[list[int]], world: int,
 
 
 def test_indices_that_do_not_exist_are_left_out() -> None:
-    assert list(Everything([[1, 5], [6, 7]], 6, Turns(), batched=True)) == [[1, 5]]
-    assert list(Everything([1, 5, 6], 6, Turns(), batched=False)) == [1, 5]
+    assert list(FullSchedule([[1, 5], [6, 7]], 6, Turns(), batched=True)) == [[1, 5]]
+    assert list(FullSchedule([1, 5, 6], 6, Turns(), batched=False)) == [1, 5]
 
 
 @pytest.mark.parametrize(("samples", "level"), [(0, 0), (10**6, 0), (10**6 + 1, 1), (3 * 10**6, 2), (10**8, 7)])
@@ -241,14 +241,16 @@ def test_a_schedule_goes_on_behind_what_was_read(
     batches: list[list[int]], world: int, workers: int, done: int, ahead: int
 ) -> None:
     turns = Turns(0, world, workers)
-    first = Everything(batches, None, turns, batched=True)
+    first = FullSchedule(batches, None, turns, batched=True)
     list(islice(first, done * workers + ahead))
     start = ScanPosition(0, done, first.drawn, first.digest.hexdigest())
-    rest = list(Everything(batches, None, turns, batched=True, start=start))
-    assert rest == list(Everything(batches, None, turns, batched=True))[done * workers :]
+    rest = list(FullSchedule(batches, None, turns, batched=True, start=start))
+    assert rest == list(FullSchedule(batches, None, turns, batched=True))[done * workers :]
     if first.drawn:
-        other = Everything([[21], *batches], None, turns, batched=True, start=start)
-        assert list(other) == list(Everything([[21], *batches], None, turns, batched=True)), "another order starts over"
+        other = FullSchedule([[21], *batches], None, turns, batched=True, start=start)
+        assert list(other) == list(FullSchedule([[21], *batches], None, turns, batched=True)), (
+            "another order starts over"
+        )
 
 
 def test_a_process_of_its_own_is_no_team() -> None:

@@ -1,4 +1,4 @@
-"""Headers of image files, and files written by hand."""
+"""Headers of image files, files written without a library, and files that are replaced while samples are read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torchvision.io import decode_image
 from dataguard.engine import scan
 from dataguard.lab.decoding.image_headers import read_header, with_orientation
 from dataguard.lab.decoding.image_reading import as_rgb, decoded
-from dataguard.lab.files.file_substitution import Handing, Seen
-from dataguard.lab.files.image_writer import like, png, recoloured, tiff
+from dataguard.lab.files.file_substitution import EnoughFiles, FileSubstitution
+from dataguard.lab.files.image_writer import in_format_of, png, reordered_palette, tiff
 from dataguard.lab.process.isolation import isolated
 from dataguard.model import Status
 from dataguard.settings.settings import Settings
@@ -74,7 +74,7 @@ def test_rows_of_an_interlaced_file_come_in_their_order() -> None:
 
 
 @pytest.mark.scan
-def test_files_of_every_kind_are_met_by_loaders() -> None:
+def test_files_of_every_kind_are_observed() -> None:
     report = scan("tests.loaders.kinds:loaders", Settings(select=("DG001", "DG505", "DG508", "DG509", "DG510")))
     results = {(result.loader, result.code): result for result in report.results}
     failed = {place for place, result in results.items() if result.findings}
@@ -90,19 +90,19 @@ def test_files_of_every_kind_are_met_by_loaders() -> None:
 
 
 @pytest.mark.scan
-def test_photographs_of_other_packages_are_met_by_loaders() -> None:
+def test_photographs_of_other_packages_are_observed() -> None:
     for package in ("skimage", "sklearn"):
         pytest.importorskip(package)
     report = scan("tests.loaders.photographs:loaders", Settings(select=("DG001", "DG5")))
     failed = {(result.loader, result.code) for result in report.results if result.findings}
-    assert failed == {("on_their_side", "DG508"), ("blue_first", "DG505"), ("divided_twice", "DG506")}
-    found = {result.code: result for result in report.results if result.loader == "turned"}
+    assert failed == {("orientation_ignored", "DG508"), ("bgr", "DG505"), ("divided_twice", "DG506")}
+    found = {result.code: result for result in report.results if result.loader == "orientation_applied"}
     assert found["DG508"].exercised == {"files": 28, "orientations tried": 1}
     assert "mean [0.485, 0.456, 0.406]" in str(found["DG505"].reason)
 
 
 @pytest.mark.scan
-def test_files_that_are_written_anew_for_every_loader_are_the_same_files(
+def test_files_that_are_rewritten_for_every_loader_are_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANEW", str(tmp_path))
@@ -139,7 +139,7 @@ def test_an_orientation_is_read_and_written(form: str, orientation: int) -> None
     assert other is not None
     image = Image.open(io.BytesIO(other))
     assert image.getexif()[274] == 9 - orientation
-    if form != "TIFF":  # which Pillow turns by itself
+    if form != "TIFF":  # which Pillow rotates by itself
         assert (np.asarray(image) == np.asarray(Image.open(io.BytesIO(content)))).all()
 
 
@@ -147,9 +147,9 @@ def test_a_photograph_without_one_is_given_an_orientation() -> None:
     content = with_orientation(saved(PHOTOGRAPH, "JPEG"), 6)
     assert content is not None
     assert Image.open(io.BytesIO(content)).getexif()[274] == 6
-    turned = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
-    assert turned is not None
-    assert turned.shape == (30, 20, 3)
+    upright = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+    assert upright is not None
+    assert upright.shape == (30, 20, 3)
     assert with_orientation(saved(PHOTOGRAPH, "PNG"), 6) is None
 
 
@@ -165,33 +165,33 @@ def test_an_orientation_may_be_left_over() -> None:
 @pytest.mark.parametrize(
     "pixels", [COLOURS, COLOURS[..., 0], DEEP, np.dstack([DEEP] * 3), np.dstack([COLOURS, COLOURS[..., 0]])]
 )
-def test_files_written_by_hand_hold_what_they_were_given(pixels: np.ndarray) -> None:
+def test_files_written_without_a_library_hold_their_pixels(pixels: np.ndarray) -> None:
     contents = [png(pixels), *([tiff(pixels)] if pixels.ndim == 2 or pixels.shape[2] == 3 else [])]
     for content in contents:
         found = decoded(content)
         assert found is not None
         assert np.array_equal(found, pixels)
-        assert read_header(like(content, pixels)) == read_header(content)
+        assert read_header(in_format_of(content, pixels)) == read_header(content)
     if pixels.dtype == np.uint8 or pixels.ndim == 2:
         assert (np.asarray(Image.open(io.BytesIO(png(pixels)))) == pixels).all()
 
 
-def test_a_palette_in_another_order_looks_the_same() -> None:
+def test_a_reordered_palette_looks_the_same() -> None:
     content = saved(PHOTOGRAPH.convert("P"), "PNG")
-    twins = recoloured(content)
-    assert twins is not None
-    one, other = (Image.open(io.BytesIO(twin)) for twin in (twins.plain, twins.turned))
+    palette = reordered_palette(content)
+    assert palette is not None
+    one, other = (Image.open(io.BytesIO(file)) for file in (palette.original, palette.reversed))
     assert (np.asarray(one.convert("RGB")) == np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))).all()
     assert (np.asarray(one.convert("RGB")) == np.asarray(other.convert("RGB"))).all()
     assert (np.asarray(one) != np.asarray(other)).all()
-    assert twins.used == len(np.unique(np.asarray(one)))
-    assert recoloured(saved(PHOTOGRAPH, "PNG")) is None
+    assert palette.used == len(np.unique(np.asarray(one)))
+    assert reordered_palette(saved(PHOTOGRAPH, "PNG")) is None
     assert as_rgb(b"nothing") is None
 
 
 @pytest.mark.scan
 @pytest.mark.filterwarnings("ignore:The image decoding:DeprecationWarning")
-def test_a_file_is_exchanged_however_it_is_given(tmp_path: Path) -> None:
+def test_a_file_is_substituted_however_it_is_passed(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     content, other = png(COLOURS), png(255 - COLOURS)
     path = tmp_path / "user" / "image.png"
@@ -200,9 +200,9 @@ def test_a_file_is_exchanged_however_it_is_given(tmp_path: Path) -> None:
     buffer = np.frombuffer(content, np.uint8)
 
     def run() -> tuple[list[bool], int, bool]:
-        handing = Handing(tmp_path)
-        handing.install()
-        handing.put(str(path.resolve()), content, other)
+        substitution = FileSubstitution(tmp_path)
+        substitution.install()
+        substitution.substitute(str(path.resolve()), content, other)
         seen = [
             np.asarray(Image.open(path)),
             np.asarray(Image.open(io.BytesIO(content))),
@@ -213,14 +213,15 @@ def test_a_file_is_exchanged_however_it_is_given(tmp_path: Path) -> None:
             decode_image(torch.from_numpy(buffer.copy())).permute(1, 2, 0).numpy(),
             decoded(path.read_bytes()),
         ]
-        handing.enough = 1
+        substitution.enough = 1
         try:
             cv2.imread(str(path))
-        except Seen:
-            return [bool((one == 255 - COLOURS).all()) for one in seen], len(handing.handed), handing.taken
+        except EnoughFiles:
+            replaced = [bool((one == 255 - COLOURS).all()) for one in seen]
+            return replaced, len(substitution.files), substitution.substituted
         return [], 0, False
 
-    exchanged, handed, taken = isolated(run, tmp_path, timeout=60, allowed=120)
-    assert exchanged == [True] * 8
-    assert handed >= 1
-    assert taken
+    replaced, files, substituted = isolated(run, tmp_path, timeout=60, allowed=120)
+    assert replaced == [True] * 8
+    assert files >= 1
+    assert substituted

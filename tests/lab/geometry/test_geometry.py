@@ -1,4 +1,4 @@
-"""Where the points of an image come from, what a label map is, and whether boxes lie where they should."""
+"""Source positions of image points, label masks, box formats, and transforms that nothing uses."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from dataguard.engine import scan
-from dataguard.lab.geometry.box_tables import Form, fits, forms_of, tables_of
-from dataguard.lab.geometry.chart_painter import Easel, given_of, rule_of
+from dataguard.lab.geometry.box_tables import BoxFormat, fits, formats_of, tables_of
+from dataguard.lab.geometry.chart_painter import ChartPainter, input_image, mask_rule
 from dataguard.lab.geometry.mask_charts import _labels_of
-from dataguard.lab.geometry.mask_values import inks_of
+from dataguard.lab.geometry.mask_values import mask_values_of
 from dataguard.lab.geometry.stripe_charts import (
     CHARTS,
     Field,
-    apart,
-    ends_of,
+    displacement,
     flattened,
+    label_pair_of,
     located,
     pattern,
     pose_of,
     sampled,
-    still,
+    unmoved,
 )
-from dataguard.lab.images.image_containers import exchange, is_picture, like, planes_of
+from dataguard.lab.images.image_containers import in_container_of, is_image, planes_of, replace_images
 from dataguard.lab.process.isolation import isolated
-from dataguard.lab.transforms.unused_transforms import Unread, find_unread
+from dataguard.lab.transforms.unused_transforms import UnusedTransform, find_unused
 from dataguard.model import Status
 from dataguard.settings.settings import Settings
 
 Change = Callable[[np.ndarray], np.ndarray]
 
 
-def shots(change: Change, height: int = 48, width: int = 64) -> list[np.ndarray]:
+def views(change: Change, height: int = 48, width: int = 64) -> list[np.ndarray]:
     charts = (pattern(chart, height, width)[None].astype(np.float64) for chart in range(CHARTS))
     return [sampled(change(chart)) for chart in charts]
 
 
 def field(change: Change, *, negative: bool = False) -> Field:
-    found = located([flattened(shot) for shot in shots(change)], negative=negative)
+    found = located([flattened(view) for view in views(change)], negative=negative)
     assert found is not None
     return found
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "description"),
     [
         (lambda chart: chart, "unchanged"),
         (lambda chart: chart[..., ::-1] * 7 - 3, "flipped horizontally"),
@@ -62,36 +62,36 @@ def field(change: Change, *, negative: bool = False) -> Field:
         (lambda chart: chart[:, 12:36, 16:48], "cropped to 25-75% of its width and 25-75% of its height"),
     ],
 )
-def test_stripes_tell_what_happened_to_a_picture(change: Change, words: str) -> None:
+def test_stripes_show_how_an_image_is_transformed(change: Change, description: str) -> None:
     pose = pose_of(field(change))
     assert pose is not None
-    assert re.sub(r"\d+", "", pose.words) == re.sub(r"\d+", "", words)
+    assert re.sub(r"\d+", "", pose.description) == re.sub(r"\d+", "", description)
 
 
-def test_pictures_that_move_together_are_not_apart() -> None:
-    whole, mirrored = field(lambda chart: chart), field(lambda chart: chart[..., ::-1])
-    assert apart(whole, still()) == pytest.approx(0, abs=0.02)
-    assert apart(whole, field(lambda chart: chart[:, ::4, ::4])) == pytest.approx(0, abs=0.05)
-    assert apart(whole, field(lambda chart: -chart, negative=True)) == 0
-    assert (apart(whole, mirrored) or 0) > 0.4
-    shifted = apart(field(lambda chart: chart[..., :40]), field(lambda chart: chart[..., 8:48]))
+def test_images_that_move_together_have_no_displacement() -> None:
+    whole, flipped = field(lambda chart: chart), field(lambda chart: chart[..., ::-1])
+    assert displacement(whole, unmoved()) == pytest.approx(0, abs=0.02)
+    assert displacement(whole, field(lambda chart: chart[:, ::4, ::4])) == pytest.approx(0, abs=0.05)
+    assert displacement(whole, field(lambda chart: -chart, negative=True)) == 0
+    assert (displacement(whole, flipped) or 0) > 0.4
+    shifted = displacement(field(lambda chart: chart[..., :40]), field(lambda chart: chart[..., 8:48]))
     assert shifted == pytest.approx(8 / 64, abs=0.03)
 
 
-def test_what_is_erased_tells_nothing() -> None:
+def test_erased_points_have_no_source() -> None:
     def erase(chart: np.ndarray) -> np.ndarray:
         erased = chart.copy()
         erased[:, :20, :30] = 0.5
         return erased
 
-    assert apart(field(erase), field(lambda chart: chart)) == pytest.approx(0, abs=0.01)
+    assert displacement(field(erase), field(lambda chart: chart)) == pytest.approx(0, abs=0.01)
     assert located([np.ones((8, 8))] * CHARTS) is None
 
 
-def test_a_map_shows_two_values_and_little_else() -> None:
-    ignored = [flattened(shot) for shot in shots(lambda chart: np.where(chart > 0, 3.0, 1.0))]
-    assert ends_of(ignored) == (1, 3)
-    assert ends_of([np.arange(64.0).reshape(8, 8) * chart for chart in range(CHARTS)]) is None
+def test_a_mask_holds_two_values_and_few_others() -> None:
+    ignored = [flattened(view) for view in views(lambda chart: np.where(chart > 0, 3.0, 1.0))]
+    assert label_pair_of(ignored) == (1, 3)
+    assert label_pair_of([np.arange(64.0).reshape(8, 8) * chart for chart in range(CHARTS)]) is None
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_a_map_shows_two_values_and_little_else() -> None:
     ],
 )
 def test_values_between_two_labels_are_seen(change: Change, between: bool) -> None:
-    inks = inks_of([shots(change)], [])
-    assert inks is not None
-    assert (inks.share > 0.004) is between
-    assert inks.spread < 0.5
-    assert inks_of([shots(lambda chart: chart * 0)], []) is None
+    values = mask_values_of([views(change)], [])
+    assert values is not None
+    assert (values.share > 0.004) is between
+    assert values.edge_share < 0.5
+    assert mask_values_of([views(lambda chart: chart * 0)], []) is None
 
 
 def stored(array: np.ndarray, quality: int) -> np.ndarray:
@@ -123,68 +123,68 @@ def blocks() -> np.ndarray:
     return labels
 
 
-def test_a_label_map_is_told_from_a_picture_and_from_a_matte() -> None:
+def test_a_label_mask_is_distinguished_from_an_image_and_from_a_matte() -> None:
     noise = np.random.default_rng(0).integers(0, 256, (60, 80), np.uint8)
     matte = np.asarray(Image.fromarray(blocks()).resize((37, 29), Image.Resampling.BILINEAR))
-    assert given_of(blocks(), "").labels == ((0.0,), (200.0,), (100.0,))
-    assert not given_of(blocks(), "").edges
-    assert given_of(noise, "").labels is None
-    soft = given_of(matte, "")
-    assert soft.labels is None or len(soft.edges) > len(soft.labels) / 2
+    assert input_image(blocks(), "").labels == ((0.0,), (200.0,), (100.0,))
+    assert not input_image(blocks(), "").edge_labels
+    assert input_image(noise, "").labels is None
+    soft = input_image(matte, "")
+    assert soft.labels is None or len(soft.edge_labels) > len(soft.labels) / 2
 
 
-def test_one_lossy_map_of_several_may_hide_its_labels() -> None:
-    spoilt = given_of(stored(blocks(), 75), "", lossy=True)
-    hidden = given_of(stored(np.random.default_rng(0).integers(0, 256, (60, 80), np.uint8), 75), "", lossy=True)
-    whole = given_of(blocks(), "")
-    assert _labels_of([spoilt, spoilt, spoilt, hidden]) == ((0.0,), (100.0,), (200.0,))
-    assert _labels_of([spoilt, hidden]) == _labels_of([whole, whole, whole, hidden]) == ()
+def test_one_lossy_mask_of_several_may_hide_its_labels() -> None:
+    lossy = input_image(stored(blocks(), 75), "", lossy=True)
+    hidden = input_image(stored(np.random.default_rng(0).integers(0, 256, (60, 80), np.uint8), 75), "", lossy=True)
+    whole = input_image(blocks(), "")
+    assert _labels_of([lossy, lossy, lossy, hidden]) == ((0.0,), (100.0,), (200.0,))
+    assert _labels_of([lossy, hidden]) == _labels_of([whole, whole, whole, hidden]) == ()
 
 
-def test_a_lossy_label_map_is_spoilt() -> None:
-    spoilt = given_of(stored(blocks(), 75), "", lossy=True)
-    assert spoilt.labels == ((0.0,), (100.0,), (200.0,))
-    assert spoilt.is_spoilt
+def test_a_lossy_label_mask_is_recognised() -> None:
+    lossy = input_image(stored(blocks(), 75), "", lossy=True)
+    assert lossy.labels == ((0.0,), (100.0,), (200.0,))
+    assert lossy.is_lossy_mask
     photograph = np.cumsum(np.random.default_rng(0).normal(size=(60, 80)), axis=1) * 8 + 128
-    assert given_of(stored(photograph.clip(0, 255).astype(np.uint8), 75), "", lossy=True).labels is None
+    assert input_image(stored(photograph.clip(0, 255).astype(np.uint8), 75), "", lossy=True).labels is None
 
 
-def test_pictures_and_maps_are_told_apart_in_every_sample_or_not_at_all() -> None:
+def test_images_and_masks_are_distinguished_in_every_sample_or_not_at_all() -> None:
     photograph = np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8)
-    picture, labels = given_of(photograph, ""), given_of(blocks(), "")
-    rule = rule_of([[picture, labels]] * 2)
+    image, labels = input_image(photograph, ""), input_image(blocks(), "")
+    rule = mask_rule([[image, labels]] * 2)
     assert rule is not None
-    assert (rule(picture), rule(labels)) == (False, True)
-    assert rule_of([[picture, picture]]) is None
-    assert rule_of([[picture, labels], [picture]]) is None
-    assert rule_of([]) is None
+    assert (rule(image), rule(labels)) == (False, True)
+    assert mask_rule([[image, image]]) is None
+    assert mask_rule([[image, labels], [image]]) is None
+    assert mask_rule([]) is None
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA", "I;16", "F"])
-def test_every_kind_of_image_of_pillow_can_be_drawn_over(mode: str) -> None:
-    easel = Easel()
-    easel.chart = 0
+def test_every_pillow_mode_can_be_replaced_by_a_chart(mode: str) -> None:
+    painter = ChartPainter()
+    painter.chart = 0
     image = Image.new("L", (16, 12)).convert(mode) if mode != "I;16" else Image.new(mode, (16, 12))
-    drawn = easel.draw(image, "")
-    assert (drawn.mode, drawn.size) == (mode, (16, 12))
-    planes = planes_of(drawn)
+    painted = painter.paint(image, "")
+    assert (painted.mode, painted.size) == (mode, (16, 12))
+    planes = planes_of(painted)
     assert planes[0].min() < planes[0].max()
     assert planes.shape[0] < 4 or (planes[3] == 255).all()
 
 
-def test_a_picture_has_two_sides() -> None:
-    assert is_picture(np.zeros((3, 9, 9)))
-    assert is_picture(np.zeros((9, 9), bool))
-    assert not is_picture(np.zeros((50, 4)))
-    assert not is_picture(np.array(["a"] * 81).reshape(9, 9))
+def test_an_image_has_height_and_width() -> None:
+    assert is_image(np.zeros((3, 9, 9)))
+    assert is_image(np.zeros((9, 9), bool))
+    assert not is_image(np.zeros((50, 4)))
+    assert not is_image(np.array(["a"] * 81).reshape(9, 9))
     assert planes_of(torch.zeros(2, 3, 9, 9)).shape == (6, 9, 9)
 
 
 @pytest.mark.parametrize("given", [torch.rand(3, 9, 9), torch.zeros(9, 9).long(), np.zeros((9, 9, 1), np.float32)])
-def test_a_picture_takes_the_form_of_another(given: torch.Tensor | np.ndarray) -> None:
-    made = like(given, np.full((20, 30, 3), 200, np.uint8))
+def test_an_image_takes_the_container_of_another(given: torch.Tensor | np.ndarray) -> None:
+    made = in_container_of(given, np.full((20, 30, 3), 200, np.uint8))
     assert (type(made), made.dtype, made.ndim) == (type(given), given.dtype, given.ndim)
-    swapped = exchange({"a": [given, 5]}, lambda one: made if one is given else one)
+    swapped = replace_images({"a": [given, 5]}, lambda one: made if one is given else one)
     assert swapped["a"][0] is made
     assert swapped["a"][1] == 5
 
@@ -199,25 +199,37 @@ def test_boxes_are_found_in_any_structure() -> None:
     assert len(found) == 3
 
 
-def test_a_form_must_make_sense() -> None:
+def test_a_box_format_must_fit() -> None:
     table = np.array([[10.0, 20.0, 30.0, 15.0], [40.0, 5.0, 20.0, 30.0]])
-    fitting = {form for form in forms_of(4, points=False) if fits(form, [(table, (48, 64))], strictly=True)}
-    assert fitting == {Form("xywh", 0, True)}
-    shares = {form.pixels for form in forms_of(4, points=False) if fits(form, [(table / 64, (48, 64))], strictly=True)}
+    fitting = {
+        box_format for box_format in formats_of(4, points=False) if fits(box_format, [(table, (48, 64))], strictly=True)
+    }
+    assert fitting == {BoxFormat("xywh", 0, True)}
+    shares = {
+        box_format.pixels
+        for box_format in formats_of(4, points=False)
+        if fits(box_format, [(table / 64, (48, 64))], strictly=True)
+    }
     assert shares == {False}
-    assert not fits(Form("xyxy", 0, True), [], strictly=True)
+    assert not fits(BoxFormat("xyxy", 0, True), [], strictly=True)
 
 
 @pytest.mark.scan
-def test_images_are_followed_wherever_they_come_along() -> None:
+def test_images_are_replaced_whatever_their_source() -> None:
     report = scan("tests.loaders.placed:LOADERS", Settings(select=("DG0", "DG511", "DG512", "DG516")))
     failed = {(result.loader, result.code) for result in report.results if result.status is Status.FAILED}
-    wrong = {("stream", "DG512"), ("kept", "DG512"), ("lists", "DG512"), ("emptied", "DG511"), ("drawn", "DG511")}
+    wrong = {
+        ("stream", "DG512"),
+        ("cached", "DG512"),
+        ("lists", "DG512"),
+        ("constant", "DG511"),
+        ("generated", "DG511"),
+    }
     assert failed == wrong
     assert not report.count(Status.BROKEN)
     looked = {(result.loader, result.code): result.status for result in report.results}
     assert looked["val", "DG512"] is Status.SKIPPED
-    assert looked["around", "DG512"] is Status.INCONCLUSIVE
+    assert looked["cropped", "DG512"] is Status.INCONCLUSIVE
     assert looked["labelled", "DG512"] is looked["tensors", "DG512"] is Status.PASSED
 
 
@@ -233,9 +245,9 @@ def test_images_are_followed_wherever_they_come_along() -> None:
         ("under a subset", "dataset.dataset.transform"),
     ],
 )
-def test_a_transform_is_unread_where_nothing_looks_at_it(use: str, path: str | None, tmp_path: Path) -> None:
+def test_a_transform_is_unused_if_nothing_reads_it(use: str, path: str | None, tmp_path: Path) -> None:
     def build(**_: Any) -> Any:
-        class Pictures(Dataset[Tensor]):
+        class Images(Dataset[Tensor]):
             def __init__(self) -> None:
                 self.transform = torch.nn.Identity()
                 self.images = torch.rand(20, 3, 16, 16)
@@ -251,15 +263,15 @@ def test_a_transform_is_unread_where_nothing_looks_at_it(use: str, path: str | N
                 )
                 return self.transform(self.images[index]) if used else self.images[index]
 
-        dataset: Dataset[Tensor] = Pictures()
+        dataset: Dataset[Tensor] = Images()
         if "subset" in use:
             dataset = Subset(dataset, range(18))
         if use == "on a subset":
             dataset.transform = torch.nn.Identity()  # type: ignore[attr-defined]
         return DataLoader(dataset, batch_size=4)
 
-    def found() -> Unread | None:
-        return find_unread(build, tmp_path, range(18))
+    def found() -> UnusedTransform | None:
+        return find_unused(build, tmp_path, range(18))
 
-    unread = isolated(found, tmp_path, timeout=60, allowed=120)
-    assert (unread.path if unread else None) == path
+    unused = isolated(found, tmp_path, timeout=60, allowed=120)
+    assert (unused.path if unused else None) == path

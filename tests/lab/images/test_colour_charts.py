@@ -1,4 +1,4 @@
-"""What gains and offsets say, and how they are measured."""
+"""Gains and offsets: what they mean, and how they are measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from dataguard.engine import scan
-from dataguard.lab.images.chart_fit import BLACK, CHARTS, Shot, fit, follows, shoot
+from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, fit, follows, response_to
 from dataguard.lab.images.colour_charts import Colours, run_charts
 from dataguard.lab.images.painter import RGB, Painter
 from dataguard.lab.images.weight_statistics import statistics_of
@@ -49,9 +49,9 @@ def image(colour: RGB, size: int = 16) -> np.ndarray:
     return np.broadcast_to(np.array(colour, np.float64)[:, None, None], (3, size, size)).copy()
 
 
-def shots(make: object, draws: int = 2) -> list[Shot]:
+def responses(make: object, draws: int = 2) -> list[ChartResponse]:
     assert callable(make)
-    return [shoot(chart, draw, make(image(chart), draw)) for draw in range(draws) for chart in CHARTS]
+    return [response_to(chart, draw, make(image(chart), draw)) for draw in range(draws) for chart in CHARTS]
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -80,7 +80,7 @@ def test_statistics_that_are_applied_twice_are_read() -> None:
     assert (found.times, found.bgr) == (2, False)
 
 
-def test_statistics_of_ones_own_are_none_of_the_known_ones() -> None:
+def test_custom_statistics_are_not_known_ones() -> None:
     gains, offsets = numbers(1 / 255, (0.44, 0.43, 0.41), (0.2, 0.21, 0.22))
     assert read(gains, offsets, list(KNOWN.values())) is None
     assert recovered(gains, offsets)[0] == pytest.approx((0.44, 0.43, 0.41))
@@ -149,11 +149,11 @@ def test_the_contract_gives_statistics_in_either_unit() -> None:
     assert small == large
 
 
-def test_a_padding_is_no_colour() -> None:
-    def pad(picture: np.ndarray, _: int) -> np.ndarray:
-        return np.pad(picture / 255, ((0, 0), (20, 20), (0, 0)), constant_values=0.3)
+def test_padding_is_not_a_colour() -> None:
+    def pad(pixels: np.ndarray, _: int) -> np.ndarray:
+        return np.pad(pixels / 255, ((0, 0), (20, 20), (0, 0)), constant_values=0.3)
 
-    found = fit(shots(pad), "")
+    found = fit(responses(pad), "")
     assert found is not None
     assert (found.order, found.exact) == ("RGB", True)
     assert plain_factor(found.gains, found.offsets) == pytest.approx(1)
@@ -161,19 +161,19 @@ def test_a_padding_is_no_colour() -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("frames", [2, 4, 16])
-def test_frames_are_no_channels(axis: int, frames: int) -> None:
-    found = fit(shots(lambda picture, _: np.stack([picture / 255] * frames, axis=axis)), "")
+def test_frames_are_not_channels(axis: int, frames: int) -> None:
+    found = fit(responses(lambda pixels, _: np.stack([pixels / 255] * frames, axis=axis)), "")
     assert found is not None
     assert (found.order, found.exact) == ("RGB", True)
 
 
-def test_jitter_is_cut_off_at_black_and_white() -> None:
-    def jitter(picture: np.ndarray, draw: int) -> np.ndarray:
-        bright = np.clip(picture[::-1] / 255 * (0.7 + 0.1 * draw), 0, 1)
+def test_jitter_is_clipped_at_black_and_white() -> None:
+    def jitter(pixels: np.ndarray, draw: int) -> np.ndarray:
+        bright = np.clip(pixels[::-1] / 255 * (0.7 + 0.1 * draw), 0, 1)
         normalized: np.ndarray = (bright - np.reshape(IMAGENET.mean, (3, 1, 1))) / np.reshape(IMAGENET.std, (3, 1, 1))
         return normalized
 
-    found = fit(shots(jitter, draws=6), "")
+    found = fit(responses(jitter, draws=6), "")
     assert found is not None
     assert (found.order, found.exact) == ("BGR", False)
     mean, std = recovered(found.gains, found.offsets)
@@ -181,21 +181,21 @@ def test_jitter_is_cut_off_at_black_and_white() -> None:
     assert std == pytest.approx(IMAGENET.std, abs=1e-6)
 
 
-def test_what_is_no_straight_line_is_no_fit() -> None:
-    def curve(picture: np.ndarray, _: int) -> np.ndarray:
-        return (picture / 255) ** 2.2
+def test_a_nonlinear_response_has_no_fit() -> None:
+    def curve(pixels: np.ndarray, _: int) -> np.ndarray:
+        return (pixels / 255) ** 2.2
 
-    def noise(picture: np.ndarray, draw: int) -> np.ndarray:
-        return picture / 255 + 0.01 * np.random.default_rng(draw * 1000 + int(picture.sum()) % 997).normal()
+    def noise(pixels: np.ndarray, draw: int) -> np.ndarray:
+        return pixels / 255 + 0.01 * np.random.default_rng(draw * 1000 + int(pixels.sum()) % 997).normal()
 
-    assert fit(shots(curve), "") is None
-    assert fit(shots(noise, draws=6), "") is None
+    assert fit(responses(curve), "") is None
+    assert fit(responses(noise, draws=6), "") is None
 
 
-def test_statistics_of_each_image_are_no_colour() -> None:
-    taken = shots(lambda picture, _: (picture - picture.mean()) * 0)
+def test_a_leaf_with_one_value_does_not_follow_the_colour() -> None:
+    taken = responses(lambda pixels, _: (pixels - pixels.mean()) * 0)
     assert not follows(taken, "")
-    nothing = [Shot(BLACK, 0, {"": ()}, {"": "float32"})]
+    nothing = [ChartResponse(BLACK, 0, {"": ()}, {"": "float32"})]
     assert not follows(nothing, "")
 
 
@@ -210,7 +210,7 @@ def test_statistics_of_each_image_are_no_colour() -> None:
         ("good_scans", {}, Status.SKIPPED),
     ],
 )
-def test_the_contract_says_which_order_is_meant(face: str, contract: dict[str, str], status: Status) -> None:
+def test_the_contract_sets_the_channel_order(face: str, contract: dict[str, str], status: Status) -> None:
     settings = Settings(select=("DG505",), contract=contract)
     assert scan(f"sample_datasets.dg505_swapped_channels:{face}", settings).results[0].status is status
 
@@ -225,15 +225,15 @@ def test_opencv_may_be_asked_for_red_first(tmp_path: Path) -> None:
         painter = Painter()
         painter.install()
         painter.colour = (10, 20, 30)
-        pictures = [cv2.imdecode(encoded, flag) for flag in flags] + [cv2.imdecode(grey, cv2.IMREAD_UNCHANGED)]
-        return [np.ravel(picture[0, 0]).tolist() for picture in pictures if picture is not None]
+        images = [cv2.imdecode(encoded, flag) for flag in flags] + [cv2.imdecode(grey, cv2.IMREAD_UNCHANGED)]
+        return [np.ravel(pixels[0, 0]).tolist() for pixels in images if pixels is not None]
 
     found = isolated(decoded, tmp_path, timeout=60, allowed=120)
     assert found == [[30, 20, 10], [30, 20, 10], [10, 20, 30], [0], [0]]
 
 
 def painted(decode: Callable[[bytes], np.ndarray], tmp_path: Path) -> list[int]:
-    """The first pixel of a JPEG file that comes out of a decoder while the painter has a colour."""
+    """The first pixel that a decoder returns for a JPEG file while the painter has a colour."""
     encoded = cv2.imencode(".jpg", np.full((8, 8, 3), 7, np.uint8))[1].tobytes()
 
     def pixel() -> list[int]:
@@ -271,11 +271,11 @@ def test_turbojpeg_is_asked_for_an_order(order: str, pixel: list[int], tmp_path:
     try:
         turbo = turbojpeg.TurboJPEG()
     except RuntimeError:
-        pytest.skip("the library of the system that it calls is not there")
+        pytest.skip("its system library is not installed")
     number = getattr(turbojpeg, f"TJPF_{order}")
     assert painted(lambda data: turbo.decode(data, pixel_format=number), tmp_path) == pixel
     if order == "BGR":
-        assert painted(turbo.decode, tmp_path) != pixel, "a method that was bound before is not met"
+        assert painted(turbo.decode, tmp_path) != pixel, "a method that was bound before is not patched"
         assert painted(lambda data: turbo.decode(data), tmp_path) == pixel, "is what it gives unasked"
 
 
@@ -292,7 +292,7 @@ NEEDED = {
 
 
 def charts(name: str, tmp_path: Path) -> Colours:
-    """What is measured of a loader, in this process."""
+    """The measurements of a loader, in this process."""
     indices = () if name == "stream" else tuple(range(12))
     return run_charts(getattr(coloured, name), tmp_path, indices, batched=True)
 
@@ -344,7 +344,7 @@ def test_statistics_are_recovered(name: str, order: str, decoded: bool, tmp_path
     found = read(one.gains, one.offsets, [IMAGENET])
     assert found is not None
     assert found.factor == pytest.approx(1, abs=1e-4)
-    assert "scale 1/255, mean [0." in outcome.told(one, [IMAGENET])
+    assert "scale 1/255, mean [0." in outcome.summary(one, [IMAGENET])
 
 
 @pytest.mark.scan
@@ -400,7 +400,7 @@ def test_models_of_timm_have_statistics() -> None:
         ("sample_datasets.dg505_swapped_channels:bad", {"normalization": "imagenet"}, ["DG505"]),
     ],
 )
-def test_the_contract_says_what_is_meant(loader: str, contract: dict[str, Any], failing: list[str]) -> None:
+def test_the_contract_sets_the_statistics(loader: str, contract: dict[str, Any], failing: list[str]) -> None:
     report = scan(loader, Settings(select=("DG505", "DG506", "DG507"), contract=contract))
     assert [result.code for result in report.results if result.status is Status.FAILED] == failing
     assert not report.count(Status.BROKEN)

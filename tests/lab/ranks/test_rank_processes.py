@@ -47,7 +47,7 @@ def test_they_form_a_group_in_the_environment_of_a_launcher(tmp_path: Path) -> N
     def work(rank: Rank) -> tuple[Any, ...]:
         total = torch.tensor(dist.get_rank() + 1)
         dist.all_reduce(total)
-        return rank.given, int(total), [os.environ[name] for name in LAUNCHER]
+        return rank.arguments, int(total), [os.environ[name] for name in LAUNCHER]
 
     assert together(tmp_path, work, world=3) == [
         ({"rank": rank, "world_size": 3}, 6, [str(rank), str(rank), "3", "3", "127.0.0.1"]) for rank in range(3)

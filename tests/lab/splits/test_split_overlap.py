@@ -237,13 +237,13 @@ def test_what_cannot_be_read_is_noted_with_its_file(tmp_path: Path) -> None:
     assert skipping.__getitems__([1, 2, 3, 4]) == [1, UNREAD, UNREAD, 4]
     assert SkippingItems(Unsteady(path), tmp_path, None, lambda: 0)[2] is UNREAD
     log = UnreadableLog(tmp_path)
-    found = [(one.worker, one.batch, one.index, one.reason, one.file) for one in log.fresh()]
+    found = [(one.worker, one.batch, one.index, one.reason, one.file) for one in log.new()]
     assert found == [
         (0, 7, 2, "ValueError: data.bin is damaged", str(path)),
         (0, 7, 3, "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/at/all'", "/nowhere/at/all"),
         (None, 0, 2, "ValueError: data.bin is damaged", str(path)),
     ]
-    assert list(log.fresh()) == []
+    assert list(log.new()) == []
 
 
 def test_a_mixture_that_fails_is_no_sample_that_fails(tmp_path: Path) -> None:
