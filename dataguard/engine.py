@@ -16,6 +16,7 @@ from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
 from dataguard.settings.settings import Settings, chosen, misspelled
+from dataguard.target.spelling import require_findable
 
 Listener = Callable[[str, str, Result | ReadingProgress | None], None]
 """Called with a check's id and a loader's name: when the check starts, on progress, and with its result."""
@@ -45,12 +46,14 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     settings = settings or Settings()
     if not spellings:
         raise UsageError("no target given")
+    require_findable(spellings)
     team = own_team(shared=settings.all)
     checks = chosen(CATALOGUE, settings) if team is None or team.leads else ()
     started = time.monotonic()
     results: list[Result] = []
     names: dict[str, None] = {}
     environment: Mapping[str, object] = {}
+    notes: tuple[str, ...] = ()
     with shared_zygote() if len(spellings) > 1 else nullcontext():
         for spelling in spellings:
             with examine(spelling, settings) as session:
@@ -67,6 +70,7 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
                         if listen:
                             listen(check.id, shown, results[-1])
                 environment = session.environment
+                notes += session.notes
     if team is None:
         forget_all(spellings, settings)
     return Report(
@@ -75,5 +79,5 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
         environment=environment,
         settings=settings.as_mapping(),
         seconds=time.monotonic() - started,
-        notes=tuple(misspelled(settings, names)),
+        notes=(*misspelled(settings, names), *notes),
     )

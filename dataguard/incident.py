@@ -29,7 +29,8 @@ class Frame:
 class Incident:
     """What the user's code was doing when it raised, died or hung.
 
-    `stage` is one of import, factory, init (worker start), sampler, iterate, sample, collate, transfer.
+    `stage` is one of import, factory, init (worker start), sampler, iterate, sample, collate, transfer. `changed` are
+    the settings of the loader that were not its own: `num_workers=0, persistent_workers=False`.
     """
 
     stage: str
@@ -44,6 +45,7 @@ class Incident:
     exit_code: int | None = None
     stacks: str = ""
     output: str = ""
+    changed: str = ""
 
     @property
     def own_frame(self) -> Frame | None:
@@ -55,6 +57,12 @@ class Incident:
         """The first line of the message, at most 160 characters."""
         first = self.message.partition("\n")[0]
         return first if len(first) <= 160 else f"{first[:157]}..."
+
+    @property
+    def under_other_settings(self) -> str:
+        """Why nothing was decided, where the loader fails only under the settings that a check needs."""
+        settings = f"with {self.changed}" if self.changed else "under the settings of this check"
+        return f"not decided: {settings} the loader fails: {self.headline}"
 
     @property
     def out_of_shared_memory(self) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from dataguard.engine import scan
-from dataguard.lab.reading.loader_survey import describe
+from dataguard.lab.reading.loader_survey import survey
 from dataguard.model import Status
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.settings.settings import Settings
@@ -56,6 +56,11 @@ def test_help_waits_for_nothing(arguments: list[str]) -> None:
     assert loaded(f"from dataguard.cli.main import main; main({arguments})", *HEAVY, "rich") == set()
 
 
+@pytest.mark.parametrize("target", ["shop.data", "shop.data:make"])
+def test_a_wrong_target_is_answered_without_torch(target: str) -> None:
+    assert loaded(f"from dataguard.cli.main import main; assert main(['scan', '{target}']) == 2", *HEAVY) == set()
+
+
 @pytest.mark.parametrize("arguments", [["list"], ["explain", "DG101"]])
 def test_reading_about_checks_loads_nothing_heavy(arguments: list[str]) -> None:
     assert loaded(f"from dataguard.cli.main import main; assert main({arguments}) == 0", *HEAVY) == set()
@@ -78,14 +83,11 @@ def make_late() -> DataLoader[int]:
 
 
 @pytest.mark.scan
-def test_what_a_factory_imports_is_told_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_factory_imports_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (LATE, OWN):
         monkeypatch.delitem(sys.modules, module, raising=False)
-    told: list[str] = []
-    _, modules = describe(load("tests.test_imports:make_late"), Settings(), tmp_path, told.append)
-    assert LATE in told
-    assert OWN not in told
-    assert {LATE, OWN} <= set(modules)
+    found = survey(load("tests.test_imports:make_late"), Settings(), tmp_path, alone=False)
+    assert {LATE, OWN} <= set(found.modules)
     assert LATE not in sys.modules
 
 
@@ -96,10 +98,14 @@ def make_if_there() -> DataLoader[float]:
     return DataLoader([float(number) if there else math.nan for number in range(8)])  # type: ignore[arg-type]
 
 
+FACTORIES = {"one": make_if_there, "two": make_if_there}
+"""Factories beside each other have no checkpoint: each observation calls its own again."""
+
+
 @pytest.mark.scan
-def test_what_a_factory_imports_is_there_for_all_observations() -> None:
-    (result,) = scan("tests.test_imports:make_if_there", Settings(select=("DG501",))).results
-    assert result.status is Status.PASSED, result
+def test_what_a_factory_imports_is_there_when_it_is_called_again() -> None:
+    results = scan("tests.test_imports:FACTORIES", Settings(select=("DG501",))).results
+    assert [result.status for result in results] == [Status.PASSED, Status.PASSED], results
 
 
 def test_garbage_is_looked_for_seldom_and_then_as_before() -> None:

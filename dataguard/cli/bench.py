@@ -20,6 +20,7 @@ from dataguard.render.formats import renderer
 from dataguard.settings.parsers import EVERY_METHOD
 from dataguard.settings.settings import Settings, resolve
 from dataguard.settings.suggestions import suggest
+from dataguard.target.spelling import require_findable
 from dataguard.timings import HOST, Bench, BenchOptions, changes, from_file, require_comparable
 
 SLOWER = 1
@@ -97,6 +98,7 @@ def measure(spelling: str, settings: Settings, wanted: BenchOptions, names: Sequ
 
     Raises UsageError for a wrong target or name, and for a loader that does not run.
     """
+    require_findable([spelling])
     started = time.monotonic()
     method = None if settings.start_method == EVERY_METHOD else settings.start_method
     with Session(spelling, replace(settings, all=False, start_method=method)) as session, progress() as listen:

@@ -21,6 +21,7 @@ from dataguard.lab.images.colour_charts import Images
 from dataguard.lab.machine.resource_observations import Resources
 from dataguard.lab.randomness.observations import Randomness
 from dataguard.lab.ranks.rank_observations import Ranks
+from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.lab.splits.split_overlap import Splits
 from dataguard.lab.streams.observations import Streams
@@ -48,8 +49,9 @@ class Lab(Subject):
         machine: Machine,
         folder: Path,
         job: ScanJob | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
-        super().__init__(target, facts, settings, machine, folder)
+        super().__init__(target, facts, settings, machine, folder, checkpoint)
         self.siblings: Mapping[str, Lab] = {}
         self._epochs = Epochs(self, job or ScanJob())
         self.randomness = Randomness(self)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.observation_cache import ObservationCache
+from dataguard.lab.core.observation_cache import ObservationCache, returned
 from dataguard.lab.core.repro import Repro
-from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gated_build
+from dataguard.lab.reading.checkpoint import Checkpoint
+from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gate, gated_build
 from dataguard.lab.reading.loader_survey import requested
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided
@@ -26,7 +29,13 @@ class Subject(ABC):
     """One loader of a target as observers see it."""
 
     def __init__(
-        self, target: Target, facts: LoaderFacts | LoaderFailed, settings: Settings, machine: Machine, folder: Path
+        self,
+        target: Target,
+        facts: LoaderFacts | LoaderFailed,
+        settings: Settings,
+        machine: Machine,
+        folder: Path,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.target = target
         self.settings = settings
@@ -36,6 +45,8 @@ class Subject(ABC):
         self.siblings: Mapping[str, Subject] = {}
         """The loaders of the target by name, this one among them."""
         self._facts = facts
+        self._checkpoint = checkpoint
+        self._changed = ""
 
     @property
     def facts(self) -> LoaderFacts:
@@ -70,52 +81,69 @@ class Subject(ABC):
         if self.facts.kind != "map":
             raise NotApplicable(reason)
 
-    def build(self, place: Mapping[str, int] | None = None, *, same_seed: bool = False, **overrides: Any) -> Loader:
-        """Build the loader in this process, with what the settings request and these overrides.
+    def build(
+        self,
+        place: Mapping[str, int] | None = None,
+        *,
+        same_seed: bool = False,
+        reuse: bool = False,
+        **overrides: Any,
+    ) -> Loader:
+        """Make the loader in this process, with what the settings ask for and these overrides.
 
-        `place` gives the factory its `rank` and `world_size`; with `same_seed`, the global generators of all ranks
-        start from one seed.
+        It is the one of the checkpoint, at the first call in a process or if another may `reuse` its dataset; otherwise
+        the factory is called again, and always at a `place`, which gives it a `rank` and `world_size`. With
+        `same_seed`, the global generators of all ranks begin with one seed.
         """
         wanted = {**requested(self.settings), **overrides}
+        plain = {name: value for name, value in overrides.items() if isinstance(value, int | str)}
+        self._changed = ", ".join(f"{name}={value!r}" for name, value in plain.items())
+        if self._checkpoint is not None and place is None:
+            with gate("factory"):
+                loader = self._checkpoint.variant(self.facts.name, wanted, reuse=reuse)
+            if loader is not None:
+                return loader
         stride = 0 if same_seed else RANK_STRIDE
         return gated_build(self.target, self.facts.name, self.settings.seed, wanted, place, stride)
 
     @overload
-    def vary(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ...) -> T: ...
+    def vary(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., unseen: bool = ...) -> T: ...
 
     @overload
     def vary(
-        self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], T], *, unbounded: bool = ...
+        self,
+        key: object,
+        run: Callable[[Path], Any],
+        read: Callable[[Path, Any], T],
+        *,
+        unbounded: bool = ...,
+        unseen: bool = ...,
     ) -> T: ...
 
     def vary(
         self,
         key: object,
         run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any] | None = None,
+        read: Callable[[Path, Any], Any] = returned,
         *,
         unbounded: bool = False,
+        unseen: bool = False,
     ) -> Any:
-        """Observe the loader under settings other than its own, after an ordinary epoch.
+        """Observe the loader under settings that are not its own, after it ran an ordinary epoch.
 
-        A failure here is no fault of the loader: it raises Undecided. Otherwise like `ObservationCache.observe`.
+        A failure only here says nothing against the loader: it raises Undecided. Otherwise like
+        `ObservationCache.observe`. An `unseen` epoch, which no one could watch, is not asked for.
         """
-        self.epoch  # noqa: B018 - what fails as it is, fails once
-        return self.vary_unseen(key, run, read, unbounded=unbounded)
-
-    def vary_unseen(
-        self,
-        key: object,
-        run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any] | None = None,
-        *,
-        unbounded: bool = False,
-    ) -> Any:
-        """Like `vary`, for loaders whose ordinary epoch cannot be observed."""
+        if not unseen:
+            self.epoch  # noqa: B018 - what fails as it is, fails once
         try:
-            if read is None:
-                return self.cache.observe(key, run, unbounded=unbounded)
-            return self.cache.observe(key, run, read, unbounded=unbounded)
+            return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded)
         except LoaderFailed as failure:
-            reason = f"the loader fails under the settings of this check: {failure.incident.headline}"
-            raise Undecided(reason) from failure
+            raise Undecided(failure.incident.under_other_settings) from failure
+
+    def _noting(self, run: Callable[[Path], Any], folder: Path) -> Any:
+        """In the process of an observation: note in what fails which settings of the loader were changed."""
+        try:
+            return run(folder)
+        except LoaderFailed as failure:
+            raise type(failure)(replace(failure.incident, changed=self._changed)) from failure

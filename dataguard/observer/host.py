@@ -1,8 +1,9 @@
 """The observing process, `python -m dataguard.observer.host FD PARENT`: single-threaded, forks for each observation.
 
-It imports the user's module once and answers requests over a socket. It never builds a loader itself: each observation
-does so in a fork. `torch.set_num_threads(1)` is called before the user's module is imported, because a fork hangs in
-its first parallel operation if its parent ran one with more threads (measured on torch 2.15).
+It imports the user's module, once, and answers questions over a socket. The factory is called in a fork, which takes
+the place of this process where it can: see `lab.reading.checkpoint`. Each observation is a fork of that.
+`torch.set_num_threads(1)` comes before the user's module, because a fork hangs in its first parallel operation when its
+parent ran one with more threads (measured on torch 2.15).
 """
 
 from __future__ import annotations
@@ -38,10 +39,9 @@ with infrequent_gc():
     import torch
 
     from dataguard.checks import CATALOGUE
-    from dataguard.lab.core.loader_facts import LoaderFacts
     from dataguard.lab.epoch.scan_job import ScanJob
     from dataguard.lab.lab import Lab
-    from dataguard.lab.reading.loader_survey import describe
+    from dataguard.lab.reading.loader_survey import Survey, survey
     from dataguard.observer.judge import judge
     from dataguard.target import loading as targets
     from dataguard.target.loading import Target
@@ -59,9 +59,8 @@ def main(descriptor: int, parent: int) -> None:
     # The user's module may query CUDA when it is imported; that must not initialize CUDA here, or no fork could use it.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     with Connection(descriptor) as pipe:
-        os.register_at_fork(after_in_child=pipe.close)
         try:
-            spelling, settings, folder, path, state, follows = pipe.recv()
+            spelling, settings, folder, path, state = pipe.recv()
             team = own_team(shared=settings.all)
             if team is not None:
                 clear_torchrun_variables(os.environ)
@@ -74,12 +73,11 @@ def main(descriptor: int, parent: int) -> None:
                 target = targets.load(spelling)
             kept = NOTHING if state is None else opened(state, team, resume=settings.resume)
             job = ScanJob(team, kept, lambda news: pipe.send((PROGRESS, news)))
-            if follows:
-                pipe.send(("following", None))
-            described = _described(target, settings, folder, importer, follows=follows)
-            pipe.send(("importing", None))
-            labs = _labs(described, settings, folder, job)
-            pipe.send(("ready", (tuple(labs), _environment())))
+            surveys = _surveys(target, settings, folder, importer)
+            os.register_at_fork(after_in_child=pipe.close)
+            adopt_orphans()
+            labs = _labs(surveys, settings, folder, job)
+            pipe.send(("ready", (tuple(labs), _environment(), tuple(_notes(surveys)))))
             checks = {check.code: check for check in CATALOGUE}
             while True:
                 question, asked, loader = pipe.recv()
@@ -124,14 +122,6 @@ class _Importer:
             with self.watched():
                 importlib.import_module(module)
 
-    def along(self, module: str) -> None:
-        """Import what a factory is importing in another process; if that fails, end this half-initialized process."""
-        try:
-            self.once(module)
-        except BaseException as error:  # noqa: BLE001 - the factory may catch whatever this is
-            if not (isinstance(error, ModuleNotFoundError) and error.name == module):
-                os._exit(1)
-
     def late(self) -> None:
         """Import what libraries import on first use, which would otherwise happen in every fork."""
         self.once("numpy.ma")  # by numpy's median
@@ -140,43 +130,59 @@ class _Importer:
             pillow.preinit()
 
 
-Described = list[tuple[Target, dict[str, LoaderFacts | LoaderFailed]]]
-"""The branches of a target, each with its loaders by name."""
+Surveys = list[tuple[Target, Survey | LoaderFailed]]
+"""The branches of a target, each with what building its loaders showed."""
 
 
-def _described(target: Target, settings: Settings, folder: Path, importer: _Importer, *, follows: bool) -> Described:
-    """The loaders of each branch; a factory that fails has one loader with the branch's name.
+def _surveys(target: Target, settings: Settings, folder: Path, importer: _Importer) -> Surveys:
+    """Build the loaders of each branch once.
 
-    What a factory imports is imported here too, concurrently if this process `follows` it.
+    What a factory imports is imported here as well, unless this is the process of the checkpoint already.
     """
-    described: Described = []
-    for branch in target.branches():
-        facts: dict[str, LoaderFacts | LoaderFailed] = {}
+    branches = target.branches()
+    surveys: Surveys = []
+    for branch in branches:
         try:
-            known, modules = describe(branch, settings, folder, importer.along if follows else None)
-            facts.update(known)
-            for module in modules:
-                with contextlib.suppress(Exception, SystemExit):  # it may only exist while the factory runs
-                    importer.once(module)
+            found = survey(branch, settings, folder, alone=len(branches) == 1)
         except LoaderFailed as failure:
-            facts[branch.name] = failure
-        described.append((branch, facts))
+            surveys.append((branch, failure))
+            continue
+        surveys.append((branch, found))
+        for module in found.modules:
+            with contextlib.suppress(Exception, SystemExit):  # it may only exist for the factory's while
+                importer.once(module)
     importer.late()
-    return described
+    return surveys
 
 
-def _labs(described: Described, settings: Settings, folder: Path, job: ScanJob) -> dict[str, Lab]:
-    """A lab for each loader. The ranks of a team read their shares of each loader at once, in the same order."""
+def _labs(surveys: Surveys, settings: Settings, folder: Path, job: ScanJob) -> dict[str, Lab]:
+    """A lab for each loader; a factory that fails has one loader of its branch's name.
+
+    The ranks of a team read their parts of each at once, in the same order everywhere.
+    """
     machine = Machine.read()
     labs: dict[str, Lab] = {}
-    for branch, facts in described:
-        labs |= {name: Lab(branch, known, settings, machine, folder, job) for name, known in facts.items()}
+    for branch, found in surveys:
+        checkpoint = None if isinstance(found, LoaderFailed) else found.checkpoint
+        facts = {branch.name: found} if isinstance(found, LoaderFailed) else found.facts
+        for name, known in facts.items():
+            labs[name] = Lab(branch, known, settings, machine, folder, job, checkpoint)
     for lab in labs.values():
         lab.siblings = labs
     for lab in labs.values() if job.team else ():
         with contextlib.suppress(LoaderFailed, NotApplicable, Undecided):  # the judgement meets it again
             lab.epoch  # noqa: B018 - to touch it is to make it
     return labs
+
+
+def _notes(surveys: Surveys) -> Iterator[str]:
+    """What a reader should know of how the loaders were built."""
+    for branch, found in surveys:
+        if not isinstance(found, LoaderFailed) and found.reason:
+            yield (
+                f"{branch.spelling}: each observation calls the factory again ({found.seconds:.2g} s), because "
+                f"{found.reason}: a fork of the process would not have that"
+            )
 
 
 def _timed(lab: Lab, wanted: BenchOptions) -> tuple[str, Any]:

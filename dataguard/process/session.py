@@ -38,13 +38,6 @@ class HostLost(DataguardError):
     """The observing process ended or stopped answering."""
 
 
-class _FollowedTooFar(HostLost):
-    """The observing process ended while it imported the same modules as the factory.
-
-    The process that runs the factory then shows the error.
-    """
-
-
 class Session:
     """A target in an observing process; a context manager.
 
@@ -56,13 +49,14 @@ class Session:
         self.spelling = spelling
         self.settings = settings
         self.environment: Mapping[str, Any] = {}
+        self.notes: tuple[str, ...] = ()
+        """What a reader should know of how the loaders were built."""
         self.name = self.name_of(spelling)
         self.on_progress: ProgressListener | None = None
         """Called with progress updates of the observing process."""
         self.state: Path | None = None
         """The folder with the state of a scan of all samples, if any."""
         self._loaders: tuple[str, ...] | None = None
-        self._follows = True
         self._reaper: Reaper | None = None
         self._pipe: Connection | None = None
         self._folder: Path | None = None
@@ -141,14 +135,7 @@ class Session:
         return START_PATIENCE + 2 * self.settings.budget + 20 * self.settings.timeout
 
     def _start(self) -> None:
-        try:
-            self._loaders, self.environment = self._begun()
-        except _FollowedTooFar:
-            self._follows = False
-            self._loaders, self.environment = self._begun()
-
-    def _begun(self) -> tuple[tuple[str, ...], Mapping[str, Any]]:
-        """Start the observing process, and return the loaders and the environment that it reports."""
+        """Start the observing process, and learn from it which loaders there are and where it runs."""
         self._folder = Path(tempfile.mkdtemp(prefix="dataguard-"))
         here, there = socket.socketpair()
         with (self._folder / LOG).open("ab") as log, there:
@@ -156,11 +143,11 @@ class Session:
         self._pipe = Connection(here.detach())
         again = self.settings.all and self._loaders is not None
         settings = replace(self.settings, resume=True) if again else self.settings
-        question = (self.spelling, settings, self._folder, [str(Path.cwd()), *sys.path], self.state, self._follows)
+        question = (self.spelling, settings, self._folder, [str(Path.cwd()), *sys.path], self.state)
         try:
             kind, answer = self._ask(question, START_PATIENCE)
-            while kind in ("importing", "following"):
-                kind, answer = self._answer_to_import(following=kind == "following")
+            if kind == "importing":
+                kind, answer = self._answer_to_import()
             if kind == "usage":
                 raise UsageError(answer)
             if kind == "broken":
@@ -168,8 +155,7 @@ class Session:
         except BaseException:  # Ctrl-C too
             self.close()
             raise
-        loaders, environment = answer
-        return loaders, environment
+        self._loaders, self.environment, self.notes = answer
 
     def _ask(self, question: tuple[Any, ...], patience: float | None) -> tuple[str, Any]:
         assert self._pipe is not None
@@ -177,16 +163,11 @@ class Session:
             self._pipe.send(question)
         return self._answer(patience)
 
-    def _answer_to_import(self, *, following: bool) -> tuple[str, Any]:
-        """Wait until the user's module is imported. Raises UsageError when the import crashes the process.
-
-        Raises _FollowedTooFar when it crashes while `following` the imports of a factory.
-        """
+    def _answer_to_import(self) -> tuple[str, Any]:
+        """Wait until the user's module is there. Raises UsageError when importing it takes the process down."""
         try:
             return self._answer(self._patience)
         except HostLost as lost:
-            if following:
-                raise _FollowedTooFar(str(lost)) from lost
             stacks = self._read(STACKS).strip()
             what = (
                 "importing its module takes too long" if stacks.startswith("Timeout") else f"{lost} during its import"

@@ -18,7 +18,7 @@ from dataguard.process.start_methods import Sessions
 from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, changed, chosen
 from dataguard.settings.suggestions import suggest
-from dataguard.target.spelling import spelling_of
+from dataguard.target.spelling import require_findable, spelling_of
 
 if TYPE_CHECKING:
     from dataguard.target.variants import Loader
@@ -91,6 +91,7 @@ class Toolbox:
 
     def session(self, target: str, settings: Settings) -> Session:
         """The session of a target with these settings."""
+        require_findable([target])
         return self.sessions.of(target, settings)
 
     def report(self, settings: Settings) -> Report:

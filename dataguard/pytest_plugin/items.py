@@ -28,6 +28,7 @@ from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
 from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, chosen
+from dataguard.target.spelling import require_findable
 
 FOLDER = "dataguard"
 """The first part of the test ids: `dataguard::DG101-cloned-worker-rng[train]`."""
@@ -123,6 +124,7 @@ class LoaderContracts:
         self._sessions.close()
 
     def _named(self) -> list[Named]:
+        require_findable(self.settings.targets)
         sessions = {target: self._sessions.of(target, self.settings) for target in self.settings.targets}
         found = [(target, loader) for target, session in sessions.items() for loader in session.loaders()]
         # The last label is always unique, because no target is listed twice.

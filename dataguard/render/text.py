@@ -246,7 +246,10 @@ def _counts(exercised: Mapping[str, int]) -> list[str]:
 
 
 def _unit(unit: str, count: int) -> str:
-    return unit if count != 1 else _SINGULAR.get(unit, unit.removesuffix("s"))
+    if count != 1:
+        return unit
+    *before, last = unit.split()
+    return " ".join([*before, _SINGULAR.get(last, last.removesuffix("s"))])
 
 
 def _duration(seconds: float) -> str:

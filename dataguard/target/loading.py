@@ -9,13 +9,10 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import pkgutil
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch.utils.data import DataLoader
@@ -24,14 +21,12 @@ from dataguard.incident import OWN, Frame
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
 from dataguard.target.discovery import is_loader, is_product, parts_of, wrapped_like
-from dataguard.target.variants import Loader, overridden
+from dataguard.target.spelling import no_module, parsed
+from dataguard.target.variants import Construction, Loader, overridden
 
 FACTORY_PARAMETERS = ("rank", "world_size", "seed", "epoch", "num_workers", "root")
 """Factory parameters that are passed by name if the signature has them."""
 
-_SPELLING = re.compile(
-    r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w-]+(?:\.[\w-]+)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
-)
 _KINDS = "a DataLoader, a Dataset, a dict, tuple or dataclass of them, or a LightningDataModule"
 
 
@@ -66,12 +61,18 @@ class Target:
         if self.branches() != (self,):
             whole = [branch.build_all(given, **overrides) for branch in self.branches()]
             return {name: loader for loaders in whole for name, loader in loaders.items()}
+        return self.construct(given, **overrides)[0]
+
+    def construct(
+        self, given: Mapping[str, Any] | None = None, **overrides: Any
+    ) -> tuple[dict[str, Loader], Construction]:
+        """Like `build_all`, for a target of one branch; with what makes further variants of these loaders."""
         with overridden(overrides) as construction:
             product = _produce(self, {**(given or {}), **_given_by_overrides(overrides)})
             parts = _parts(self, product)
             loaders = {name: part if is_loader(part) else _loader_of_dataset(part) for name, part in parts.items()}
         variants = {id(loader): wrapped_like(loader, construction.variant(loader)) for loader in loaders.values()}
-        return {name: variants[id(loader)] for name, loader in loaders.items()}
+        return {name: variants[id(loader)] for name, loader in loaders.items()}, construction
 
     def build(self, loader: str | None = None, given: Mapping[str, Any] | None = None, **overrides: Any) -> Loader:
         """Build a new instance of the loader with that name (default: the first); see `build_all`."""
@@ -97,34 +98,11 @@ def load(spelling: str) -> Target:
     Raises UsageError, with a suggestion, for a malformed target, a module that is missing or fails to import, and a
     missing attribute.
     """
-    match = _SPELLING.fullmatch(spelling)
-    if not match:
-        raise UsageError(f"{spelling!r} is not a target{_repaired(spelling)}; write pkg.mod:factory")
-    source = _imported(match["module"], spelling)
-    for step in match["attribute"].split("."):
+    named = parsed(spelling)
+    source = _imported(named.module, spelling)
+    for step in named.attribute.split("."):
         source = _attribute(source, step, spelling)
-    return Target(match["name"] or match["attribute"].rpartition(".")[2], spelling, source)
-
-
-def _repaired(spelling: str) -> str:
-    """A suggestion for a malformed target: a file path, pytest's `::`, a dot instead of the colon, a call."""
-    name, equals, rest = spelling.rpartition("=")
-    text = re.sub(r"\(.*\)$", "", rest).replace("::", ":")
-    path, colon, attribute = text.rpartition(":") if re.search(r":\w*$", text) else (text, "", "")
-    if path.endswith(".py") or "/" in path or "\\" in path:
-        path = ".".join(_module_parts(path))
-    elif not colon:
-        path, _, attribute = path.rpartition(".")
-    guess = f"{name}{equals}{path}:{attribute or 'factory'}"
-    return f" (did you mean {guess}?)" if _SPELLING.fullmatch(guess) else ""
-
-
-def _module_parts(path: str) -> list[str]:
-    """The parts of the module name for a file path, relative to the current directory."""
-    file = Path(path.replace("\\", "/"))
-    if file.is_absolute() and file.is_relative_to(Path.cwd()):
-        file = file.relative_to(Path.cwd())
-    return [part for part in file.with_suffix("").parts if part != "__init__"]
+    return Target(named.name, spelling, source)
 
 
 def _imported(name: str, spelling: str) -> Any:
@@ -136,19 +114,9 @@ def _imported(name: str, spelling: str) -> Any:
     except BaseException as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{name}.".startswith(f"{missing}."):
-            raise UsageError(
-                f"{spelling}: no module named {missing!r} in the current directory or the "
-                f"installed packages{suggest(missing, _siblings(missing), '')}"
-            ) from error
+            raise no_module(missing, spelling) from error
         guard = " (put script code under if __name__ == '__main__':)" if isinstance(error, SystemExit) else ""
         raise UsageError(f"{spelling}: importing {name} raised {_error_summary(error)}{guard}") from error
-
-
-def _siblings(module: str) -> list[str]:
-    """The modules next to where this one was searched; for a top-level module, those in the current directory."""
-    package = module.rpartition(".")[0]
-    path = getattr(sys.modules.get(package), "__path__", None) if package else [str(Path.cwd())]
-    return [f"{package}.{found.name}" if package else found.name for found in pkgutil.iter_modules(path or [])]
 
 
 def _attribute(owner: Any, step: str, spelling: str) -> Any:

@@ -36,27 +36,39 @@ class Construction:
     overrides: Mapping[str, Any]
     made: list[Loader] = field(default_factory=list)
     places: dict[int, _Place] = field(default_factory=dict)
-    """By the `id` of the loader: the place that a schedule can take."""
+    """By the `id` of the loader: where a schedule can come, inside what its class has wrapped around it."""
 
     def variant(self, loader: Loader) -> Loader:
         """The loader with the overrides applied: itself if it was constructed with them, else a shallow copy."""
         workers = self.overrides.get("num_workers", loader.num_workers)
-        if not any(loader is one for one in self.made) or loader.num_workers != workers:
-            loader = copied(loader, self.overrides)
-        else:
+        made, variant = any(loader is one for one in self.made) and loader.num_workers == workers, loader
+        if made:
             _shut_started(loader)
-        _postpone_started(loader)
+        else:
+            variant = copied(loader, self.overrides)
+        _postpone_started(variant)
         if "schedule" in self.overrides and not isinstance(loader.dataset, IterableDataset):
-            self._reschedule(loader)
-        return loader
+            self._reschedule(variant, loader)
+        return variant
 
-    def _reschedule(self, loader: Loader) -> None:
-        """Replace the index sampler through `__dict__`, because `DataLoader.__setattr__` forbids it.
+    def again(self, loader: Loader, overrides: Mapping[str, Any]) -> Loader:
+        """A variant, with other overrides, of a loader that `variant` has given."""
+        return Construction(overrides, places=self.places).variant(loader)
+
+    def settle(self) -> None:
+        """Take back the places that no class has wrapped anything around: they are found where they were left."""
+        for loader in self.made:
+            slot, place = _slot(loader), self.places.get(id(loader))
+            if place is not None and vars(loader)[slot] is place:
+                vars(loader)[slot] = self.places.pop(id(loader)).occupant
+
+    def _reschedule(self, variant: Loader, loader: Loader) -> None:
+        """Replace the index sampler in place; `DataLoader.__setattr__` forbids it, its `__dict__` does not.
 
         A subclass may have wrapped its index sampler in its constructor; then the sampler inside is replaced.
         """
-        state, slot = vars(loader), _slot(loader)
-        place = self.places.get(id(loader))
+        state, slot = vars(variant), _slot(variant)
+        place = self.places.get(id(loader)) if state[slot] is vars(loader).get(slot) else None
         own = state[slot] if place is None else place.occupant
         scheduled = self.overrides["schedule"](own, slot == "batch_sampler")
         if place is None or state[slot] is place:
@@ -83,6 +95,8 @@ def overridden(overrides: Mapping[str, Any]) -> Iterator[Construction]:
     finally:
         for kind, original in originals.items():
             setattr(kind, "__init__", original)  # noqa: B010 - as above
+        if "schedule" not in overrides:
+            construction.settle()
 
 
 def _constructors() -> list[type[Loader]]:
@@ -106,7 +120,7 @@ def _overriding(original: Callable[..., None], construction: Construction) -> Ca
             return original(self, *args, **kwargs)
         original(**_edited(arguments, overrides))
         construction.made.append(self)
-        if "schedule" in overrides and not isinstance(self.dataset, IterableDataset):
+        if not isinstance(self.dataset, IterableDataset):
             slot = _slot(self)
             vars(self)[slot] = construction.places[id(self)] = _Place(vars(self)[slot])
         return None
@@ -201,6 +215,11 @@ def _slot(loader: Loader) -> str:
     return "sampler" if loader.batch_sampler is None else "batch_sampler"
 
 
+def unwrapped(sampler: Any) -> Any:
+    """The user's own sampler, where a place for a schedule stands around it."""
+    return sampler.occupant if type(sampler) is _Place else sampler
+
+
 class _Place:
     """A proxy of the user's index sampler, until a schedule replaces the sampler inside.
 
@@ -231,7 +250,9 @@ class _Place:
 
 
 def _started(loader: Loader) -> dict[str, Any]:
-    return {name: value for name, value in vars(loader).items() if isinstance(value, _BaseDataLoaderIter)}
+    """The iterators that a loader holds: torch's, and those that were postponed for the loader it is a copy of."""
+    kinds = (_BaseDataLoaderIter, _Postponed)
+    return {name: value for name, value in vars(loader).items() if isinstance(value, kinds)}
 
 
 def _shut_started(loader: Loader) -> None:

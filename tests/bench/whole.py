@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 from dataguard.lab.epoch.full_epoch import read_portion, run_portion
 from dataguard.lab.lab import Lab
 from dataguard.lab.process.isolation import isolated
-from dataguard.lab.reading.loader_survey import describe
+from dataguard.lab.reading.loader_survey import survey
 from dataguard.lab.spy.drive import shut
 from dataguard.machine.machine import Machine
 from dataguard.settings.settings import Settings
@@ -51,7 +51,7 @@ def lab_of(spelling: str, folder: Path) -> Lab:
     """A lab for the only loader of a target."""
     settings = Settings(all=True, timeout=60, samples=FIRST)
     target = load(spelling)
-    ((_, facts),) = describe(target, settings, folder)[0].items()
+    ((_, facts),) = survey(target, settings, folder, alone=False).facts.items()
     return Lab(target, facts, settings, Machine.read(), folder)
 
 

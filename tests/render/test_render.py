@@ -160,9 +160,9 @@ class TestText:
         assert line == f"✗ {counted}"
 
     def test_one_of_a_unit_is_singular(self) -> None:
-        looked = {"workers": 1, "batches": 1, "leaves": 1, "draws": 1200}
+        looked = {"workers": 1, "batches": 1, "leaves": 1, "padded leaves": 1, "draws": 1200}
         report = replace(empty(), results=(result("DG301", "x", Status.PASSED, exercised=looked),))
-        assert "up to 1 worker, 1 batch, 1 leaf, 1,200 draws" in RENDER["text"](report, DOCS)
+        assert "up to 1 worker, 1 batch, 1 leaf, 1 padded leaf, 1,200 draws" in RENDER["text"](report, DOCS)
 
     def test_a_broken_check_never_reads_as_nothing_found(self) -> None:
         report = replace(clean(), results=(*clean().results, result("DG502", "loader", Status.BROKEN, reason="x")))

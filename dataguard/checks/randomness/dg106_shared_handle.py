@@ -53,7 +53,7 @@ def _look(lab: Lab) -> SharedOffsets:
     try:
         return lab.randomness.shared_offsets
     except LoaderFailed as failure:
-        reason = f"the loader fails under the settings of this check: {failure.incident.headline}"
+        reason = failure.incident.under_other_settings
         raise Undecided(reason) from failure
 
 

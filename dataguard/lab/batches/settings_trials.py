@@ -104,7 +104,7 @@ def _build(build: Callable[..., Loader], indices: Sequence[Index], settings: Map
     size, whole = others.pop("batch_size"), others.pop("drop_last")
     batches = [indices[start : start + size] for start in range(0, len(indices), size)]
     batches = [batch for batch in batches if len(batch) == size or not whole]
-    return build(schedule=lambda inner, batched: Trials(inner, batches), **others)
+    return build(schedule=lambda inner, batched: Trials(inner, batches), reuse=True, **others)
 
 
 def _problem(loader: Loader, folder: Path, form: Form | None, settings: Mapping[str, Any]) -> str | None:

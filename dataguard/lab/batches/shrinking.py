@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
@@ -32,9 +33,11 @@ class ExampleSearch:
     ) -> T | None:
         """The smallest of at most so many examples, and of those near them, that fails; None if none does."""
         from hypothesis import HealthCheck, find, settings
+        from hypothesis.configuration import set_hypothesis_home_dir
         from hypothesis.database import DirectoryBasedExampleDatabase
         from hypothesis.errors import NoSuchExample
 
+        set_hypothesis_home_dir(get_temp_dir())  # it keeps files of its own in the current directory otherwise
         fixed = self.seed is not None or self.database is None or settings().derandomize
         quiet = settings(
             max_examples=examples,

@@ -16,7 +16,7 @@ from dataguard.lab.core.source_location import made_at
 from dataguard.model import Location, NotApplicable
 from dataguard.target.discovery import wrapper_of
 from dataguard.target.loading import made_for_dataset
-from dataguard.target.variants import Loader
+from dataguard.target.variants import Loader, unwrapped
 
 _ROLE_WORDS = (
     ("train", re.compile(r"train(ing)?|fit")),
@@ -91,8 +91,8 @@ class LoaderFacts:
 
 def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) -> LoaderFacts:
     """Read one loader; of the user's code it calls only `len` of the dataset and the loader."""
-    index_sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
-    order = getattr(index_sampler, "sampler", index_sampler)
+    index_sampler = unwrapped(loader.sampler if loader.batch_sampler is None else loader.batch_sampler)
+    order = unwrapped(getattr(index_sampler, "sampler", index_sampler))
     shuffled = _is_shuffler(order) or getattr(order, "shuffle", False) is True
     stream = isinstance(loader.dataset, IterableDataset)
     batch_size = getattr(index_sampler, "batch_size", None) if loader.batch_size is None else loader.batch_size

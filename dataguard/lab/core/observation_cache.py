@@ -16,6 +16,14 @@ from dataguard.settings.settings import Settings
 
 T = TypeVar("T")
 
+SHORT = 1.0
+"""Seconds of reads that are never too many, whatever is left of the budget."""
+
+
+def returned(_: Path, answer: Any) -> Any:
+    """Read an observation that is what its process returned."""
+    return answer
+
 
 class ObservationCache:
     """Observations of one loader by key; `left` is the rest of the budget, in seconds."""
@@ -27,10 +35,11 @@ class ObservationCache:
         self._made: dict[object, object] = {}
 
     def afford(self, seconds: float) -> None:
-        """Raise Undecided if reading samples takes longer than a third of the time left."""
-        if seconds > max(self.left, 0) / 3:
+        """Raise Undecided if reading samples takes more than a third of the time that is left, and is not short."""
+        if seconds > max(self.left / 3, SHORT):
             left = f"{max(self.left, 0):.0f} s of the budget are left"
-            raise Undecided(f"{left}, too little for {seconds:.2g} s of repeated reads: raise --budget")
+            needed = math.ceil((self.settings.budget - self.left + 3 * seconds) / 10) * 10
+            raise Undecided(f"{left}, too little for {seconds:.2g} s of repeated reads: use --budget {needed}")
 
     @overload
     def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ...) -> T: ...
@@ -51,7 +60,7 @@ class ObservationCache:
         self,
         key: object,
         run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any] | None = None,
+        read: Callable[[Path, Any], Any] = returned,
         *,
         unbounded: bool = False,
         folder: Path | None = None,
@@ -81,18 +90,20 @@ class ObservationCache:
     def _make(
         self,
         run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any] | None,
+        read: Callable[[Path, Any], Any],
         folder: Path,
         meanwhile: Callable[[], None],
     ) -> Any:
-        started = time.monotonic()
+        started, cut = time.monotonic(), None
         try:
             answer, cut = self._run(run, folder, meanwhile)
-            made = read(folder, answer) if read else answer
+            made = read(folder, answer)
             if cut and made is None:
-                raise Undecided(f"the budget of {self.settings.budget:g} s ran out: raise --budget") from cut
+                raise Undecided(f"the budget of {self.settings.budget:g} s ran out")
             return made
-        except (LoaderFailed, NotApplicable, Undecided) as outcome:
+        except Undecided as outcome:
+            return Undecided(f"{outcome}: use --budget {2 * self.settings.budget:g}") if cut else outcome
+        except (LoaderFailed, NotApplicable) as outcome:
             return outcome
         finally:
             self.left -= time.monotonic() - started

@@ -25,6 +25,8 @@ from dataguard.target.variants import Loader
 
 SampleIndex = Any
 """The index of a sample, or its position in a stream."""
+WITHOUT = 24
+"""After this many samples without any file, the others are assumed to have none either."""
 MOST_OF_STREAM = 24
 """How many samples of a stream are read: they must be read completely."""
 SHARE = 0.02
@@ -96,6 +98,8 @@ def survey_files(build: Callable[[], Loader], folder: Path, indices: Sequence[In
         for index in _reads(loader, reader, indices, substitution):
             samples.append(SampleFiles(index, tuple(substitution.files)))
             substitution.install()  # it may have imported decoders
+            if len(samples) >= WITHOUT and not any(sample.decoded for sample in samples):
+                break
             if len(samples) >= FULLY_READ and indices:
                 substitution.enough = max(len(sample.decoded) for sample in samples) or None
             if time.monotonic() - started > seconds:

@@ -176,7 +176,7 @@ def measure_usage(
 def read_usage(folder: Path, answer: tuple[list[Ride], int] | None, plan: UsagePlan) -> Usage:
     """Group the readings by worker. Raises Undecided if there are too few, or the budget cut them short."""
     if answer is None:
-        raise Undecided("the budget ran out while the memory of workers was measured: raise --budget")
+        raise Undecided("the budget ran out while the memory of workers was measured")
     _, fresh = answer
     by_worker: dict[int | None, list[Reading]] = {}
     for record in read_spools(folder):

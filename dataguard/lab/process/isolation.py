@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
+import signal
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 from dataguard.incident import OWN, Incident, LoaderDied, LoaderHung, LoaderRaised, is_library
 from dataguard.lab.process import stack_dumps
@@ -79,6 +81,7 @@ def isolated(
 
 
 _ANSWER = "answer"
+_RETURNED, _FAILED, _BROKE, _STAYS = "returned", "failed", "broke", "stays"
 
 
 def has_answered(folder: Path) -> bool:
@@ -86,46 +89,117 @@ def has_answered(folder: Path) -> bool:
     return (folder / _ANSWER).exists()
 
 
+def _kind_in(folder: Path) -> str:
+    kind: str = pickle.loads((folder / _ANSWER).read_bytes())[0]
+    return kind
+
+
 def answer_in(folder: Path) -> Any:
     """What the function in a fork returned; raises what it raised."""
     kind, value = pickle.loads((folder / _ANSWER).read_bytes())
-    if kind == "returned":
+    if kind == _RETURNED:
         return value
-    if kind == "failed":
+    if kind == _FAILED:
         raise value
     raise Broke(value)
 
 
-def live(function: Callable[[], Any], folder: Path, parent: int) -> None:
-    """The life of a fork: call the function and leave what comes of it in the folder; never returns."""
+def succeeded(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, *, timeout: float) -> T:
+    """Run `function` in a fork that takes the place of this process, if what it returns `stays`.
+
+    The fork returns that, and this process does not return: it waits until the fork has ended, and ends in the same
+    way. Otherwise it is as with `isolated`: the fork has ended, and this process returns what the function returned.
+    """
+    recorder = FlightRecorder(folder)
+    recorder.mark(None, "factory")
+    bystanders, parent, streams = descendants(), os.getpid(), (os.dup(1), os.dup(2))
+    pid = os.fork()
+    if pid == 0:
+        value: T = _succeeding(function, stays, folder, parent)
+        for number, stream in enumerate(streams, 1):
+            os.dup2(stream, number)
+            os.close(stream)
+        return value
+    for stream in streams:
+        os.close(stream)
     try:
-        os.setsid()
-        die_with_parent(parent)
-        stack_dumps.register(folder)
-        with (folder / _OUTPUT).open("ab", buffering=0) as output:
-            os.dup2(output.fileno(), 1)
-            os.dup2(output.fileno(), 2)
-        own = os.getpid()
+        status = _await(pid, recorder, folder, timeout, math.inf, lambda: None, until_answered=True)
+        if has_answered(folder) and _kind_in(folder) == _STAYS:
+            _end_like(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    finally:
+        end_descendants(spare=bystanders)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+    if not has_answered(folder):
+        raise LoaderDied(death_of(pid, status, recorder, folder))
+    answer: T = answer_in(folder)
+    return answer
+
+
+def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, parent: int) -> T:
+    """In the fork: what the function returns, if it stays; this process ends otherwise."""
+    stayed = False
+    try:
+        own = _begin(folder, parent)
+        answer = _outcome(function, folder)
+        if os.getpid() == own:
+            kind, value = answer
+            stayed = kind == _RETURNED and stays(value)
+            _leave((_STAYS, None) if stayed else answer, folder)
+    finally:
+        if not stayed:
+            os._exit(0)
+    return cast(T, value)
+
+
+def _end_like(status: int) -> NoReturn:
+    """End this process as another one ended, by its exit code or, if negative, its signal."""
+    if status < 0:
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(abs(status))
+
+
+def live(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
+    """The life of a fork: call the function and leave what comes of it in the folder."""
+    try:
+        own = _begin(folder, parent)
         answer = _outcome(function, folder)
         if os.getpid() == own:  # and not a fork that the user's code forgot to end
-            # A file and not a pipe: user code may close every descriptor, or leave a process behind that holds them.
-            unfinished = folder / f"{_ANSWER}.part"
-            unfinished.write_bytes(pickle.dumps(answer))
-            unfinished.rename(folder / _ANSWER)
+            _leave(answer, folder)
     finally:
         os._exit(0)
 
 
+def _begin(folder: Path, parent: int) -> int:
+    """Set a fork up, and return its process id: it ends with its parent, and what it prints goes into the folder."""
+    os.setsid()
+    die_with_parent(parent)
+    stack_dumps.register(folder)
+    with (folder / _OUTPUT).open("ab", buffering=0) as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    return os.getpid()
+
+
+def _leave(answer: tuple[str, Any], folder: Path) -> None:
+    # A file and not a pipe: user code may close every descriptor, or leave a process behind that holds them.
+    unfinished = folder / f"{_ANSWER}.part"
+    unfinished.write_bytes(pickle.dumps(answer))
+    unfinished.rename(folder / _ANSWER)
+
+
 def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
     try:
-        return "returned", function()
+        return _RETURNED, function()
     except DataguardError as error:
-        return "failed", error
+        return _FAILED, error
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
-            return "broke", traceback.format_exc()
+            return _BROKE, traceback.format_exc()
         mark = FlightRecorder(folder).last()[0]
-        return "failed", LoaderRaised(replace(incident_of(error, mark.stage), index=mark.index))
+        return _FAILED, LoaderRaised(replace(incident_of(error, mark.stage), index=mark.index))
 
 
 def _is_theirs(error: BaseException) -> bool:
@@ -136,9 +210,19 @@ def _is_theirs(error: BaseException) -> bool:
 
 
 def _await(
-    pid: int, recorder: FlightRecorder, folder: Path, timeout: float, allowed: float, meanwhile: Callable[[], None]
+    pid: int,
+    recorder: FlightRecorder,
+    folder: Path,
+    timeout: float,
+    allowed: float,
+    meanwhile: Callable[[], None],
+    *,
+    until_answered: bool = False,
 ) -> int:
-    """Wait for the fork and return its exit status; raises when nothing moves or the time is up."""
+    """Wait for the fork and return its exit status; raises when nothing moves or the time is up.
+
+    `until_answered` returns 0 as soon as the fork has answered, whether it goes on or not.
+    """
     started = moved = busy_since = time.monotonic()
     progress = recorder.progress()
     spent: float | None = None  # to find out takes a while, and matters only where there is no progress
@@ -146,6 +230,8 @@ def _await(
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
+        if until_answered and has_answered(folder):
+            return 0
         now = time.monotonic()
         if (current := recorder.progress()) != progress:
             progress, moved, busy_since, spent = current, now, now, None

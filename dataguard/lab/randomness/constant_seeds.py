@@ -117,7 +117,7 @@ def read_seedings(folder: Path, rides: list[Ride] | None, size: int) -> SeedTrac
             draws[root + leaf.path][record.batch % ITEMS].append(leaf.digest)
             plain[root + leaf.path] = not leaf.shape
     if rides is None or len(fetched) < EPOCHS * DRAWS:
-        raise Undecided("the budget ran out while samples were drawn repeatedly: raise --budget")
+        raise Undecided("the budget ran out while samples were drawn repeatedly")
     frozen = tuple(path for path, items in as_is.items() if all(len(set(draws)) == 1 for draws in items.values()))
     seedings = [record for record in records if isinstance(record, Seedings)]
     dependent = tuple(path for path in frozen if _differ(as_is[path], skipped[path]))
@@ -166,7 +166,7 @@ def _observe_stream(subject: Subject, build: Callable[..., Loader]) -> SeedTrace
 def _read_stream(folder: Path, rides: list[Ride] | None) -> _Streamed:
     """Concatenate the samples of both epochs. Raises Undecided when the budget cut them short."""
     if rides is None:
-        raise Undecided("the budget ran out while the stream was read: raise --budget")
+        raise Undecided("the budget ran out while the stream was read")
     leaves: dict[str, list[bytes]] = defaultdict(list)
     single = set()
     records = list(read_spools(folder))

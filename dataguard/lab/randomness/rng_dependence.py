@@ -211,7 +211,7 @@ def _agree(one: Series, other: Series) -> bool:
 def _read_stream(folder: Path, ended: bool | None) -> Run:
     """Every leaf, sample by sample. Raises Undecided when the budget cut it short."""
     if ended is None:
-        raise Undecided("the budget ran out while a stream was read again: raise --budget")
+        raise Undecided("the budget ran out while a stream was read again")
     leaves: dict[str, list[bytes]] = defaultdict(list)
     for record in read_spools(folder):
         if isinstance(record, SampleRecord | BatchRecord):

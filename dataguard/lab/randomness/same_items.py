@@ -221,7 +221,7 @@ def run_same_items(
 def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> SameItems:
     """Group all draws by leaf, worker and epoch. Raises Undecided when the budget cut the pass short."""
     if rides is None:
-        raise Undecided("the budget ran out while the same items were drawn in every worker: raise --budget")
+        raise Undecided("the budget ran out while the same items were drawn in every worker")
     digests: dict[str, dict[tuple[int, int], dict[int, bytes]]] = defaultdict(lambda: defaultdict(dict))
     complete: dict[tuple[int, int], set[int]] = defaultdict(set)
     shown: dict[int, str] = {}

@@ -167,7 +167,7 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
 
     apart = any(file.readers == 1 for file in alone.shared)
     rotated = apart and (alone.reordered or not build(num_workers=workers).persistent_workers)
-    loader = build(num_workers=workers, in_order=True, persistent_workers=False, schedule=schedule)
+    loader = build(num_workers=workers, in_order=True, persistent_workers=False, schedule=schedule, reuse=True)
     opened = with_holders(open_files(folder.parent), _roots(loader))
     files = [replace(file, readers=one.readers) for one in alone.shared for file in opened if file.is_same(one)]
     start = [file.offset() for file in files]

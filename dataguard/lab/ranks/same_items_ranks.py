@@ -53,7 +53,7 @@ def read_rank_items(folder: Path, rides: list[list[Ride]] | None, shape: Shape) 
     Raises Undecided when the budget cut the pass short.
     """
     if rides is None:
-        raise Undecided("the budget ran out while ranks drew the same items: raise --budget")
+        raise Undecided("the budget ran out while ranks drew the same items")
     parts = [read_same_items(rank_folder(folder, rank), ride, shape) for rank, ride in enumerate(rides)]
     return SameItems(
         seeded=_side_by_side([part.seeded for part in parts], shape.workers),

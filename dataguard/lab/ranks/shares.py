@@ -166,7 +166,7 @@ def run_streams_on_ranks(
 def read_streams_on_ranks(folder: Path, drives: Sequence[Drive] | None, depth: Depth) -> tuple[StreamTrace, ...]:
     """What every rank yielded. Raises Undecided when the budget cut the pass short."""
     if drives is None:
-        raise Undecided("the budget ran out while ranks read the stream: raise --budget")
+        raise Undecided("the budget ran out while ranks read the stream")
     return tuple(read_stream(rank_folder(folder, number), drive, depth) for number, drive in enumerate(drives))
 
 

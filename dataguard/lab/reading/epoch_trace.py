@@ -166,13 +166,6 @@ def gate(stage: str) -> Iterator[None]:
         raise failed(incident_of(error, stage)) from error
 
 
-def gated_build_all(target: Target, seed: int, overrides: Mapping[str, Any]) -> dict[str, Loader]:
-    """Seed the global generators, then build every loader of the target through the gate."""
-    seed_global_generators(seed)
-    with gate("factory"):
-        return target.build_all({"seed": seed}, **overrides)
-
-
 def gated_build(
     target: Target,
     loader: str,
@@ -181,7 +174,7 @@ def gated_build(
     place: Mapping[str, int] | None = None,
     stride: int = RANK_STRIDE,
 ) -> Loader:
-    """Like `gated_build_all`, for one loader.
+    """Seed the global generators, then call the factory for one loader of the target, through the gate.
 
     `place` holds `rank` and `world_size`. Unseeded processes draw different numbers, and so do ranks here, whose seeds
     differ by `stride`; a factory that takes a `seed` gets the same one on each rank, as a launcher would pass it.

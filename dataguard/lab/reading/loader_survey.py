@@ -1,22 +1,23 @@
-"""The first look at a target: its loaders by name, and the settings of each."""
+"""The first look at a target: its loaders by name, the settings of each, and the checkpoint, if one can be taken."""
 
 from __future__ import annotations
 
-import contextlib
+import gc
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from dataguard.incident import OWN, is_library
 from dataguard.lab.core import loader_facts
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.process import isolation
-from dataguard.lab.reading import epoch_trace
+from dataguard.lab.process.fork_safety import Before, can_be_known
+from dataguard.lab.reading.checkpoint import Checkpoint
+from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.model import UsageError
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.settings.settings import Settings
@@ -33,75 +34,59 @@ def requested(settings: Settings) -> Mapping[str, Any]:
     return wanted
 
 
-def describe(
-    target: Target, settings: Settings, folder: Path, along: Callable[[str], None] | None = None
-) -> tuple[dict[str, LoaderFacts], list[str]]:
-    """Build a target's loaders in a separate process, and read their settings, by loader name.
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What building the loaders of a target once showed.
 
-    Also names the modules that the factory imported, in their order, so that the next processes need not do so again.
-    `along` is called with the name of each module of a library as soon as the user's code imports it there: where there
-    is a second core, importing it here at the same time takes hardly any longer.
-    Raises UsageError when the target is none, and LoaderFailed when the user's code does not get through.
+    `facts` are their settings, by loader name; `modules` those that the factory imported, in their order. `seconds` is
+    how long it took. Without a `checkpoint`, `reason` says why none can be taken.
+    """
+
+    facts: Mapping[str, LoaderFacts]
+    modules: tuple[str, ...]
+    seconds: float
+    checkpoint: Checkpoint | None = None
+    reason: str | None = None
+
+
+def survey(target: Target, settings: Settings, folder: Path, *, alone: bool) -> Survey:
+    """Build a target's loaders in a process of its own, and read their settings.
+
+    Where the target is `alone` and forks of that process are safe, it takes the place of this one: then this returns in
+    it, with the checkpoint. Raises UsageError when the target is none, and LoaderFailed when the user's code does not
+    get through.
     """
     own = Path(tempfile.mkdtemp(dir=folder))
-    imports = own / "imports"
-    imports.touch()
-
-    def look() -> tuple[dict[str, LoaderFacts], list[str]]:
-        before = set(sys.modules)
-        with infrequent_gc(), _announced(imports):
-            if settings.key and not callable(load(settings.key).source):
-                raise UsageError(f"contract.key: {settings.key} is not callable; it must be a function of one sample")
-            loaders = epoch_trace.gated_build_all(target, settings.seed, requested(settings))
-        known = {
-            name: loader_facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()
-        }
-        return known, [module for module in sys.modules if module not in before]
-
-    with imports.open(encoding="utf-8") as announced:
-
-        def follow() -> None:
-            if along is not None:
-                for line in announced:
-                    along(line.strip())
-
-        return isolation.isolated(look, own, timeout=settings.timeout, allowed=float("inf"), meanwhile=follow)
+    if alone and can_be_known():
+        found = isolation.succeeded(
+            lambda: _built(target, settings, own, stay=True),
+            lambda made: made.checkpoint is not None,
+            own,
+            timeout=settings.timeout,
+        )
+    else:
+        found = isolation.isolated(
+            lambda: _built(target, settings, own, stay=False), own, timeout=settings.timeout, allowed=float("inf")
+        )
+    if found.checkpoint is not None:
+        gc.collect()
+        gc.freeze()  # what a collection touched here would be copied into every fork
+    return found
 
 
-@contextlib.contextmanager
-def _announced(imports: Path) -> Iterator[None]:
-    """Write the names of modules of libraries into a file, a line each, before they are imported."""
-    announcer = _Announcer(imports)
-    sys.meta_path.insert(0, announcer)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError):  # the user's code may change it
-            sys.meta_path.remove(announcer)
-
-
-class _Announcer(MetaPathFinder):
-    """Finds no module, but writes down which ones of libraries the user's code looks for and gets."""
-
-    def __init__(self, imports: Path) -> None:
-        self._imports = imports
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if not _within_an_import():
-            spec = PathFinder.find_spec(fullname, path, target)
-            if spec is not None and spec.origin is not None and is_library(spec.origin):
-                with contextlib.suppress(OSError), self._imports.open("a") as file:  # the user may close what is open
-                    file.write(f"{fullname}\n")
-        return None
-
-
-def _within_an_import() -> bool:
-    """Whether a module of a library is being imported, which may do without what it looks for."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None and not frame.f_code.co_filename.startswith(OWN):
-        if frame.f_code.co_name == "<module>" and is_library(frame.f_code.co_filename):
-            return True
-        frame = frame.f_back
-    return False
+def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> Survey:
+    imported, before = set(sys.modules), Before() if stay else None
+    started = time.monotonic()
+    with infrequent_gc():
+        if settings.key and not callable(load(settings.key).source):
+            raise UsageError(f"contract.key: {settings.key} is not callable; it must be a function of one sample")
+        seed_global_generators(settings.seed)
+        with gate("factory"):
+            loaders, construction = target.construct({"seed": settings.seed}, **requested(settings))
+    seconds = time.monotonic() - started
+    facts = {name: loader_facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()}
+    modules = tuple(module for module in sys.modules if module not in imported)
+    reason = before.unsafe(folder) if before else None
+    if before is None or reason is not None:
+        return Survey(facts, modules, seconds, reason=reason)
+    return Survey(facts, modules, seconds, Checkpoint(loaders, construction, before.files()))

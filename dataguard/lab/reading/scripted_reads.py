@@ -70,7 +70,7 @@ def read_trials(scripts: Scripts, folder: Path, complete: bool | None) -> Readin
     Raises Undecided when the budget cut them short, or when the loader did not follow the scripts.
     """
     if not complete:
-        raise Undecided("the budget ran out while samples were read repeatedly: raise --budget")
+        raise Undecided("the budget ran out while samples were read repeatedly")
     length = len(scripts[0][0])
     found: dict[str, dict[tuple[int, int], list[bytes]]] = defaultdict(lambda: defaultdict(lambda: [b""] * length))
     indices: dict[int, set[str | None]] = defaultdict(set)

@@ -98,7 +98,7 @@ def find_resumes(subject: Subject, workers: int) -> Resumes:
     def look(key: object, run: Callable[[Loader, Path], Run]) -> Run:
         observation = (("resumes", workers, key), lambda folder: run(build(), folder), _with_samples)
         # Batches of the user's own `__iter__` can be compared although their samples were not observed.
-        return subject.vary_unseen(*observation) if subject.facts.own_iter else subject.vary(*observation)
+        return subject.vary(*observation, unseen=subject.facts.own_iter)
 
     reference = look("reference", run_epochs)
     asked = look("asked", partial(run_epochs, points=reference.points))
@@ -111,7 +111,7 @@ def find_resumes(subject: Subject, workers: int) -> Resumes:
 
 def _with_samples(folder: Path, run: Run | None) -> Run:
     if run is None:
-        raise Undecided("the budget ran out while a state was restored: raise --budget")
+        raise Undecided("the budget ran out while a state was restored")
     records = (record for record in read_spools(folder) if isinstance(record, SampleRecord))
     return replace(run, samples=frozenset(record.digest for record in records))
 

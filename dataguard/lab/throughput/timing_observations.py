@@ -233,7 +233,7 @@ def _run_starts(build: Callable[..., Loader], folder: Path) -> EpochStarts:
 
 
 def _started(build: Callable[..., Loader], recorder: FlightRecorder, persistent: bool) -> tuple[float, ...]:
-    loader = build(persistent_workers=persistent)
+    loader = build(persistent_workers=persistent, reuse=True)
     seconds = []
     iterator: Any = None
     with gate("iterate"):

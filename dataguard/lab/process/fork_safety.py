@@ -1,0 +1,124 @@
+"""What running a factory leaves in a process that its forks would share or lose, so that it cannot be forked safely."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+import torch
+
+from dataguard.process.process_tree import descendants, is_cleanup_process
+
+_PROC = Path("/proc/self")
+_MODULES = (os, signal, time)
+"""Modules on which observing depends: a factory that replaces a function of one changes what dataguard does."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A regular file that was open when the checkpoint was taken: its descriptor, how it was opened, and its offset."""
+
+    descriptor: int
+    flags: int
+    offset: int
+
+    def reopen(self) -> None:
+        """Give this process an offset of its own, where the file stood at the checkpoint."""
+        own = os.open(f"/proc/self/fd/{self.descriptor}", self.flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC))
+        os.lseek(own, self.offset, os.SEEK_SET)
+        os.dup2(own, self.descriptor, inheritable=False)
+        os.close(own)
+
+
+class Before:
+    """The state of this process before the factory runs, to compare with what it leaves. Linux only."""
+
+    def __init__(self) -> None:
+        self._threads = _threads()
+        self._descriptors = _descriptors()
+        self._shared = _shared_memory()
+        self._handlers = {number: _handler(number) for number in signal.valid_signals()}
+        self._functions = _functions()
+
+    def unsafe(self, folder: Path) -> str | None:
+        """Why a fork of this process would not be as the process itself, if so. Mappings of `folder` do not count."""
+        if _threads() - self._threads or threading.active_count() > 1:
+            return "it leaves threads running"
+        if any(not is_cleanup_process(process) for process in descendants()):
+            return "it leaves processes running"
+        if torch.cuda.is_initialized():
+            return "it initializes CUDA"
+        shared = [path for place, path in _shared_memory().items() if place not in self._shared]
+        if any(not path.startswith(str(folder)) for path in shared):
+            return "it creates shared memory"
+        if any(_handler(number) != handler for number, handler in self._handlers.items()):
+            return "it installs a signal handler"
+        if any(signal.getitimer(which)[0] for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)):
+            return "it starts a timer"
+        if _functions() != self._functions:
+            return "it replaces functions of os, signal or time"
+        opened = {fd: link for fd, link in _descriptors().items() if self._descriptors.get(fd) != link}
+        opened.pop(getattr(resource_tracker._resource_tracker, "_fd", None) or -1, None)
+        if any(not link.startswith("/") for link in opened.values()):
+            return "it leaves sockets or pipes open"
+        return None
+
+    def files(self) -> tuple[OpenFile, ...]:
+        """The regular files that were opened since, with their offsets."""
+        opened = [fd for fd, link in _descriptors().items() if self._descriptors.get(fd) != link]
+        return tuple(OpenFile(fd, _flags(fd), os.lseek(fd, 0, os.SEEK_CUR)) for fd in opened if _is_regular(fd))
+
+
+def can_be_known() -> bool:
+    """Whether the state of a process can be read here."""
+    return sys.platform == "linux" and _PROC.exists()
+
+
+def _threads() -> set[str]:
+    return {path.name for path in (_PROC / "task").iterdir()}
+
+
+def _descriptors() -> dict[int, str]:
+    found = {}
+    for path in (_PROC / "fd").iterdir():
+        try:
+            found[int(path.name)] = str(path.readlink())
+        except OSError:  # the one that listed the folder
+            continue
+    return found
+
+
+def _handler(number: int) -> object:
+    """What handles a signal; torch's handler, which only looks after the workers of its own process, is none."""
+    handler = signal.getsignal(number)
+    return signal.SIG_DFL if getattr(handler, "__module__", "").startswith("torch.") else handler
+
+
+def _is_regular(descriptor: int) -> bool:
+    try:
+        return (os.fstat(descriptor).st_mode & 0o170000) == 0o100000
+    except OSError:
+        return False
+
+
+def _flags(descriptor: int) -> int:
+    lines = (_PROC / "fdinfo" / str(descriptor)).read_text().splitlines()
+    return next(int(line.split()[1], 8) for line in lines if line.startswith("flags:"))
+
+
+def _shared_memory() -> dict[str, str]:
+    """The writable mappings that forks share, by address, with what is mapped."""
+    lines = (f"{line} ".split(" ", 5) for line in (_PROC / "maps").read_text().splitlines())
+    return {place: path.strip() for place, rights, _, _, _, path in lines if rights.startswith("rw") and "s" in rights}
+
+
+def _functions() -> Mapping[tuple[str, str], int]:
+    named = ((module.__name__, name, value) for module in _MODULES for name, value in vars(module).items())
+    return {(module, name): id(value) for module, name, value in named if callable(value)}
