@@ -85,7 +85,7 @@ class Decoder:
     """Whether it reads lossy formats only."""
     owner: str = ""
     video: Callable[[Any, Paint], Any] | None = None
-    """For videos: wraps the function so that every frame is painted."""
+    """For videos: wraps the function so that every frame is replaced."""
     missing: Missing | None = None
     """For decoders that open files in native code, where patching Python's `open` has no effect."""
 

@@ -1,4 +1,4 @@
-"""Videos decoded by OpenCV or PyAV: each frame is painted before the user's code receives it."""
+"""Videos decoded by OpenCV or PyAV: each frame is replaced before the user's code receives it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Through:
 
 
 def opencv_video(original: Any, paint: Paint) -> Any:
-    """A `cv2.VideoCapture` whose frames are painted."""
+    """A `cv2.VideoCapture` whose frames are replaced."""
 
     class VideoCapture(_Through):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -99,5 +99,5 @@ class _Frame(_Through):
 
 
 def _framed(frame: Any, paint: Paint) -> Any:
-    """A frame that is painted when it is converted to an image; audio frames are unchanged."""
+    """A frame that is replaced when it is converted to an image; audio frames are unchanged."""
     return _Frame(frame, paint) if hasattr(frame, "to_image") else frame

@@ -86,7 +86,7 @@ def response_to(chart: RGB, draw: int, value: Any, bands: int = 0) -> ChartRespo
 
 
 def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
-    """The pixels of an image, one row each; None if it is no image."""
+    """The pixels of an image, one row each; None if it is not one."""
     if is_pillow(leaf) or isinstance(leaf, torch.Tensor):
         leaf = array_of(leaf)
     if isinstance(leaf, np.ndarray) and leaf.ndim == 2 and bands == 1:

@@ -206,9 +206,9 @@ def _shade(colour: RGB) -> int:
 
 
 def _scale_of(image: np.ndarray | torch.Tensor) -> int | None:
-    """The factor for colours from 0 to 255 in an image of this dtype; None if it is not painted.
+    """The factor for colours from 0 to 255 in an image of this dtype; None if it is not replaced.
 
-    8-bit values in 16 bits are not painted: their scale is ambiguous.
+    8-bit values in 16 bits are not replaced: their scale is ambiguous.
     """
     kind = str(image.dtype).removeprefix("torch.")
     if kind == "uint8":
