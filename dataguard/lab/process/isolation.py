@@ -50,7 +50,7 @@ def isolated(
     allowed: float,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> T:
-    """Run `function` in a fork and return what it returns; `meanwhile` is called over and over until then.
+    """Run `function` in a fork and return what it returns; `meanwhile` is called repeatedly until then.
 
     `folder` is the observation's scratch folder, which holds its `FlightRecorder`. `timeout` is the number of seconds
     without progress after which `LoaderHung` is raised; after `allowed` seconds in all, `OutOfTime`. A process that
@@ -82,7 +82,7 @@ _RETURNED, _FAILED, _BROKE, _STAYS = "returned", "failed", "broke", "stays"
 
 
 def has_answered(folder: Path) -> bool:
-    """Whether the fork that was to answer there has done so."""
+    """Whether the fork with this folder has answered."""
     return (folder / _ANSWER).exists()
 
 
@@ -102,10 +102,10 @@ def answer_in(folder: Path) -> Any:
 
 
 def succeeded(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, *, timeout: float) -> T:
-    """Run `function` in a fork that takes the place of this process, if what it returns `stays`.
+    """Run `function` in a fork that replaces this process, if its result `stays`.
 
-    The fork returns that, and this process does not return: it waits until the fork has ended, and ends in the same
-    way. Otherwise it is as with `isolated`: the fork has ended, and this process returns what the function returned.
+    The fork returns the result, and this process does not return: it waits for the fork to end, and ends in the same
+    way. Otherwise, as with `isolated`, the fork ends and this process returns the result.
     """
     recorder = FlightRecorder(folder)
     recorder.mark(None, "factory")
@@ -134,7 +134,7 @@ def succeeded(function: Callable[[], T], stays: Callable[[T], bool], folder: Pat
 
 
 def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, parent: int) -> T:
-    """In the fork: what the function returns, if it stays; this process ends otherwise."""
+    """In the fork: the result of the function, if it stays; otherwise this process ends."""
     stayed = False
     try:
         own = _begin(folder, parent)
@@ -159,18 +159,18 @@ def _end_like(status: int) -> NoReturn:
 
 
 def live(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
-    """The life of a fork: call the function and leave what comes of it in the folder."""
+    """The life of a fork: call the function and write the outcome into the folder."""
     try:
         own = _begin(folder, parent)
         answer = _outcome(function, folder)
-        if os.getpid() == own:  # and not a fork that the user's code forgot to end
+        if os.getpid() == own:  # not in a fork that the user's code forgot to end
             _leave(answer, folder)
     finally:
         os._exit(0)
 
 
 def _begin(folder: Path, parent: int) -> int:
-    """Set a fork up, and return its process id: it ends with its parent, and what it prints goes into the folder."""
+    """Set up a fork, and return its process id: it ends with its parent, and its output goes into the folder."""
     os.setsid()
     die_with_parent(parent)
     stack_dumps.register(folder)
@@ -216,13 +216,13 @@ def _await(
     *,
     until_answered: bool = False,
 ) -> int:
-    """Wait for the fork and return its exit status; raises when nothing moves or the time is up.
+    """Wait for the fork and return its exit status; raises without progress or when the time is up.
 
-    `until_answered` returns 0 as soon as the fork has answered, even if it continues.
+    `until_answered` returns 0 as soon as the fork has answered, even if it still runs.
     """
     started = moved = busy_since = time.monotonic()
     progress = recorder.progress()
-    spent: float | None = None  # to find out takes a while, and matters only where there is no progress
+    spent: float | None = None  # slow to measure, and needed only without progress
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:

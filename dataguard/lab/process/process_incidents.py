@@ -15,7 +15,7 @@ OUTPUT = "output"
 
 
 def death_of(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> Incident:
-    """A main process that ended without an answer, as an incident."""
+    """The incident of a main process that ended without an answer."""
     mark = recorder.last()[0]
     left = stack_dumps.left(pid, folder)
     return Incident(
@@ -31,7 +31,7 @@ def death_of(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> I
 
 
 def hang_of(pid: int, recorder: FlightRecorder, folder: Path, seconds: float) -> Incident:
-    """Who was doing what, and every stack, when the loader stopped moving; the one that is stuck comes first."""
+    """The incident of a loader without progress: what each process did and its stacks, the stuck one first."""
     marks = recorder.last()
     stuck = next((mark for mark in marks if mark.worker is not None and mark.stage in _WORKING), marks[0])
     first = stuck.pid if stuck.worker is not None else pid

@@ -90,8 +90,8 @@ def test_other_labels_do_not(label: Give) -> None:
 
 
 def test_a_label_that_changes_with_its_input_does_not_shift() -> None:
-    backward: Give = lambda item, own, total, draw: (item, total % 4)  # noqa: E731
-    assert shifts(lab(image=backward, label=lambda item, own, total, draw: total % 4)) == {}
+    augmented: Give = lambda item, own, total, draw: (item, total % 4)  # noqa: E731
+    assert shifts(lab(image=augmented, label=lambda item, own, total, draw: total % 4)) == {}
 
 
 def test_samples_of_a_queue_do_not_shift() -> None:
