@@ -10,7 +10,7 @@ import random
 import sys
 from typing import Any
 
-from tests.support.headroom import DRAWN, really_fits, verdicts
+from tests.support.headroom import DRAWN, room
 from tests.support.namespace import MIB, own_shared_memory
 
 DTYPES = {"uint8": 1, "float16": 2, "int16": 2, "float32": 4, "float64": 8}
@@ -34,8 +34,8 @@ def drawn(chance: random.Random) -> tuple[dict[str, Any], int]:
     size = round(2 ** chance.uniform(10, 20)) // DTYPES[dtype] + 1
     batch = batch_size * size * DTYPES[dtype]
     flying = min(workers * prefetch + 2, batches)
-    room = max(flying * batch, MIB) * chance.uniform(0.4, 1.6)
-    return {**settings, "size": size}, round(room)
+    space = max(flying * batch, MIB) * chance.uniform(0.4, 1.6)
+    return {**settings, "size": size}, round(space)
 
 
 def main(count: int, seed: int) -> None:
@@ -43,14 +43,14 @@ def main(count: int, seed: int) -> None:
     chance, right = random.Random(seed), 0
     sys.stdout.write("| settings | /dev/shm | predicted | ran | right |\n|---|---|---|---|---|\n")
     for _ in range(count):
-        settings, room = drawn(chance)
-        with own_shared_memory(room) as shared:
-            ran = really_fits(shared, DRAWN, **settings)
-            status = verdicts(shared, DRAWN, **settings)["DG601"]["status"]
+        settings, size = drawn(chance)
+        with own_shared_memory(size) as shared, room(shared) as own:
+            ran = own.run(DRAWN, **settings).fits
+            status = own.verdicts(DRAWN, **settings)["DG601"].status
         agrees = status == ("passed" if ran else "failed")
         right += agrees
         words = " ".join(f"{name}={value}" for name, value in settings.items())
-        row = f"| {words} | {room:,} | {status} | {'yes' if ran else 'no'} | {'yes' if agrees else 'NO'} |"
+        row = f"| {words} | {size:,} | {status} | {'yes' if ran else 'no'} | {'yes' if agrees else 'NO'} |"
         sys.stdout.write(f"{row}\n")
         sys.stdout.flush()
     sys.stdout.write(f"\n{right} of {count} right\n")

@@ -9,8 +9,9 @@ tests/gpu.
 from __future__ import annotations
 
 import ast
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,119 +46,121 @@ TWINS = {"bad", "good"}
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 """Runs every face under every start method, and every check on each: about an hour, and so only when asked for.
 
-By default the checks of its family judge the plain twins of a check, and a few other faces are judged by their own
-check and those of family 0.
+By default the checks of its family judge the plain twins of a check, and one other face is judged by the checks of the
+faces beside it and those of family 0.
 """
 
-MOST = 12
-"""How many faces one scan judges."""
-
-
-def samples(check: Check) -> Iterator[str]:
-    """The faces of a check: the functions of its sample module that are called bad or good."""
-    tree = ast.parse((SAMPLES / f"{check.stem}.py").read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name.partition("_")[0] in ("bad", "good"):
-            yield node.name
+MOST = 8
+"""How many faces one scan judges: starting one, with the imports of its samples, takes longer than judging a face."""
 
 
 @dataclass(frozen=True, slots=True)
-class Faces:
-    """Some faces of one check, which one scan judges together: starting one takes longer than judging a face."""
+class Face:
+    """One face of a check: a factory of its sample whose name begins with bad or good."""
 
     check: Check
-    names: tuple[str, ...]
-    method: str | None = None
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.check.stem}:{self.name}"
 
     @property
-    def id(self) -> str:
-        return " ".join(filter(None, (self.check.stem, self.names[0], self.method)))
+    def loader(self) -> str:
+        """What `tests.loaders.faces` calls it."""
+        return f"{self.check.code}.{self.name}"
 
     @property
-    def select(self) -> tuple[str, ...]:
-        """The checks that judge these faces."""
-        if EVERY_FACE:
-            return ()
-        plain = self.method is None and set(self.names) <= TWINS
-        return ("DG0", self.check.code[:3] if plain else self.check.code)
+    def expected(self) -> list[str]:
+        """The codes that its name promises to fail."""
+        return [self.check.code] if self.name.startswith("bad") else []
 
-    def trips(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-        """The codes that fail for each face."""
-        timeout = 20 if self.method else 4  # spawned workers import torch, which takes its time
-        monkeypatch.setenv("FACES", " ".join(self.names))
-        target = f"tests.loaders.faces:{self.check.stem}"
-        whole = self.check.code in WHOLE
-        report = scan(target, Settings(timeout=timeout, start_method=self.method, select=self.select, all=whole))
-        assert not report.count(Status.BROKEN), report
-        found: dict[str, list[str]] = {name: [] for name in self.names}
-        for result in report.results:
-            found[result.loader.partition(".")[0]] += [result.code] if result.status is Status.FAILED else []
-        return found
 
-    @property
-    def expected(self) -> dict[str, list[str]]:
-        """What the name of each face promises."""
-        return {name: [self.check.code] if name.startswith("bad") else [] for name in self.names}
+def samples(check: Check) -> list[Face]:
+    """The faces of a check: the functions of its sample module that are called bad or good."""
+    tree = ast.parse((SAMPLES / f"{check.stem}.py").read_text(encoding="utf-8"))
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return [Face(check, name) for name in names if name.partition("_")[0] in ("bad", "good")]
+
+
+def trips(faces: Sequence[Face], select: tuple[str, ...], method: str | None = None) -> dict[str, list[str]]:
+    """The codes that fail for each of these faces, which one scan judges together."""
+    timeout = 20 if method else 4  # spawned workers import torch, which takes its time
+    whole = faces[0].check.code in WHOLE
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FACES", " ".join(map(str, faces)))
+        settings = Settings(timeout=timeout, start_method=method, select=() if EVERY_FACE else select, all=whole)
+        report = scan("tests.loaders.faces:named", settings)
+    assert not report.count(Status.BROKEN), report
+    found: dict[str, list[str]] = {face.loader: [] for face in faces}
+    for result in report.results:
+        loader = ".".join(result.loader.split(".")[:2])
+        found[loader] += [result.code] if result.status is Status.FAILED else []
+    return found
+
+
+def promised(faces: Sequence[Face]) -> dict[str, list[str]]:
+    return {face.loader: face.expected for face in faces}
+
+
+def together(faces: Iterable[Face]) -> list[list[Face]]:
+    """Scans of a few faces of one family each; those of a check that reads all samples go by themselves."""
+    scans = []
+    for _, family in itertools.groupby(faces, lambda face: face.check.code[: None if face.check.code in WHOLE else 3]):
+        everyone = list(family)
+        scans += [everyone[start : start + MOST] for start in range(0, len(everyone), MOST)]
+    return scans
+
+
+def shown(faces: list[Face]) -> str:
+    return " ".join(face.loader for face in faces)
 
 
 JUDGED = [check for check in CATALOGUE if check.code not in ELSEWHERE]
+FACES = [face for check in JUDGED for face in samples(check)]
 
-FEW = 1
-"""How many of the other faces of a check are judged, unless all are asked for."""
 HEAVY = {"DG104", "DG105", "DG605", "DG804"}
 """Checks whose faces take ten seconds and more, for workers that are spawned, or because time is what is judged: by
 default, their twins alone."""
 
 
-def faces_of(check: Check, *, twins: bool) -> list[str]:
-    """The plain twins of a check, or its other faces."""
-    names = [name for name in samples(check) if (name in TWINS) == twins]
-    if twins or EVERY_FACE:
-        return names
-    if check.code in HEAVY:
-        return []
-    return names[:: -(-len(names) // FEW) or 1]
-
-
-TOGETHER = [
-    Faces(check, tuple(names[start : start + MOST]))
-    for check in JUDGED
-    for names in (faces_of(check, twins=True), faces_of(check, twins=False))
-    for start in range(0, len(names), MOST)
-]
+def others() -> Iterator[Face]:
+    """The faces that are no plain twins: one of each check, unless all are asked for."""
+    for check in JUDGED:
+        faces = [face for face in samples(check) if face.name not in TWINS]
+        yield from faces if EVERY_FACE else faces[: check.code not in HEAVY]
 
 
 @pytest.mark.scan
-@pytest.mark.parametrize("faces", TOGETHER, ids=lambda faces: faces.id)
-def test_a_sample_trips_what_its_name_says(faces: Faces, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert faces.trips(monkeypatch) == faces.expected
+@pytest.mark.parametrize("faces", together(face for face in FACES if face.name in TWINS), ids=shown)
+def test_twins_trip_what_their_names_say_and_nothing_of_their_family(faces: list[Face]) -> None:
+    assert trips(faces, ("DG0", faces[0].check.code[:3])) == promised(faces)
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize("faces", together(others()), ids=shown)
+def test_other_faces_trip_what_their_names_say(faces: list[Face]) -> None:
+    assert trips(faces, ("DG0", *{face.check.code: None for face in faces})) == promised(faces)
 
 
 SENT = ("DG101",)
 """Checks whose twins are judged under other start methods by default: what they judge hangs on how workers start."""
 
 
-def starts() -> Iterator[Faces]:
+def sent() -> Iterator[Face]:
     """Faces to judge under start methods that are not the platform's own."""
-    for check in JUDGED:
-        if not (EVERY_FACE or check.code.startswith(SENT)):
-            continue
-        sent = [name for name in samples(check) if name in ("bad", "good") or EVERY_FACE]
-        sent = [name for name in sent if f"{check.stem}:{name}" not in NOT_UNDER_SPAWN]
-        sent = [name for name in sent if check.code != HOLDING or name == "good"]
-        for start in range(0, len(sent), MOST):
-            names = tuple(sent[start : start + MOST])
-            yield Faces(check, names, "spawn")
-            if EVERY_FACE:
-                yield Faces(check, names, "forkserver")
+    for face in FACES:
+        asked = EVERY_FACE or (face.check.code in SENT and face.name in TWINS)
+        if asked and str(face) not in NOT_UNDER_SPAWN and (face.check.code != HOLDING or face.name == "good"):
+            yield face
 
 
 @pytest.mark.scan
-@pytest.mark.parametrize("faces", list(starts()), ids=lambda faces: faces.id)
-def test_the_verdict_holds_under_every_start_method(faces: Faces, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert faces.trips(monkeypatch) == faces.expected
+@pytest.mark.parametrize("method", ["spawn", *(["forkserver"] if EVERY_FACE else [])])
+@pytest.mark.parametrize("faces", together(sent()), ids=shown)
+def test_the_verdict_holds_under_every_start_method(faces: list[Face], method: str) -> None:
+    assert trips(faces, ("DG0", *{face.check.code: None for face in faces}), method) == promised(faces)
 
 
 @pytest.mark.parametrize("check", CATALOGUE, ids=lambda check: check.code)
 def test_every_check_has_both_twins(check: Check) -> None:
-    assert {"bad", "good"} <= set(samples(check))
+    assert {"bad", "good"} <= {face.name for face in samples(check)}

@@ -156,12 +156,12 @@ def test_a_sample_trips_what_its_name_says_once_the_step_is_known(stem: str, mon
     others = [name for name in names if name not in TWINS]
     faces = [*TWINS, *(others if EVERY_FACE else ())]
     step = importlib.import_module(f"sample_datasets.{stem}").STEP_MS
-    monkeypatch.setenv("FACES", " ".join(faces))
+    monkeypatch.setenv("FACES", " ".join(f"{stem}:{face}" for face in faces))
     code = stem[:5].upper()
     settings = Settings(samples=16, budget=30, select=(code,), contract={"step_ms": step})
-    report = scan(f"tests.loaders.faces:{stem}", settings)
+    report = scan("tests.loaders.faces:named", settings)
     failed = {result.loader for result in report.results if result.status is Status.FAILED}
-    assert failed == {face for face in faces if face.startswith("bad")}, report
+    assert failed == {f"{code}.{face}" for face in faces if face.startswith("bad")}, report
 
 
 @pytest.mark.scan

@@ -1,6 +1,7 @@
-"""The faces of a check as one target: `tests.loaders.faces:dg101_cloned_worker_rng` is a mapping of its factories.
+"""Faces of samples as one target, `tests.loaders.faces:named`: a mapping of the factories that `FACES` names.
 
-Each is called on its own, and all share the time that a scan takes to start. `FACES` names some of them.
+It names them as `dg101_cloned_worker_rng:bad`, which becomes the loader `DG101.bad`. Each is called on its own, and all
+share the time that a scan and the imports of samples take.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 
-def __getattr__(stem: str) -> dict[str, Callable[..., Any]]:
-    if not stem.startswith("dg"):
-        raise AttributeError(stem)
-    module = importlib.import_module(f"sample_datasets.{stem}")
-    return {name: getattr(module, name) for name in os.environ["FACES"].split()}
+def _factory(face: str) -> tuple[str, Callable[..., Any]]:
+    stem, name = face.split(":")
+    factory: Callable[..., Any] = getattr(importlib.import_module(f"sample_datasets.{stem}"), name)
+    return f"{stem[:5].upper()}.{name}", factory
+
+
+named = dict(map(_factory, os.environ["FACES"].split()))

@@ -1,6 +1,6 @@
 """Loaders of a drawn size, and a plain training loop that is slower than they are; for tests of DG601.
 
-Run as `python -m tests.loaders.shm WHICH` it iterates a loader without dataguard and prints "fits" when it got through.
+`main` iterates a loader without dataguard and prints "fits" when it got through.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -72,7 +71,6 @@ def drawn() -> DataLoader:
 def main(spelling: str) -> None:
     """Iterate as a training does whose steps take longer than loading: it holds one batch while the queues are full."""
     module, _, attribute = spelling.partition(":")
-    torch.set_num_threads(1)
     loader = getattr(importlib.import_module(module), attribute)()
     flying = loader.num_workers * (loader.prefetch_factor or 0)
     _say("ready")
@@ -87,7 +85,3 @@ def main(spelling: str) -> None:
 
 def _say(word: str) -> None:
     os.write(1, f"{word}\n".encode())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -23,11 +23,6 @@ class SharedMemory:
         """The command, to be run in this folder."""
         return [*self.enter, "sh", "-c", 'cd "$0" && exec "$@"', str(folder), *words]
 
-    def used(self) -> int:
-        """Bytes that are taken, those of names that are already removed included."""
-        state = os.statvfs(self.path)
-        return (state.f_blocks - state.f_bfree) * state.f_frsize
-
     def names(self) -> set[str]:
         return {path.name for path in self.path.iterdir()}
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from sample_datasets import dg601_shm_headroom as samples
-from tests.support.headroom import DRAWN, ROOT, really_fits, verdicts
-from tests.support.namespace import MIB, NotPermittedError, SharedMemory, own_shared_memory
+from tests.support.headroom import DRAWN, Room, room
+from tests.support.namespace import MIB, NotPermittedError, own_shared_memory
 
 pytestmark = pytest.mark.scan
 
@@ -25,36 +20,30 @@ KIB = 1024
 FD, FS = "file_descriptor", "file_system"
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[SharedMemory]:
+def _of(size: int) -> Iterator[Room]:
     try:
-        with own_shared_memory(8 * MIB) as own:
-            yield own
+        with own_shared_memory(size) as own, room(own) as found:
+            yield found
     except NotPermittedError as reason:
         pytest.skip(f"no mount namespace of our own: {reason}")
 
 
-def _peak(shared: SharedMemory, **settings: Any) -> int:
-    """The most that was allocated while a plain run went through, in bytes."""
-    process = subprocess.Popen(
-        shared.command(ROOT, sys.executable, "-m", "tests.loaders.shm", DRAWN),
-        env={**os.environ, "SHM_SETTINGS": json.dumps(settings)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    most = 0
-    while process.poll() is None:
-        most = max(most, shared.used())
-        time.sleep(0.001)
-    return most
+@pytest.fixture(scope="module")
+def tight() -> Iterator[Room]:
+    yield from _of(8 * MIB)
+
+
+@pytest.fixture(scope="module")
+def roomy() -> Iterator[Room]:
+    yield from _of(64 * MIB)
 
 
 @pytest.mark.parametrize("face", FACES if EVERY_FACE else FEW)
-def test_the_samples_do_what_they_say_and_trip_nothing_else(shared: SharedMemory, face: str) -> None:
+def test_the_samples_do_what_they_say_and_trip_nothing_else(tight: Room, face: str) -> None:
     target = f"sample_datasets.dg601_shm_headroom:{face}"
-    failed = [code for code, result in verdicts(shared, target).items() if result["status"] == "failed"]
+    failed = [code for code, verdict in tight.verdicts(target).items() if verdict.status == "failed"]
     assert failed == (["DG601"] if face.startswith("bad") else [])
-    assert really_fits(shared, target) == face.startswith("good")
+    assert tight.run(target).fits == face.startswith("good")
 
 
 SETTINGS = [
@@ -83,7 +72,7 @@ SETTINGS = [
     SETTINGS if EVERY_FACE else [SETTINGS[0], *SETTINGS[7:9]],
 )
 def test_the_prediction_is_what_happens(
-    shared: SharedMemory,
+    tight: Room,
     workers: int,
     prefetch: int,
     batch_size: int,
@@ -102,33 +91,28 @@ def test_the_prediction_is_what_happens(
         "collate": collate,
         "sharing": sharing,
     }
-    assert really_fits(shared, DRAWN, **settings) == fits
-    results = verdicts(shared, DRAWN, **settings)
-    assert results["DG601"]["status"] == ("passed" if fits else "failed")
-    assert {result["status"] for code, result in results.items() if code != "DG601"} == {"passed"}
+    assert tight.run(DRAWN, **settings).fits == fits
+    verdicts = tight.verdicts(DRAWN, **settings)
+    assert verdicts.pop("DG601").status == ("passed" if fits else "failed")
+    assert {verdict.status for verdict in verdicts.values()} == {"passed"}
 
 
 @pytest.mark.parametrize("sharing", [FD, FS])
 @pytest.mark.parametrize("collate", ["default", "custom", "list"])
-def test_the_peak_is_what_the_check_computes(collate: str, sharing: str) -> None:
+def test_the_peak_is_what_the_check_computes(roomy: Room, collate: str, sharing: str) -> None:
     settings = {"workers": 2, "prefetch": 3, "batch_size": 4, "size": 256 * KIB, "batches": 20, "collate": collate}
-    try:
-        with own_shared_memory(64 * MIB) as roomy:
-            peaks = _peak(roomy, **settings, sharing=sharing)
-    except NotPermittedError as reason:
-        pytest.skip(f"no mount namespace of our own: {reason}")
+    peak = roomy.run(DRAWN, **settings, sharing=sharing).peak
     tensors = 4 if collate == "list" else 1
     batch = 4 * 256 * KIB + (4096 if collate != "list" else 0) + (tensors * 4096 if sharing == FS else 0)
     most = (2 * 3 + 2) * batch + 4096 * (3 * (2 + 1) + 5)
-    assert most - 2 * batch < peaks <= most
+    assert most - 2 * batch < peak <= most
 
 
 @pytest.mark.parametrize("collate", ["default", "custom"])
-def test_one_batch_that_does_not_fit_is_said_as_well(shared: SharedMemory, collate: str) -> None:
+def test_one_batch_that_does_not_fit_is_said_as_well(tight: Room, collate: str) -> None:
     settings = {"workers": 2, "prefetch": 2, "batch_size": 9, "size": MIB, "batches": 4, "collate": collate}
-    results = verdicts(shared, DRAWN, **settings)
-    assert results["DG601"]["status"] == "failed"
-    assert [code for code, result in results.items() if result["status"] == "failed"] == ["DG601"]
-    assert "broken" not in {result["status"] for result in results.values()}
+    verdicts = tight.verdicts(DRAWN, **settings)
+    assert [code for code, verdict in verdicts.items() if verdict.status == "failed"] == ["DG601"]
+    assert "broken" not in {verdict.status for verdict in verdicts.values()}
     if collate == "default":
-        assert "too little for one batch" in results["DG601"]["findings"][0]["message"]
+        assert "too little for one batch" in verdicts["DG601"].messages[0]

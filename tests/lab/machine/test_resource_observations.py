@@ -254,9 +254,9 @@ def test_what_is_in_flight(lab: Any, needed: int) -> None:
 def test_a_dataset_of_objects_is_copied_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = ast.parse(Path(copied.__file__).read_text(encoding="utf-8"))
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name[:3] in ("bad", "goo")]
-    monkeypatch.setenv("FACES", " ".join(names))
+    monkeypatch.setenv("FACES", " ".join(f"dg603_copied_dataset:{name}" for name in names))
     settings = Settings(select=("DG0", "DG6"), contract={"memory_gb": 1})
-    report = scan("tests.loaders.faces:dg603_copied_dataset", settings)
+    report = scan("tests.loaders.faces:named", settings)
     failed = {(result.loader, result.code) for result in report.results if result.status is Status.FAILED}
-    assert failed == {(name, "DG603") for name in names if name.startswith("bad")}
+    assert failed == {(f"DG603.{name}", "DG603") for name in names if name.startswith("bad")}
     assert not report.count(Status.BROKEN)
