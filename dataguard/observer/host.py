@@ -176,7 +176,7 @@ def _labs(surveys: Surveys, settings: Settings, folder: Path, job: ScanJob) -> d
 
 
 def _notes(surveys: Surveys) -> Iterator[str]:
-    """What a reader should know of how the loaders were built."""
+    """How the loaders were built, for the reader of the report."""
     for branch, found in surveys:
         if not isinstance(found, LoaderFailed) and found.reason:
             yield (

@@ -50,7 +50,7 @@ class Session:
         self.settings = settings
         self.environment: Mapping[str, Any] = {}
         self.notes: tuple[str, ...] = ()
-        """What a reader should know of how the loaders were built."""
+        """How the loaders were built, for the reader of the report."""
         self.name = self.name_of(spelling)
         self.on_progress: ProgressListener | None = None
         """Called with progress updates of the observing process."""

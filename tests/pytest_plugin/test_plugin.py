@@ -363,6 +363,7 @@ def test_tests_are_chosen_as_any_other(named: pytest.Pytester, arguments: list[s
 
 
 def test_loaders_of_one_name_are_told_apart_by_their_target(named: pytest.Pytester) -> None:
+    named.makepyfile(other="")
     targets = ("--dataguard=loaders:good", "--dataguard=b=loaders:bad", "--dataguard=other:good")
     assert ids(named, *targets, "--dataguard-select=DG101", "-k", "val") == [
         "DG101-cloned-worker-rng[loaders:good.val]",

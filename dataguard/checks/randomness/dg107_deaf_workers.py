@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
@@ -90,14 +91,10 @@ def _changes(draws: SameItems, path: str) -> bool:
 
 def _unchanged_stream(lab: Lab) -> tuple[list[str], dict[str, int]]:
     """The same for a stream, whose order counts as well."""
-    workers = lab.facts.num_workers
-    own, restarted = (
-        lab.streams.stream(workers, seeded=True),
-        lab.streams.stream(workers, seeded=True, persistent=False),
-    )
+    look = partial(lab.streams.stream, lab.facts.num_workers, seeded=True)
+    own, restarted = look(), look(persistent=False)
     if min(map(len, own.again), default=0) < 2:
         raise Undecided("the second epoch yields too few samples")
     unchanged = restarted.begins_differently and not own.begins_differently
-    if unchanged:
-        unchanged = not lab.streams.stream(workers, seeded=True, persistent=False, announce=False).begins_differently
-    return ["the stream"] if unchanged else [], {"samples": own.total, "workers": workers, "epochs": 2}
+    unchanged = unchanged and not look(persistent=False, announce=False).begins_differently
+    return ["the stream"] if unchanged else [], {"samples": own.total, "workers": lab.facts.num_workers, "epochs": 2}

@@ -67,9 +67,7 @@ def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven:
     first = pairs[0]
     count = f"{'' if proven else 'at least '}{shared} of {seen.samples} samples"
     one, two = other.facts.name, lab.facts.name
-    matched = {
-        match.name: f"{match.pairs} pairs" for match in seen.matches if any(pair.same for pair in match.compared)
-    }
+    matched = {key.name: f"{key.pairs} pairs" for key in seen.matches if any(pair.same for pair in key.compared)}
     confirmed = list(dict.fromkeys(f"{two} {pair.index} = {one} {pair.earlier}" for pair in pairs))
     return Finding(
         message=f"dataset[{first.index}] of {two} is dataset[{first.earlier}] of {one}: {count} are in both",

@@ -86,14 +86,14 @@ def read_samples(inputs: CollateInputs) -> None:
     """
     inputs.fill(1)
     size = max((bytes_of(sample) for sample in inputs.samples), default=0)
-    room = MOST_BYTES // max(size, 1)
-    if room < 2:
+    affordable = MOST_BYTES // max(size, 1)
+    if affordable < 2:
         raise Undecided(f"a sample takes {size / 1e6:.0f} MB, too much to collate several of them repeatedly")
-    inputs.fill(min(len(inputs.indices), MOST, room))
+    inputs.fill(min(len(inputs.indices), MOST, affordable))
     try:
         inputs.collate(range(len(inputs.samples)))
     except Refused:
-        if not len(inputs.samples) < len(inputs.indices) <= min(LARGEST, room):
+        if not len(inputs.samples) < len(inputs.indices) <= min(LARGEST, affordable):
             raise
         inputs.fill(len(inputs.indices))
         inputs.collate(range(len(inputs.samples)))

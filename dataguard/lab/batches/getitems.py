@@ -53,14 +53,14 @@ def compare_getitems(inputs: CollateInputs, order: Sequence[int]) -> GetitemsRea
         return None
     paths = set.intersection(*(set(one) for one in singly))
     got = [{leaf.path: leaf.digest for leaf in leaves_of(sample)} for sample in answer]
-    telling = [path for path in sorted(paths) if len({one[path] for one in singly}) > 1]
-    if not telling or not any(path in one for path in telling for one in got):
+    identifying = [path for path in sorted(paths) if len({one[path] for one in singly}) > 1]
+    if not identifying or not any(path in one for path in identifying for one in got):
         return None
     owners = [
-        {path: frozenset(n for n, one in enumerate(singly) if one[path] == sample.get(path)) for path in telling}
+        {path: frozenset(n for n, one in enumerate(singly) if one[path] == sample.get(path)) for path in identifying}
         for sample in got
     ]
-    known = [path for path in telling if all(one[path] for one in owners)]
+    known = [path for path in identifying if all(one[path] for one in owners)]
     if not known:  # nothing matches single reads: the augmentation differs
         return None
     given = [frozenset.intersection(*(one[path] for path in known)) for one in owners]

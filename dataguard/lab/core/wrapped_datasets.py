@@ -34,9 +34,10 @@ def by_name(dataset: Any) -> Iterator[Part]:
 
     Other attributes are left out: a user-defined wrapper may use only a part of such a dataset.
     """
-    held = getattr(dataset, "__dict__", {})
-    listed = held["datasets"] if type(held.get("datasets")) in (list, tuple) else ()
-    parts = [(".dataset", held.get("dataset")), *((f".datasets[{place}]", one) for place, one in enumerate(listed))]
+    attributes = getattr(dataset, "__dict__", {})
+    listed = attributes["datasets"] if type(attributes.get("datasets")) in (list, tuple) else ()
+    several = ((f".datasets[{place}]", one) for place, one in enumerate(listed))
+    parts = [(".dataset", attributes.get("dataset")), *several]
     return ((step, part) for step, part in parts if hasattr(part, "__dict__"))
 
 
@@ -76,10 +77,10 @@ def callables_of(dataset: Any, inner: Inner) -> Iterator[tuple[dict[str, Any], s
 
     Yields the `__dict__` that has the attribute, in which it may be replaced, its name and its value.
     """
-    for held in [getattr(part, "__dict__", {}) for _, part in wrapped_by(dataset, inner)]:
-        for name, value in list(held.items()):
+    for attributes in [getattr(part, "__dict__", {}) for _, part in wrapped_by(dataset, inner)]:
+        for name, value in list(attributes.items()):
             if callable(value) and not isinstance(value, type):
-                yield held, name, value
+                yield attributes, name, value
 
 
 def innermost(dataset: Any, inner: Inner) -> Iterator[Part]:

@@ -104,8 +104,8 @@ def need_integers(loader: Loader) -> None:
 
 def _inside(dataset: Any, length: int) -> list[int]:
     """Indices that a wrapped or clamped index probably maps to: near both ends, and modulo lengths in the dataset."""
-    held = {len(part) for part in getattr(dataset, "__dict__", {}).values() if isinstance(part, _SIZED)}
-    landed = {(length + step) % period for period in held if period for step in (0, 1, 2)}
+    lengths = {len(part) for part in getattr(dataset, "__dict__", {}).values() if isinstance(part, _SIZED)}
+    landed = {(length + step) % period for period in lengths if period for step in (0, 1, 2)}
     wanted = {*range(1, NEAR), *range(length - 3, length - 1), *sorted(landed)[:NEAR]}
     return [index for index in sorted(wanted) if 0 < index < length - 1]
 

@@ -1,6 +1,6 @@
 """The registry of decoders: every function with which a dataset may read images, and its conventions.
 
-All observations that paint, replace or watch images choose their decoders here, so one entry adds a decoder to all of
+All observations that replace or watch images choose their decoders here, so one entry adds a decoder to all of
 them. No decoder is imported: only modules that the user's code has imported are patched.
 """
 
@@ -85,7 +85,7 @@ class Decoder:
     """Whether it reads lossy formats only."""
     owner: str = ""
     video: Callable[[Any, Paint], Any] | None = None
-    """For videos: wraps the function so that every frame is painted."""
+    """For videos: wraps the function so that every frame is replaced."""
     missing: Missing | None = None
     """For decoders that open files in native code, where patching Python's `open` has no effect."""
 

@@ -1,4 +1,4 @@
-"""The headers of image files: size, kind of pixels, bit depth and orientation. Standard library only.
+"""The headers of image files: size, pixel mode, bit depth and orientation. Standard library only.
 
 No pixels are decoded. A file is anything that can be sliced like bytes, such as a memory map.
 """
@@ -24,7 +24,7 @@ _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1, 9: 4, 10: 8}
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A file's format, its size as stored, the kind of its pixels, bits per channel and EXIF orientation (1 to 8).
+    """A file's format, its size as stored, its pixel mode, bits per channel and EXIF orientation (1 to 8).
 
     `stale` means that the EXIF data give the size before the image was rotated: the orientation is a leftover. `at` is
     the offset of the orientation in the file and its byte order, "<" or ">".
@@ -139,7 +139,7 @@ def _tiff(content: Content) -> Header | None:
     photometric = tags.get(_PHOTOMETRIC, 1)
     plain = {0: GREY, 1: GREY, 2: RGB, 3: PALETTE, 5: CMYK, 6: RGB}.get(photometric, "other")
     pixels = {(GREY, 2): GREY_ALPHA, (RGB, 4): ALPHA}.get((plain, samples), plain)
-    bits = tags.get(_BITS, 1) if tags.get(_FORMAT, 1) == 1 else 0  # other numbers than whole ones from 0 on
+    bits = tags.get(_BITS, 1) if tags.get(_FORMAT, 1) == 1 else 0  # not unsigned integers
     width, height = tags.get(_WIDTH), tags.get(_HEIGHT)
     return _oriented(Header("TIFF", width, height, pixels, 8 if 0 < bits < 8 else bits), tags)
 

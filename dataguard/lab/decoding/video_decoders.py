@@ -1,4 +1,4 @@
-"""Videos decoded by OpenCV or PyAV: each frame is painted before the user's code receives it."""
+"""Videos decoded by OpenCV or PyAV: each frame is replaced before the user's code receives it."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class _Through:
 
 
 def opencv_video(original: Any, paint: Paint) -> Any:
-    """A `cv2.VideoCapture` whose frames are painted."""
+    """A `cv2.VideoCapture` whose frames are replaced."""
 
     class VideoCapture(_Through):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(original(*args, **kwargs), paint)
 
         def read(self, *args: Any) -> tuple[bool, Any]:
-            return self._painted(self._held.read(*args))
+            return self._charted(self._held.read(*args))
 
         def retrieve(self, *args: Any) -> tuple[bool, Any]:
-            return self._painted(self._held.retrieve(*args))
+            return self._charted(self._held.retrieve(*args))
 
-        def _painted(self, given: tuple[bool, Any]) -> tuple[bool, Any]:
+        def _charted(self, given: tuple[bool, Any]) -> tuple[bool, Any]:
             there, frame = given
             return there, self._paint(frame, "BGR") if there else frame
 
@@ -50,7 +50,7 @@ def opencv_video(original: Any, paint: Paint) -> Any:
 
 
 def pyav_video(original: Any, paint: Paint) -> Any:
-    """An `av.open` that paints the frames of videos; audio and output containers are unchanged."""
+    """An `av.open` that replaces the frames of videos by charts; audio and output containers are unchanged."""
 
     @functools.wraps(original)
     def opening(*args: Any, **kwargs: Any) -> Any:
@@ -99,5 +99,5 @@ class _Frame(_Through):
 
 
 def _framed(frame: Any, paint: Paint) -> Any:
-    """A frame that is painted when it is converted to an image; audio frames are unchanged."""
+    """A frame that is replaced when it is converted to an image; audio frames are unchanged."""
     return _Frame(frame, paint) if hasattr(frame, "to_image") else frame

@@ -23,7 +23,7 @@ READS = 16
 
 
 class Files:
-    """The part of a lab for image files; each observation is made once."""
+    """Observations of image files; each observation is made once."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject

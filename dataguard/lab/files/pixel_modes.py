@@ -233,9 +233,9 @@ def _hidden_colours(reader: SwappedFileReader, file: ImageFile, content: bytes, 
     inverse, opaque = pixels.copy(), pixels.copy()
     inverse[transparent, :3] = 255 - inverse[transparent, :3]
     opaque[..., 3] = 255
-    whole, changed, covered = (reader.read_swapped(file, content, png(one)) for one in (pixels, inverse, opaque))
-    shown = [path for path in follows if path in whole.differing_leaves(changed)]
-    if not shown or whole.differing_leaves(covered):
+    original, changed, covered = (reader.read_swapped(file, content, png(one)) for one in (pixels, inverse, opaque))
+    shown = [path for path in follows if path in original.differing_leaves(changed)]
+    if not shown or original.differing_leaves(covered):
         return None
     if flat:
         return shown[0], "is a single colour: its shapes are in the alpha channel, which is dropped"

@@ -164,10 +164,10 @@ class SwappedFileReader:
 
     def _collated(self, sample: Any) -> tuple[str, Any]:
         """A batch of a sample alone, if the user's own collate_fn makes one: it may decode or rotate images itself."""
-        made = False
+        batched = False
         if self.loader.batch_sampler is not None and self.loader.collate_fn is not default_collate:
-            sample, made = collated_alone(self.loader, sample, SEED)
-        return "batch" if made else "sample", sample
+            sample, batched = collated_alone(self.loader, sample, SEED)
+        return "batch" if batched else "sample", sample
 
     @staticmethod
     def _in_fork(function: Callable[[], T]) -> T | None:

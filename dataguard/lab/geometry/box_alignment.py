@@ -68,7 +68,7 @@ class ChartedBoxes(Rooted):
 
     @property
     def exercised(self) -> dict[str, int]:
-        """How much was looked at."""
+        """How much was inspected."""
         return {"draws": self.draws, "charts": self.reads, "leaves": len(self.tables)}
 
 

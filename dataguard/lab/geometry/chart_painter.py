@@ -176,7 +176,7 @@ class ChartPainter:
             return image
         is_mask = self.is_mask(found)
         light = pattern(self.chart, *found.size, negative=self.negative_mask if is_mask else self.negative_image)
-        return _painted(image, light, *self._values(image, found, is_mask=is_mask))
+        return _as_chart(image, light, *self._values(image, found, is_mask=is_mask))
 
     def _values(self, image: Any, found: InputImage, *, is_mask: bool) -> tuple[Value, Value]:
         """The values for dark and light in the chart of an image."""
@@ -191,7 +191,7 @@ class ChartPainter:
         return (low,) * found.planes, (high,) * found.planes
 
 
-def _painted(image: Any, light: np.ndarray, dark_value: Value, light_value: Value) -> Any:
+def _as_chart(image: Any, light: np.ndarray, dark_value: Value, light_value: Value) -> Any:
     """An image of the same container, size and type that holds two values; an alpha channel is kept."""
     array = array_of(image)
     last = _planes_last(array, pillow=is_pillow(image))
@@ -199,25 +199,23 @@ def _painted(image: Any, light: np.ndarray, dark_value: Value, light_value: Valu
     if last.shape[-1] == 4 or (is_pillow(image) and image.mode == "LA"):
         planes[..., -1] = last[..., -1]
     if array.ndim == 2:
-        made = planes[..., 0]
+        chart = planes[..., 0]
     else:
-        made = planes if is_pillow(image) or planes_last(array.shape) else np.moveaxis(planes, -1, 0)
-        made = np.broadcast_to(made, array.shape)
-    made = np.ascontiguousarray(made)
+        chart = planes if is_pillow(image) or planes_last(array.shape) else np.moveaxis(planes, -1, 0)
+        chart = np.broadcast_to(chart, array.shape)
+    chart = np.ascontiguousarray(chart)
     if is_pillow(image):
-        return _in_pillow(image, made)
+        return _in_pillow(image, chart)
     if isinstance(image, np.ndarray):
-        return made
-    painted = torch.from_numpy(made).to(image.dtype)
+        return chart
+    tensor = torch.from_numpy(chart).to(image.dtype)
     wrap = getattr(sys.modules.get("torchvision.tv_tensors"), "wrap", None)
-    return painted if type(image) is torch.Tensor or wrap is None else wrap(painted, like=image)
+    return tensor if type(image) is torch.Tensor or wrap is None else wrap(tensor, like=image)
 
 
 def _in_pillow(image: Any, array: np.ndarray) -> Any:
     pillow = sys.modules["PIL.Image"]
-    painted = (
-        pillow.fromarray(array) if image.mode == "1" else pillow.frombytes(image.mode, image.size, array.tobytes())
-    )
+    chart = pillow.fromarray(array) if image.mode == "1" else pillow.frombytes(image.mode, image.size, array.tobytes())
     if image.mode == "P":
-        painted.putpalette(image.getpalette("RGB"), "RGB")
-    return painted
+        chart.putpalette(image.getpalette("RGB"), "RGB")
+    return chart

@@ -150,8 +150,8 @@ class ChartedReader:
             with gate("sample"), seeded(SEED + draw):
                 sample = next(islice(iter(self._loader.dataset), number % 4, None))
         if self.collated:
-            sample, made = collated_alone(self._loader, sample, SEED + draw)
-            self.collated = made or self.bypass
+            sample, batched = collated_alone(self._loader, sample, SEED + draw)
+            self.collated = batched or self.bypass
         return sample
 
     def _sample(self, number: int, draw: int) -> Any:

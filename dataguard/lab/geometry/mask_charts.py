@@ -57,12 +57,12 @@ class ChartedMasks(Rooted):
 
     @property
     def exercised(self) -> dict[str, int]:
-        """How much was looked at."""
+        """How much was inspected."""
         return {"draws": self.draws, "charts": self.reads, "leaves": len(self.masks)}
 
 
 class Geometry:
-    """The part of a lab for masks and boxes; each observation is made once."""
+    """Observations of masks and boxes; each observation is made once."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject

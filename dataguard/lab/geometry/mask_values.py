@@ -34,7 +34,7 @@ class MaskValues:
 
 
 def mask_values_of(draws: Sequence[Sequence[np.ndarray]], originals: Sequence[np.ndarray]) -> MaskValues | None:
-    """What became of two values, in the draw with most values in between; None if no draw has both.
+    """The values of a mask leaf, in the draw with the most values between its two labels; None if no draw has both.
 
     A draw holds the views of all charts, each (planes, points, points).
     """
@@ -48,7 +48,7 @@ def mask_values_of(draws: Sequence[Sequence[np.ndarray]], originals: Sequence[np
 
 
 def _values_by_plane(stack: np.ndarray) -> Iterator[tuple[tuple[float, float], list[float], float, float]]:
-    """What became of two values, in each plane that changes with the charts."""
+    """The labels, the values between them and their shares, for each plane that changes with the charts."""
     stack = stack.astype(np.float64)
     moves = np.ptp(stack, axis=0)
     for plane in range(stack.shape[1]):

@@ -86,7 +86,7 @@ def response_to(chart: RGB, draw: int, value: Any, bands: int = 0) -> ChartRespo
 
 
 def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
-    """The pixels of an image, one row each; None if it is no image."""
+    """The pixels of an image, one row each; None if it is not one."""
     if is_pillow(leaf) or isinstance(leaf, torch.Tensor):
         leaf = array_of(leaf)
     if isinstance(leaf, np.ndarray) and leaf.ndim == 2 and bands == 1:
@@ -130,8 +130,8 @@ def follows(responses: Sequence[ChartResponse], path: str) -> bool:
     black, white = _at(values, BLACK), _at(values, WHITE)
     if not len(black) or not len(white) or black.shape[1] != white.shape[1]:
         return False
-    apart = np.abs(np.median(white, axis=0) - np.median(black, axis=0))
-    return bool((apart > max(1e-6 * float(apart.max()), 1e-9)).all())
+    contrast = np.abs(np.median(white, axis=0) - np.median(black, axis=0))
+    return bool((contrast > max(1e-6 * float(contrast.max()), 1e-9)).all())
 
 
 def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:

@@ -102,12 +102,12 @@ class Colours(Rooted):
 
     @property
     def exercised(self) -> dict[str, int]:
-        """How much was looked at."""
+        """How much was inspected."""
         return {"charts": self.charts, "leaves": len(self.fits)}
 
 
 class Images:
-    """The part of a lab for colours; the observation is made once."""
+    """Observations of image colours; each observation is made once."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -174,7 +174,7 @@ class ColourChartReader:
         self._can_build_more = quick and small
         self._reader = Reader(loader, folder, MOST_DRAWS)
         self._prebuilt: dict[RGB, tuple[Loader, Reader]] = {}
-        self._decoded_in_build = frozenset(painter.painted)
+        self._decoded_in_build = frozenset(painter.sources)
         self._painter = painter
         self._indices: Iterator[Index] = cycle(indices or [None])
         self._stream = not indices
@@ -235,7 +235,7 @@ class ColourChartReader:
     def _paints(self, tries: int, chart: RGB = BLACK) -> bool:
         """Whether one of `tries` samples has an image that is replaced; notes its source."""
         found = any(self._response(chart, 0) for _ in range(tries))
-        self.source = max(self._painter.painted, default="")
+        self.source = max(self._painter.sources, default="")
         self.decoded = found and self.source not in self._painter.undecoded
         return found
 
@@ -268,16 +268,16 @@ class ColourChartReader:
 
     def _response(self, chart: RGB, draw: int) -> ChartResponse | None:
         """The response to one chart; None if no image of the sample was replaced."""
-        self._painter.painted.clear()
+        self._painter.sources.clear()
         self._painter.colour = chart
         if chart in self._prebuilt:
             self._loader, self._reader = self._prebuilt[chart]
-            self._painter.painted |= self._decoded_in_build
+            self._painter.sources |= self._decoded_in_build
         try:
             value = self._read(draw)
         finally:
             self._painter.colour = None
-        return response_to(chart, draw, value, self._painter.bands) if self._painter.painted else None
+        return response_to(chart, draw, value, self._painter.bands) if self._painter.sources else None
 
     def _read(self, draw: int) -> Any:
         """The next sample, or a batch of it alone if the user's own collate_fn makes one."""

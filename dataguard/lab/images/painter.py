@@ -36,7 +36,7 @@ Replace = Callable[[Any, str, bool], Any]
 class Painter:
     """Replaces decoded images by a `colour`, if one is set, in this disposable process.
 
-    `painted` names the decoders whose images were replaced since it was last cleared, or seen if there is no colour.
+    `sources` names the decoders whose images were replaced since it was last cleared, or seen if there is no colour.
     `undecoded` names other sources of images. With `grey`, images without colours are replaced as well: those of one
     channel, and those with spectral bands, whose number is `bands`. With a function `replace`, that is called instead
     for whatever these `decoders` or Pillow decode, masks included.
@@ -50,7 +50,7 @@ class Painter:
         self.colour: RGB | None = None
         self.grey = False
         self.bands = 0
-        self.painted: set[str] = set()
+        self.sources: set[str] = set()
         self.undecoded = {_FROM_ARRAY}
         self._modules = 0
         self._known: Known = {}
@@ -69,7 +69,7 @@ class Painter:
             self._pillow = True
 
     def patch_fromarray(self, replace: Callable[[Any, str], Any] | None = None) -> None:
-        """Also paint the arrays passed to `Image.fromarray`, or call `replace` for them."""
+        """Also replace the arrays passed to `Image.fromarray`, or call `replace` for them."""
         module = sys.modules.get("PIL.Image")
         if module is None:
             return
@@ -82,7 +82,7 @@ class Painter:
         rebind({id(original): (original, fromarray)})
 
     def patch_transforms(self, dataset: Any) -> None:
-        """Also paint the arguments of the callables of a dataset and of those that it wraps, whatever their names."""
+        """Also replace the images that callables of a dataset, and of those that it wraps, are called with."""
         for state, name, original in callables_of(dataset, by_name):
             self.undecoded.add(name)
             state[name] = standing_in(original, self._painting_input(original, name))
@@ -126,22 +126,22 @@ class Painter:
     ) -> Any:
         """The chart for an image; the image itself unless it has 8 or 16 bits and colour channels."""
         if self.colour is None:
-            self.painted.add(name)
+            self.sources.add(name)
             return image
         colour = self.colour[::-1] if order == "BGR" else self.colour
-        painted: Any = None
+        chart: Any = None
         if isinstance(image, torch.Tensor):
-            painted = _paint_tensor(image, colour, channels)
+            chart = _paint_tensor(image, colour, channels)
         elif isinstance(image, np.ndarray) and not channels_first:
-            painted = _paint_array(image, colour, channels)
+            chart = _paint_array(image, colour, channels)
         elif type(image).__module__.startswith("PIL.") and getattr(image, "mode", "") == "RGB":
-            painted = sys.modules["PIL.Image"].new("RGB", image.size, colour)
-        if painted is None and self.grey:
-            painted = self._paint_grey(image, _shade(self.colour))
-        if painted is None:
+            chart = sys.modules["PIL.Image"].new("RGB", image.size, colour)
+        if chart is None and self.grey:
+            chart = self._paint_grey(image, _shade(self.colour))
+        if chart is None:
             return image
-        self.painted.add(name)
-        return painted
+        self.sources.add(name)
+        return chart
 
     def _paint_grey(self, image: Any, shade: int) -> Any:
         """A uniform image for one with 8 bits and one channel, or with 8 or 16 bits and many bands; None for others."""
@@ -154,12 +154,12 @@ class Painter:
         if scale is None or not ((bands == 1 and scale == 1) or 4 < bands <= MOST_BANDS):
             return None
         self.bands = bands
-        painted = image.copy() if isinstance(image, np.ndarray) else image.clone()
-        painted[...] = shade * scale
-        return painted
+        chart = image.copy() if isinstance(image, np.ndarray) else image.clone()
+        chart[...] = shade * scale
+        return chart
 
     def _watch_pillow(self, opened: Any) -> None:
-        """Paint every image file that is opened from now on when it is loaded: Pillow decodes lazily."""
+        """Replace every image file that is opened from now on when it is loaded: Pillow decodes lazily."""
         original = opened.__init__
 
         @functools.wraps(original)
@@ -179,7 +179,7 @@ class Painter:
             image.im, image.readonly = replaced.im, 0
             return image.load()
         if self.colour is None:
-            self.painted.add(PILLOW.spelling)
+            self.sources.add(PILLOW.spelling)
             return pixels
         pixel = _pixel(image.mode, self.colour)
         if self.grey and image.mode == "L":
@@ -187,7 +187,7 @@ class Painter:
         if pixel is None:
             return pixels
         image.im, image.readonly = sys.modules["PIL.Image"].new(image.mode, image.size, pixel).im, 0
-        self.painted.add(PILLOW.spelling)
+        self.sources.add(PILLOW.spelling)
         return image.load()
 
 
@@ -206,9 +206,9 @@ def _shade(colour: RGB) -> int:
 
 
 def _scale_of(image: np.ndarray | torch.Tensor) -> int | None:
-    """The factor for colours from 0 to 255 in an image of this dtype; None if it is not painted.
+    """The factor for colours from 0 to 255 in an image of this dtype; None if it is not replaced.
 
-    8-bit values in 16 bits are not painted: their scale is ambiguous.
+    8-bit values in 16 bits are not replaced: their scale is ambiguous.
     """
     kind = str(image.dtype).removeprefix("torch.")
     if kind == "uint8":
@@ -226,19 +226,19 @@ def _paint_array(image: np.ndarray, colour: RGB, channels: tuple[int, ...]) -> n
     scale = _scale_of(image)
     if scale is None or image.ndim != 3 or image.shape[-1] not in channels:
         return None
-    painted = image.copy()
-    painted[..., :3] = [part * scale for part in colour]
-    return painted
+    chart = image.copy()
+    chart[..., :3] = [part * scale for part in colour]
+    return chart
 
 
 def _paint_tensor(image: torch.Tensor, colour: RGB, channels: tuple[int, ...]) -> torch.Tensor | None:
     scale = _scale_of(image)
     if scale is None or image.ndim != 3 or image.shape[0] not in channels:
         return None
-    painted = image.clone()
+    chart = image.clone()
     for channel, part in enumerate(colour):
-        painted[channel] = part * scale
-    return painted
+        chart[channel] = part * scale
+    return chart
 
 
 _LOSSY = (".jpg", ".jpeg", ".webp")

@@ -88,10 +88,10 @@ class UsagePlan:
             early = _ladder(4 * self.size, 2, self.total) if stream else ()
             return UsageReadings(tuple(sorted({*early, -(-fresh // 3), fresh})), pages=True)
         again = self.total - fresh
-        stretches = [(0, fresh), (fresh, again)] if again > READINGS * self.size else [(0, fresh)]
+        phases = [(0, fresh), (fresh, again)] if again > READINGS * self.size else [(0, fresh)]
         early = _ladder(2 * self.size, 1.5, self.total) if stream else ()
         needed, wished = (
-            {start + round(span * step / READINGS) for start, span in stretches for step in steps}
+            {start + round(span * step / READINGS) for start, span in phases for step in steps}
             for steps in (NEEDED, range(1, READINGS + 1))
         )
         return UsageReadings(tuple(sorted({*early, *needed})), tuple(sorted(wished)))

@@ -14,20 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
-from dataguard.incident import OWN, Incident, LoaderDied, LoaderHung, LoaderRaised, is_library
+from dataguard.incident import OWN, LoaderDied, LoaderHung, LoaderRaised, is_library
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, hang_of
 from dataguard.model import DataguardError
 from dataguard.process import shm_cleanup
 from dataguard.process.process_tree import (
     descendants,
     die_with_parent,
     end_descendants,
-    how_it_ended,
-    is_cleanup_process,
-    process_and_descendants,
-    signal_name,
     work_done,
 )
 
@@ -53,7 +50,7 @@ def isolated(
     allowed: float,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> T:
-    """Run `function` in a fork and return what it returns; `meanwhile` is called over and over until then.
+    """Run `function` in a fork and return what it returns; `meanwhile` is called repeatedly until then.
 
     `folder` is the observation's scratch folder, which holds its `FlightRecorder`. `timeout` is the number of seconds
     without progress after which `LoaderHung` is raised; after `allowed` seconds in all, `OutOfTime`. A process that
@@ -85,7 +82,7 @@ _RETURNED, _FAILED, _BROKE, _STAYS = "returned", "failed", "broke", "stays"
 
 
 def has_answered(folder: Path) -> bool:
-    """Whether the fork that was to answer there has done so."""
+    """Whether the fork with this folder has answered."""
     return (folder / _ANSWER).exists()
 
 
@@ -105,10 +102,10 @@ def answer_in(folder: Path) -> Any:
 
 
 def succeeded(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, *, timeout: float) -> T:
-    """Run `function` in a fork that takes the place of this process, if what it returns `stays`.
+    """Run `function` in a fork that replaces this process, if its result `stays`.
 
-    The fork returns that, and this process does not return: it waits until the fork has ended, and ends in the same
-    way. Otherwise it is as with `isolated`: the fork has ended, and this process returns what the function returned.
+    The fork returns the result, and this process does not return: it waits for the fork to end, and ends in the same
+    way. Otherwise, as with `isolated`, the fork ends and this process returns the result.
     """
     recorder = FlightRecorder(folder)
     recorder.mark(None, "factory")
@@ -137,7 +134,7 @@ def succeeded(function: Callable[[], T], stays: Callable[[T], bool], folder: Pat
 
 
 def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, parent: int) -> T:
-    """In the fork: what the function returns, if it stays; this process ends otherwise."""
+    """In the fork: the result of the function, if it stays; otherwise this process ends."""
     stayed = False
     try:
         own = _begin(folder, parent)
@@ -162,22 +159,22 @@ def _end_like(status: int) -> NoReturn:
 
 
 def live(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
-    """The life of a fork: call the function and leave what comes of it in the folder."""
+    """The life of a fork: call the function and write the outcome into the folder."""
     try:
         own = _begin(folder, parent)
         answer = _outcome(function, folder)
-        if os.getpid() == own:  # and not a fork that the user's code forgot to end
+        if os.getpid() == own:  # not in a fork that the user's code forgot to end
             _leave(answer, folder)
     finally:
         os._exit(0)
 
 
 def _begin(folder: Path, parent: int) -> int:
-    """Set a fork up, and return its process id: it ends with its parent, and what it prints goes into the folder."""
+    """Set up a fork, and return its process id: it ends with its parent, and its output goes into the folder."""
     os.setsid()
     die_with_parent(parent)
     stack_dumps.register(folder)
-    with (folder / _OUTPUT).open("ab", buffering=0) as output:
+    with (folder / OUTPUT).open("ab", buffering=0) as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     return os.getpid()
@@ -219,13 +216,13 @@ def _await(
     *,
     until_answered: bool = False,
 ) -> int:
-    """Wait for the fork and return its exit status; raises when nothing moves or the time is up.
+    """Wait for the fork and return its exit status; raises without progress or when the time is up.
 
-    `until_answered` returns 0 as soon as the fork has answered, whether it goes on or not.
+    `until_answered` returns 0 as soon as the fork has answered, even if it still runs.
     """
     started = moved = busy_since = time.monotonic()
     progress = recorder.progress()
-    spent: float | None = None  # to find out takes a while, and matters only where there is no progress
+    spent: float | None = None  # slow to measure, and needed only without progress
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -243,9 +240,9 @@ def _await(
         if spent is not None and idle > timeout and (idle > _TORCH_NOTICES or _all_alive(recorder)):
             before, spent = spent, work_done(pid)
             if spent - before < 0.2 * timeout or now - busy_since > PATIENCE * timeout:
-                raise LoaderHung(_hang(pid, recorder, folder, now - busy_since))
+                raise LoaderHung(hang_of(pid, recorder, folder, now - busy_since))
             moved = now
-        _keep_short(folder / _OUTPUT)
+        _keep_short(folder / OUTPUT)
         meanwhile()
         time.sleep(min(max(_PRECISION * (now - started), 0.001), _GLANCE))
 
@@ -264,7 +261,6 @@ _PAUSE = 0.2
 """The share of the timeout without progress after which it matters whether the processes are busy."""
 _TORCH_NOTICES = 6.0
 """Seconds after which torch's main process has noticed a worker that exited silently; it polls every 5 s."""
-_OUTPUT = "output"
 _MOST_OUTPUT = 64_000_000
 
 
@@ -275,69 +271,7 @@ def _keep_short(output: Path) -> None:
     """
     with contextlib.suppress(OSError):
         if output.stat().st_size > _MOST_OUTPUT:
-            words = _end_of(output)
+            words = end_of(output)
             os.truncate(output, 0)
             with output.open("ab") as file:
                 file.write(words)
-
-
-def _end_of(output: Path) -> bytes:
-    with output.open("rb") as file:
-        file.seek(-min(8192, output.stat().st_size), os.SEEK_END)
-        return file.read()
-
-
-def death_of(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> Incident:
-    """A main process that ended without an answer, as an incident."""
-    mark = recorder.last()[0]
-    left = stack_dumps.left(pid, folder)
-    return Incident(
-        stage=mark.stage,
-        message=f"the main process {how_it_ended(status)}",
-        frames=stack_dumps.frames(left),
-        index=mark.index,
-        signal=signal_name(-status) if status < 0 else None,
-        exit_code=status if status >= 0 else None,
-        stacks=left,
-        output=tail(folder),
-    )
-
-
-def _hang(pid: int, recorder: FlightRecorder, folder: Path, seconds: float) -> Incident:
-    """Who was doing what, and every stack, when the loader stopped moving; the one that is stuck comes first."""
-    marks = recorder.last()
-    stuck = next((mark for mark in marks if mark.worker is not None and mark.stage in _WORKING), marks[0])
-    first = stuck.pid if stuck.worker is not None else pid
-    workers = {mark.pid: mark.worker for mark in marks}
-    asked = {
-        process.pid: stack_dumps.ask(process, folder)
-        for process in process_and_descendants(pid)
-        if not is_cleanup_process(process)
-    }
-    order = sorted((one for one in asked if asked[one]), key=lambda one: (one != first, one))
-    return Incident(
-        stage=stuck.stage,
-        message=f"no progress for {seconds:.0f} s",
-        frames=stack_dumps.frames(asked.get(first, "")),
-        index=stuck.index,
-        worker=stuck.worker,
-        stacks="\n\n".join(f"{_who(one, pid, workers)} (pid {one})\n{asked[one]}" for one in order),
-        output=tail(folder),
-    )
-
-
-_WORKING = ("init", "sample", "collate")
-
-
-def _who(process: int, main: int, workers: dict[int, int | None]) -> str:
-    worker = workers.get(process)
-    return f"worker {worker}" if worker is not None else "main process" if process == main else "process"
-
-
-def tail(folder: Path, lines: int = 12) -> str:
-    """The last lines that the user's code printed."""
-    try:
-        text = _end_of(folder / _OUTPUT).decode(errors="replace")
-    except OSError:
-        return ""
-    return "\n".join(text.splitlines()[-lines:])

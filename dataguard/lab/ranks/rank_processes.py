@@ -23,7 +23,8 @@ import torch.distributed as dist
 
 from dataguard.incident import LoaderDied
 from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.process.isolation import answer_in, death_of, has_answered, live
+from dataguard.lab.process.isolation import answer_in, has_answered, live
+from dataguard.lab.process.process_incidents import death_of
 from dataguard.model import Undecided
 
 ATTEMPTS = 3

@@ -1,7 +1,7 @@
-"""The checkpoint: a process in which the factory has run, and of which observations are forks.
+"""The checkpoint: a process in which the factory has run, and from which observations are forked.
 
-So a dataset that takes a minute to build costs a minute once, and what its factory writes or downloads happens once. It
-can be taken where a fork is as good as the process itself; see `fork_safety`.
+So a dataset that takes a minute to build costs a minute once, and its factory writes or downloads only once. It can be
+taken if forks are safe; see `fork_safety`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Checkpoint:
         self._used = False
 
     def variant(self, name: str, overrides: Mapping[str, Any], *, reuse: bool = False) -> Loader | None:
-        """A loader with these arguments of `DataLoader.__init__`, to be called in a fork.
+        """A loader with these arguments of `DataLoader.__init__`; to be called in a fork.
 
-        None where this process has one already, unless `reuse` allows it: reading from that one may have changed the
-        dataset that both would share.
+        None if this process has made one before, unless `reuse` allows it: reading may have changed the dataset that
+        both would share.
         """
         if self._used and not reuse:
             return None

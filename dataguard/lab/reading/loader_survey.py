@@ -25,7 +25,7 @@ from dataguard.target.loading import Target, load
 
 
 def requested(settings: Settings) -> Mapping[str, Any]:
-    """The overrides of `DataLoader.__init__` that the user's settings ask for."""
+    """The overrides of `DataLoader.__init__` that the settings request."""
     wanted: dict[str, Any] = {}
     if settings.workers is not None:
         wanted["num_workers"] = settings.workers
@@ -36,10 +36,10 @@ def requested(settings: Settings) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What building the loaders of a target once showed.
+    """The result of building the loaders of a target once.
 
-    `facts` are their settings, by loader name; `modules` those that the factory imported, in their order. `seconds` is
-    how long it took. Without a `checkpoint`, `reason` says why none can be taken.
+    `facts` are their settings, by loader name; `modules` are those that the factory imported, in order. `seconds` is
+    the duration. Without a `checkpoint`, `reason` says why none can be taken.
     """
 
     facts: Mapping[str, LoaderFacts]
@@ -50,11 +50,10 @@ class Survey:
 
 
 def survey(target: Target, settings: Settings, folder: Path, *, alone: bool) -> Survey:
-    """Build a target's loaders in a process of its own, and read their settings.
+    """Build a target's loaders in a separate process, and read their settings.
 
-    Where the target is `alone` and forks of that process are safe, it takes the place of this one: then this returns in
-    it, with the checkpoint. Raises UsageError when the target is none, and LoaderFailed when the user's code does not
-    get through.
+    If the target is `alone` and forks of that process are safe, it replaces this one: then this returns in it, with the
+    checkpoint. Raises UsageError for an invalid target, and LoaderFailed when the user's code fails.
     """
     own = Path(tempfile.mkdtemp(dir=folder))
     if alone and can_be_known():

@@ -118,11 +118,11 @@ class Splits:
                 ("pairs", other.facts.name), lambda folder: run_pairs(builds, folder, wanted, controls)
             )
         read = {name: [pairs[one] for one in chosen if one in pairs] for name, chosen in compared.items()}
-        telling = is_shared(earlier.values(), numbers.values()) or all(
+        significant = is_shared(earlier.values(), numbers.values()) or all(
             map(_is_continuous, (other.epoch, subject.epoch))
         )
         judged = tuple(
-            Match(name, len({two for _, two in found}), _confirmed(name, read[name], telling))
+            Match(name, len({two for _, two in found}), _confirmed(name, read[name], significant))
             for name, found in matches
         )
         complete = self._complete(other)
@@ -226,14 +226,14 @@ def _distinct_pairs(pairs: Sequence[tuple[Index, Index]]) -> list[tuple[Index, I
     return list({earlier: (earlier, index) for earlier, index in pairs}.values())
 
 
-def _confirmed(name: str, pairs: Sequence[SamplePair], telling: bool) -> tuple[SamplePair, ...]:
+def _confirmed(name: str, pairs: Sequence[SamplePair], significant: bool) -> tuple[SamplePair, ...]:
     """Pairs that were read again; if samples repeat anyway, only identical ones count.
 
-    Small samples count too if `telling`: so many or such equal samples are no coincidence.
+    Small samples count too if `significant`: so many or such equal samples are no coincidence.
     """
     if name == REPEATED:
-        return tuple(replace(pair, same=(pair.same or telling) and pair.identical) for pair in pairs)
-    if name == READ and telling:
+        return tuple(replace(pair, same=(pair.same or significant) and pair.identical) for pair in pairs)
+    if name == READ and significant:
         return tuple(replace(pair, same=pair.same or pair.identical) for pair in pairs)
     return tuple(pairs)
 

@@ -19,7 +19,7 @@ from dataguard.lab.core.records import Failure, read_spools
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.process.isolation import tail
+from dataguard.lab.process.process_incidents import tail
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.watcher import Watcher
 from dataguard.lab.spy.worker_spy import SpyInit, install

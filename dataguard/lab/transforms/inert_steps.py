@@ -98,7 +98,7 @@ class Pipeline:
 
     @property
     def exercised(self) -> dict[str, int]:
-        """How much was looked at."""
+        """How much was inspected."""
         return {
             "samples": self.samples,
             "transforms": len(self.steps),
@@ -107,7 +107,7 @@ class Pipeline:
 
 
 class Transforms:
-    """The part of a lab for pipeline steps; each observation is made once."""
+    """Observations of pipeline steps; each observation is made once."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject

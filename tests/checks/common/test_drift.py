@@ -49,7 +49,7 @@ def lab(changes: Sequence[Change] = (), **leaves: Give) -> Any:
     gives = {path: (give, (3, 8, 8) if path == "image" else None) for path, give in leaves.items()}
     forward = run(gives, DRAWS)
     readings = Readings(tuple(range(ITEMS)), forward, run(gives, DRAWS[:BACKWARD_PASSES], backward=True))
-    dataset = SimpleNamespace(readings=readings, again=lambda number: forward, stored=lambda index: tuple(changes))
+    dataset = SimpleNamespace(readings=readings, reread=lambda _: forward, changed_content=lambda _: tuple(changes))
     return SimpleNamespace(dataset=dataset, epoch=SimpleNamespace(samples=()))
 
 
@@ -90,8 +90,8 @@ def test_other_labels_do_not(label: Give) -> None:
 
 
 def test_a_label_that_changes_with_its_input_does_not_shift() -> None:
-    backward: Give = lambda item, own, total, draw: (item, total % 4)  # noqa: E731
-    assert shifts(lab(image=backward, label=lambda item, own, total, draw: total % 4)) == {}
+    augmented: Give = lambda item, own, total, draw: (item, total % 4)  # noqa: E731
+    assert shifts(lab(image=augmented, label=lambda item, own, total, draw: total % 4)) == {}
 
 
 def test_samples_of_a_queue_do_not_shift() -> None:
@@ -108,7 +108,7 @@ def test_a_label_by_itself_is_no_label() -> None:
 def test_entropy_is_no_state() -> None:
     shifting = lab(image=picture, label=lambda item, own, total, draw: total % 4)
     other = run({"label": (lambda item, own, total, draw: total % 3, None)}, DRAWS)
-    shifting.dataset.again = lambda number: other
+    shifting.dataset.reread = lambda number: other
     assert shifts(shifting) == {}
     assert not repeatable(shifting, drifts(shifting.dataset.readings, ())["label"])
 

@@ -1,4 +1,4 @@
-"""Which numbers are labels, which boxes make sense, and what a dataset tells of its classes."""
+"""Which numbers are labels, which boxes make sense, and what a dataset declares about its classes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_rows_are_summed_up() -> None:
         (torch.zeros(64, dtype=torch.float8_e4m3fn), True),
     ],
 )
-def test_an_array_of_one_value_is_told(value: Any, constant: bool) -> None:
+def test_an_array_of_one_value_is_constant(value: Any, constant: bool) -> None:
     leaf = describe("", value)
     assert leaf.digest
     assert leaf.constant is constant
@@ -213,7 +213,7 @@ def test_a_leaf_may_be_called_like_a_label() -> None:
     ("lengths", "known"),
     [((12, 9, 20), True), ((12, 5, 20), True), ((5, 4, 20), False)],
 )
-def test_a_label_stands_beside_a_list_of_tokens(lengths: Sequence[int], known: bool) -> None:
+def test_a_label_next_to_a_list_of_tokens(lengths: Sequence[int], known: bool) -> None:
     records = [sample(*((f".ids[{place}]", place) for place in range(length)), (".label", 2)) for length in lengths]
     label, token = (Numbers(path, "int", (), 2, 2, whole=True) for path in (".label", ".ids[2]"))
     assert _common([_kind(label, (), record) for record in records], {()}) is (Kind.SAMPLE if known else None)
@@ -229,11 +229,11 @@ def test_balance_is_one_line() -> None:
     assert balance(many, ()) == "sample[1] has 40 classes in 119 samples: 2 to 3 of each, the rarest is 7"
 
 
-class Telling(Dataset[int]):
-    """A dataset that tells something of its classes, and has eight samples."""
+class Declaring(Dataset[int]):
+    """A dataset that declares its classes, and has eight samples."""
 
-    def __init__(self, **told: Any) -> None:
-        vars(self).update(told)
+    def __init__(self, **declared: Any) -> None:
+        vars(self).update(declared)
 
     def __len__(self) -> int:
         return 8
@@ -250,7 +250,7 @@ TARGETS = [0, 1, 2, 1, 0, 3, 1, -1]
 
 
 @pytest.mark.parametrize(
-    ("told", "where"),
+    ("declared", "where"),
     [
         ({"targets": TARGETS}, "dataset.targets"),
         ({"targets": np.array(TARGETS)}, "dataset.targets"),
@@ -262,20 +262,20 @@ TARGETS = [0, 1, 2, 1, 0, 3, 1, -1]
         ({"samples": [(0, 1), (1,), *[(1, 1)] * 6]}, None),
     ],
 )
-def test_a_table_of_labels_is_known_by_those_that_were_seen(told: dict[str, Any], where: str | None) -> None:
+def test_a_table_of_labels_is_known_by_those_that_were_seen(declared: dict[str, Any], where: str | None) -> None:
     seen = [(index, label) for index, label in enumerate(TARGETS) if label >= 0] * 2
-    found = find_table(partial(built, Telling(**told)), seen)
+    found = find_table(partial(built, Declaring(**declared)), seen)
     assert (found.where if found else None) == where
     if found:
         assert (found.counts[-1], found.first[-1], found.first[3]) == (1, 7, 5)
-        two: Dataset[int] = ConcatDataset([Subset(Telling(**told), [7, 6, 5]), Telling(**told)])
+        two: Dataset[int] = ConcatDataset([Subset(Declaring(**declared), [7, 6, 5]), Declaring(**declared)])
         shifted = find_table(partial(built, two), [(index + 3, label) for index, label in seen])
         assert shifted
         assert (shifted.counts[-1], shifted.first[-1], shifted.first[0]) == (2, 0, 3)
 
 
 @pytest.mark.parametrize(
-    ("told", "count"),
+    ("declared", "count"),
     [
         ({"classes": ["a", "b", "c"]}, 3),
         ({"classes": np.array(["a", "b"])}, 2),
@@ -290,9 +290,9 @@ def test_a_table_of_labels_is_known_by_those_that_were_seen(told: dict[str, Any]
         ({}, None),
     ],
 )
-def test_a_dataset_tells_its_classes(told: dict[str, Any], count: int | None) -> None:
-    wrapped: Dataset[int] = ConcatDataset([Subset(Telling(**told), [1, 2]), Telling()])
-    for dataset, where in ((Telling(**told), "dataset."), (wrapped, "dataset.datasets[0].dataset.")):
+def test_a_dataset_declares_its_classes(declared: dict[str, Any], count: int | None) -> None:
+    wrapped: Dataset[int] = ConcatDataset([Subset(Declaring(**declared), [1, 2]), Declaring()])
+    for dataset, where in ((Declaring(**declared), "dataset."), (wrapped, "dataset.datasets[0].dataset.")):
         found = find_class_names(partial(built, dataset))
         assert [names.count for names in found] == ([] if count is None else [count])
         assert all(names.where.startswith(where) for names in found)

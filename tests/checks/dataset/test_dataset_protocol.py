@@ -14,42 +14,42 @@ from dataguard.settings.settings import Settings
 pytestmark = pytest.mark.scan
 
 
-def told(report: Report, *statuses: Status) -> list[tuple[str, str]]:
+def reported(report: Report, *statuses: Status) -> list[tuple[str, str]]:
     """The loaders and codes of the results with these statuses."""
     return [(result.loader, result.code) for result in report.results if result.status in statuses]
 
 
 def test_what_only_looks_broken_passes() -> None:
     report = scan("tests.loaders.protocol:CLEAN", Settings(select=("DG3",)))
-    assert told(report, Status.FAILED, Status.BROKEN, Status.INCONCLUSIVE) == []
+    assert reported(report, Status.FAILED, Status.BROKEN, Status.INCONCLUSIVE) == []
 
 
-def test_an_index_that_filtering_took_away_is_told_from_other_keys() -> None:
+def test_an_index_removed_by_filtering_differs_from_other_keys() -> None:
     select = Settings(select=("DG001", "DG301"))
     gap = scan("tests.loaders.protocol:sifted", select)
-    assert told(gap, Status.FAILED) == [("sifted", "DG001"), ("sifted", "DG301")]
+    assert reported(gap, Status.FAILED) == [("sifted", "DG001"), ("sifted", "DG301")]
     assert gap.results[1].findings[0].message == "len(dataset) is 32, but index 3 raises KeyError: 3"
-    assert told(scan("tests.loaders.protocol:renumbered", select), Status.FAILED) == []
+    assert reported(scan("tests.loaders.protocol:renumbered", select), Status.FAILED) == []
     for other in ("unnamed", "oversampled"):
-        assert told(scan(f"tests.loaders.protocol:{other}", select), Status.FAILED) == [(other, "DG001")]
+        assert reported(scan(f"tests.loaders.protocol:{other}", select), Status.FAILED) == [(other, "DG001")]
 
 
 @pytest.mark.parametrize("face", ["unlike_rank", "unlike_keys", "unlike_none", "unlike_dtype"])
-def test_samples_of_another_structure_that_collate_refuses_are_told_by_both_checks(face: str) -> None:
+def test_samples_of_another_structure_that_collate_refuses_fail_both_checks(face: str) -> None:
     report = scan(f"sample_datasets.dg401_ragged_collate:{face}", Settings(select=("DG0", "DG3", "DG4")))
-    assert told(report, Status.FAILED) == [(face, "DG305"), (face, "DG401")]
+    assert reported(report, Status.FAILED) == [(face, "DG305"), (face, "DG401")]
 
 
 def test_slow_samples_leave_verdicts_open() -> None:
     report = scan("tests.loaders.protocol:slow", Settings(select=("DG306",), budget=12))
-    assert told(report, Status.INCONCLUSIVE) == [("slow", "DG306")]
+    assert reported(report, Status.INCONCLUSIVE) == [("slow", "DG306")]
     assert "use --budget" in (report.results[0].reason or "")
 
 
 @pytest.mark.parametrize(("contract", "failing"), [({}, ["DG303"]), ({"repeat": 2}, ["DG303"]), ({"repeat": 3}, [])])
 def test_a_repetition_may_be_declared(contract: Mapping[str, Any], failing: list[str]) -> None:
     report = scan("sample_datasets.dg303_wrapped_index:bad", Settings(select=("DG303",), contract=contract))
-    assert [code for _, code in told(report, Status.FAILED)] == failing
+    assert [code for _, code in reported(report, Status.FAILED)] == failing
     assert not report.notes
 
 

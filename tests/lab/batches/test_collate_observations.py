@@ -67,7 +67,7 @@ def test_a_mispair_that_comes_and_goes_with_the_seed_is_none() -> None:
 
 
 @given(st.permutations(range(3)))
-def test_an_order_that_the_batch_tells_is_no_mispair(order: list[int]) -> None:
+def test_a_permutation_in_the_batch_is_no_mispair(order: list[int]) -> None:
     rows = [frozenset({sample}) for sample in order]
     forms = {
         form: Form(
@@ -86,11 +86,11 @@ def test_a_sample_without_a_row_is_missing() -> None:
     assert (found.samples, found.rows, found.repeated) == ((2,), 2, False)
 
 
-def test_a_sample_that_is_lost_wherever_it_stands_is_left_out_on_purpose() -> None:
+def test_a_sample_that_is_lost_at_any_position_is_filtered_on_purpose() -> None:
     assert missing(collation((IMAGE, [ONE, THREE]))) is None
 
 
-def test_a_sample_that_stands_in_one_leaf_is_not_missing() -> None:
+def test_a_sample_in_one_leaf_is_not_missing() -> None:
     assert missing(collation((IMAGE, [ONE]), (IMAGE, [TWO, THREE]))) is None
 
 

@@ -1,4 +1,4 @@
-"""Padding that a batch tells of, and padding that it does not."""
+"""Padding whose lengths a batch contains, and padding without lengths."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ TOLD: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]] = {
     "mask of pairs": (wave, lambda samples: (padded(samples), mask(samples)[:, None] & mask(samples)[:, :, None])),
     "sizes": (wave, lambda samples: (padded(samples), [torch.tensor(sample.shape) for sample in samples])),
     "the samples themselves": (wave, lambda samples: (padded(samples), samples)),
-    "other padding that tells": (
+    "other padding with lengths": (
         wave,
         lambda samples: (padded(samples), padded([(one[:, 0] > 0).long() for one in samples], -100)),
     ),
@@ -92,7 +92,7 @@ TOLD: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_lengths_can_be_told(tmp_path: Path, name: str) -> None:
+def test_lengths_are_in_the_batch(tmp_path: Path, name: str) -> None:
     found = padding(tmp_path, *TOLD[name])
     assert found.padded
     assert all(one.lengths_from or one.distinct for one in found.padded)
@@ -111,7 +111,7 @@ UNTOLD: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("name", UNTOLD)
-def test_lengths_cannot_be_told(tmp_path: Path, name: str) -> None:
+def test_lengths_are_not_in_the_batch(tmp_path: Path, name: str) -> None:
     found = padding(tmp_path, *UNTOLD[name])
     assert [one for one in found.padded if not one.lengths_from and not one.distinct]
 

@@ -1,4 +1,4 @@
-"""Samples under other settings of the loader: what would go wrong is told, and fails nothing."""
+"""Samples under other settings of the loader: problems are noted, and fail nothing."""
 
 from __future__ import annotations
 

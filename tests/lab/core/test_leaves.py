@@ -122,5 +122,5 @@ def test_types_that_are_to_stay_whole_are_not_entered() -> None:
     assert [path for path, _ in iter_leaves({"pair": Pair(1, 2)}, atomic=(Pair,))] == ["['pair']"]
 
 
-def test_a_device_is_told_where_it_is_not_the_cpu() -> None:
+def test_a_device_other_than_the_cpu_is_recorded() -> None:
     assert [leaf.device for leaf in leaves_of((torch.ones(1), torch.ones(1, device="meta")))] == [None, "meta"]

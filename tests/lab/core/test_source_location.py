@@ -56,7 +56,7 @@ CLASSES = [
 @pytest.mark.parametrize("cls", [Decorated, Plain, made_here(), Twice, *CLASSES], ids=lambda cls: cls.__qualname__)
 def test_a_class_is_where_inspect_finds_it(cls: type) -> None:
     assert made_at(cls) == (inspect.getsourcefile(cls), inspect.getsourcelines(cls)[1])
-    assert made_at(object.__new__(cls)) == made_at(cls)
+    assert made_at((tuple if issubclass(cls, tuple) else object).__new__(cls)) == made_at(cls)
 
 
 def test_a_function_is_where_it_begins() -> None:

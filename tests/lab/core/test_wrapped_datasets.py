@@ -1,4 +1,4 @@
-"""Walks from a dataset to those that it wraps: what each rule finds, and columns that are put together."""
+"""Walks from a dataset to those that it wraps: what each rule finds, and how columns are merged."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def imported(folder: Path, name: str, *, backward: bool) -> tuple[ModuleType, Pl
         sys.modules.pop(name, None)
 
 
-def test_what_hashes_decide_is_turned_and_nothing_else(tmp_path: Path) -> None:
+def test_only_orders_that_depend_on_hashes_are_reversed(tmp_path: Path) -> None:
     (one, places), (two, _) = (imported(tmp_path, f"sets_{backward}", backward=backward) for backward in (False, True))
     for name in ("LISTED", "SPELLED", "MADE"):
         assert getattr(one, name) == getattr(two, name)[::-1]
@@ -77,7 +77,7 @@ def test_what_hashes_decide_is_turned_and_nothing_else(tmp_path: Path) -> None:
 
 
 @given(TEXTS, TEXTS)
-def test_a_turned_set_is_a_set(one: set[str], two: set[str]) -> None:
+def test_an_ordered_set_is_a_set(one: set[str], two: set[str]) -> None:
     for kind in (OrderedSet, OrderedFrozenset):
         first, second = kind(one), kind(two)
         assert first == one
@@ -90,7 +90,7 @@ def test_a_turned_set_is_a_set(one: set[str], two: set[str]) -> None:
         assert len(first) == len(one)
 
 
-def test_a_turned_set_gives_its_items_away_until_it_is_empty() -> None:
+def test_an_ordered_set_pops_until_it_is_empty() -> None:
     items = OrderedSet({"a", "b", "c"})
     assert {items.pop() for _ in range(3)} == {"a", "b", "c"}
     with pytest.raises(KeyError):

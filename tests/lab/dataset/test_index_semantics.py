@@ -52,7 +52,7 @@ def test_any_period_that_something_held_has_is_found(
     assert (found.where, found.length) == ("dataset", period + rest)
 
 
-def test_a_period_that_nothing_tells_is_found_by_the_samples_of_an_epoch(tmp_path: Path) -> None:
+def test_a_period_without_a_matching_length_is_found_by_the_samples_of_an_epoch(tmp_path: Path) -> None:
     dataset = Items(101, lambda index: picture(index % 37))
     assert semantics(dataset, tmp_path).repeats == ()
     samples = [

@@ -21,7 +21,7 @@ import torch
 
 from dataguard.incident import LoaderDied, LoaderHung, LoaderRaised
 from dataguard.lab.core.observation_cache import ObservationCache
-from dataguard.lab.process import isolation, stack_dumps
+from dataguard.lab.process import isolation, process_incidents, stack_dumps
 from dataguard.lab.process.flight_recorder import SLOTS, FlightRecorder
 from dataguard.lab.process.isolation import Broke, OutOfTime, isolated
 from dataguard.model import Undecided
@@ -159,7 +159,7 @@ class TestEndings:
 
         run(babble, tmp_path)
         assert (tmp_path / "output").stat().st_size < 9_000_000
-        assert isolation.tail(tmp_path, lines=1) == "last words"
+        assert process_incidents.tail(tmp_path, lines=1) == "last words"
 
 
 @pytest.mark.scan

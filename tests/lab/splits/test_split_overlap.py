@@ -1,4 +1,4 @@
-"""What tells samples of two splits apart, and what is noted of a sample that cannot be read."""
+"""What identifies samples of two splits, and what is recorded of a sample that cannot be read."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def columns(dataset: Any, files: int = 100) -> dict[str, list[int]]:
     return {name: list(column) for name, column in find_columns(dataset, range(len(dataset)), files)[0].items()}
 
 
-def test_paths_are_told_by_their_names_and_by_what_the_files_hold(paths: list[Path], tmp_path: Path) -> None:
+def test_paths_are_identified_by_name_and_file_content(paths: list[Path], tmp_path: Path) -> None:
     copy = tmp_path / "copy.txt"
     copy.write_text(paths[0].read_text())
     one, two = columns(Files(paths)), columns(Files([copy, *paths[1:]]))
@@ -88,19 +88,19 @@ def grey(path: Path, pixels: np.ndarray, scale: float = 1.0, **options: Any) -> 
     return str(path)
 
 
-def test_a_photograph_that_is_saved_anew_looks_like_itself_alone(tmp_path: Path) -> None:
+def test_a_photograph_that_is_saved_again_matches_only_itself(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     fields = [np.kron(rng.integers(0, 256, (9, 9)), np.ones((12, 12))) for _ in range(30)]
     train = [grey(tmp_path / f"{number}.png", field) for number, field in enumerate(fields[:20])]
-    anew = [grey(tmp_path / f"{number}.jpg", fields[number], 0.5, quality=50) for number in (3, 7)]
+    saved_again = [grey(tmp_path / f"{number}.jpg", fields[number], 0.5, quality=50) for number in (3, 7)]
     val = [grey(tmp_path / f"{number}.png", field) for number, field in enumerate(fields[20:], start=20)]
-    earlier, own = thumbnails_of(train, 20), thumbnails_of([*val, *anew], 20)
-    assert near_duplicates(earlier, own) == NearDuplicates(2, 12, train[3], anew[0])
+    earlier, own = thumbnails_of(train, 20), thumbnails_of([*val, *saved_again], 20)
+    assert near_duplicates(earlier, own) == NearDuplicates(2, 12, train[3], saved_again[0])
     assert near_duplicates(earlier, thumbnails_of(val, 20)) is None
     assert near_duplicates(earlier, earlier) is None  # one file is no copy of itself
 
 
-def test_images_that_are_alike_by_nature_are_not_told(tmp_path: Path) -> None:
+def test_images_that_are_all_similar_are_not_reported(tmp_path: Path) -> None:
     field = np.kron(np.random.default_rng(1).integers(0, 256, (9, 9)), np.ones((12, 12)))
     frames = [grey(tmp_path / f"{number}.png", field.clip(number, 255)) for number in range(12)]
     assert near_duplicates(thumbnails_of(frames[:6], 20), thumbnails_of(frames[6:], 20)) is None
@@ -124,7 +124,7 @@ def test_a_subset_has_what_its_dataset_has(paths: list[Path]) -> None:
     assert both == whole
 
 
-def test_rows_are_told_by_their_content_and_labels_tell_nothing() -> None:
+def test_rows_are_identified_by_content_and_labels_identify_nothing() -> None:
     images = torch.rand(10, 3, 4, 4)
     (name,) = columns(TensorDataset(images, torch.arange(10) % 2))
     assert name == f"{CONTENT} tensors[0]"
