@@ -19,8 +19,10 @@ STARTS = ((session, "start"), (BaseProcess, "start"), (os, "fork"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(config.option, "maxschedchunk"):  # pytest-xdist is there
-        config.option.maxschedchunk = 2  # long tests stand in a row
+    # Long tests stand in a row: pytest-xdist, where it is there and not told otherwise, hands out each alone, but those
+    # that share a scan together.
+    if getattr(config.option, "dist", None) == "load":
+        config.option.dist = "loadgroup"
 
 
 @pytest.hookimpl(wrapper=True)

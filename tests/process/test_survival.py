@@ -2,113 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import time
-import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from textwrap import dedent
-from typing import Any
-
-import psutil
 import pytest
 
 import dataguard
 from dataguard.process import launcher
 from dataguard.settings.settings import Settings
-from tests.support.namespace import SharedMemory, own_or_common_shared_memory
+from tests.support.projects import MARK, TIMEOUT, Outcome, Project, failed, statuses
 
 pytestmark = pytest.mark.scan
-
-LOADERS = Path(__file__).parents[1] / "loaders" / "nasty.py"
-MARK = "DATAGUARD_TEST_MARK"
-TIMEOUT = 2
-GONE_WITHIN = 8.0
-"""Seconds within which everything is gone after the reporting process was killed."""
-
-
-@dataclass
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def results(self) -> dict[str, dict[str, Any]]:
-        """By loader, then by code. What is on stdout must be one JSON object and nothing else."""
-        by_loader: dict[str, dict[str, Any]] = {}
-        for result in json.loads(self.out)["results"]:
-            by_loader.setdefault(result["loader"], {})[result["code"]] = result
-        return by_loader
-
-
-@dataclass
-class Project:
-    """A folder with the nasty loaders, and a mark by which every process that a scan starts there is known."""
-
-    folder: Path
-    shared: SharedMemory
-    mark: str
-
-    def start(self, targets: str, *options: str, **environment: str) -> subprocess.Popen[str]:
-        self.temporary.mkdir(exist_ok=True)
-        self.before = self.shared.names()
-        spellings = [f"nasty:{target}" for target in targets.split()]
-        scan = ("scan", *spellings, "--format", "json", "--timeout", str(TIMEOUT), *options)
-        return subprocess.Popen(
-            self.shared.command(self.folder, sys.executable, "-m", "dataguard", *scan),
-            env={**os.environ, "TMPDIR": str(self.temporary), MARK: self.mark, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def scan(self, targets: str, *options: str, **environment: str) -> Outcome:
-        """Scan these targets together, and see that nothing of it stays."""
-        process = self.start(targets, *options, **environment)
-        out, err = process.communicate(timeout=150)
-        assert self.leftovers() == ([], set(), [])
-        return Outcome(process.returncode, out, err)
-
-    @property
-    def temporary(self) -> Path:
-        return self.folder / "tmp"
-
-    def leftovers(self) -> tuple[list[str], set[str], list[Path]]:
-        """Processes, names in /dev/shm and temporary files that are there and should not be."""
-        return self.alive(), self._new_names(), [*self.temporary.iterdir()]
-
-    def alive(self) -> list[str]:
-        """Every process that inherited the mark."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(" ".join([str(process.pid), *process.cmdline()]))
-        return found
-
-    def _new_names(self) -> set[str]:
-        deadline = time.monotonic() + 5
-        while (new := self.shared.names() - self.before) and not self.shared.enter and time.monotonic() < deadline:
-            time.sleep(0.2)  # what other tests are using comes and goes
-        return new
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    folder = tmp_path_factory.mktemp("nasty")
-    shutil.copy(LOADERS, folder)
-    with own_or_common_shared_memory() as shared:
-        yield Project(folder, shared, uuid.uuid4().hex)
 
 
 @pytest.fixture(scope="module")
@@ -131,15 +32,7 @@ def oddities(project: Project) -> Outcome:
     return project.scan("oddities", "--select", "DG0,DG301,DG501")
 
 
-def failed(results: dict[str, Any]) -> dict[str, Any]:
-    """The one finding of each check that failed."""
-    return {code: result["findings"][0] for code, result in results.items() if result["status"] == "failed"}
-
-
-def statuses(results: dict[str, Any]) -> set[str]:
-    return {result["status"] for result in results.values()}
-
-
+@pytest.mark.xdist_group("deaths")
 class TestDeaths:
     """Processes that end by a signal or by an exit call, wherever it happens."""
 
@@ -191,6 +84,7 @@ class TestDeaths:
         assert "in segfault" in finding["evidence"]["stacks"]
 
 
+@pytest.mark.xdist_group("raisings")
 class TestExceptions:
     """Exceptions that are easily mistaken for something else."""
 
@@ -232,6 +126,7 @@ class TestExceptions:
         assert statuses(raisings.results["healthy"]) == {"passed"}
 
 
+@pytest.mark.xdist_group("hangs")
 class TestHangs:
     """Loaders that wait forever, or burn the CPU forever."""
 
@@ -274,6 +169,7 @@ class TestHangs:
         assert outcome.code == 1
 
 
+@pytest.mark.xdist_group("oddities")
 class TestOddities:
     """Loaders that fork, print, leave, close and change what is not theirs, and give their samples all the same."""
 
@@ -312,117 +208,6 @@ WRONG = {
     "leaving": ("DG001", "raised SystemExit: 3"),
 }
 """Factories that fail and loaders that lie about their length, with what is found."""
-
-
-class TestImports:
-    """What importing the user's module does to the process that observes."""
-
-    @pytest.mark.parametrize(
-        ("wish", "words"),
-        [
-            ("segfault", "was killed by SIGSEGV during its import"),
-            ("kill", "was killed by SIGKILL during its import"),
-            ("leave", "exited with status 7 during its import"),
-            ("goodbye", "raised SystemExit: 3"),
-            ("interrupt", "KeyboardInterrupt"),
-        ],
-    )
-    def test_a_module_that_ends_its_process_is_no_target(self, project: Project, wish: str, words: str) -> None:
-        outcome = project.scan("healthy", NASTY_IMPORT=wish)
-        assert (outcome.code, outcome.out) == (2, "")
-        assert words in outcome.err
-        assert "Traceback" not in outcome.err
-
-    def test_a_module_that_never_ends_importing_shows_where(self, project: Project) -> None:
-        outcome = project.scan("healthy", "--timeout", "0.5", NASTY_IMPORT="sleep")
-        assert outcome.code == 2
-        assert "importing its module takes too long" in outcome.err
-        assert "nasty.py" in outcome.err
-        assert "in sleep" in outcome.err
-
-    @pytest.mark.parametrize(
-        ("body", "code", "words"),
-        [
-            ("import os; os.kill(os.getpid(), 11)", "DG002", "was killed by SIGSEGV while calling the factory"),
-            ("import time; time.sleep(1000)", "DG003", " s while calling the factory"),
-        ],
-        ids=["segfault", "hang"],
-    )
-    def test_a_library_that_the_factory_imports_takes_only_the_factory_down(
-        self, project: Project, body: str, code: str, words: str
-    ) -> None:
-        outcome = self._with_library(project, body, "def make():\n    import unsound\n", "--timeout", "0.5")
-        result = outcome.results["make"][code]
-        assert result["status"] == "failed"
-        assert words in result["findings"][0]["message"]
-
-    def test_a_library_that_fails_half_the_way_is_left_to_the_factory(self, project: Project) -> None:
-        body = """
-            import builtins
-            if hasattr(builtins, "half"):
-                raise RuntimeError("a second time in one process")
-            builtins.half = True
-            raise ImportError("something else is missing")
-        """
-        factory = """
-            from nasty import healthy
-            def make():
-                try:
-                    import unsound
-                except ImportError:
-                    return healthy()
-        """
-        outcome = self._with_library(project, dedent(body), dedent(factory))
-        assert statuses(outcome.results["make"]) == {"passed"}
-
-    @staticmethod
-    def _with_library(project: Project, body: str, factory: str, *options: str) -> Outcome:
-        """The outcome for a factory `make`, where a library `unsound` is installed."""
-        packages = project.folder / "site-packages"
-        packages.mkdir(exist_ok=True)
-        (packages / "unsound.py").write_text(body)
-        (project.folder / "importing.py").write_text(factory)
-        found = os.pathsep.join(filter(None, (str(packages), os.environ.get("PYTHONPATH"))))
-        return project.scan("healthy", "importing:make", "--select", "DG0", *options, PYTHONPATH=found)
-
-    def test_everything_else_it_may_do_is_survived(self, project: Project) -> None:
-        wishes = "thread,daemon,child,service,babble,close_output,shared,tensors,change"
-        outcome = project.scan("healthy", "--select", "DG0,DG301,DG501", NASTY_IMPORT=wishes)
-        assert statuses(outcome.results["healthy"]) == {"passed"}
-        assert (outcome.code, outcome.err) == (0, "")
-
-    def test_a_service_started_at_import_serves_every_observation(self, project: Project) -> None:
-        outcome = project.scan("served", "--select", "DG0,DG301,DG501", NASTY_IMPORT="service")
-        assert statuses(outcome.results["served"]) == {"passed"}
-
-
-class TestInterruptions:
-    """The reporting process is interrupted or killed while a loader with daemons hangs."""
-
-    @pytest.mark.parametrize("wholesale", [True, False], ids=["group", "process"])
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
-    def test_everything_is_gone_soon(self, project: Project, number: signal.Signals, wholesale: bool) -> None:
-        process = project.start("slow_hang", "--timeout", "60")
-        self._wait_for_the_hang(project)
-        (os.killpg if wholesale else os.kill)(process.pid, number)
-        _, err = process.communicate(timeout=GONE_WITHIN)
-        deadline = time.monotonic() + GONE_WITHIN
-        while any(project.leftovers()) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert project.leftovers() == ([], set(), [])
-        if number == signal.SIGINT:
-            assert process.returncode == 130
-            assert err.strip() == "dataguard: interrupted, no report"
-
-    @staticmethod
-    def _wait_for_the_hang(project: Project) -> None:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            marks = [file.read_bytes() for file in project.temporary.glob("dataguard-*/*/flight_recorder")]
-            if any(b"sample\0" in mark and b"\x005\0" in mark for mark in marks):
-                return
-            time.sleep(0.05)
-        pytest.fail("the loader does not hang")
 
 
 def test_a_session_in_this_process_survives_and_leaves_nothing(

@@ -1,0 +1,46 @@
+"""The reporting process is interrupted or killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.support.projects import Project
+
+pytestmark = pytest.mark.scan
+
+
+GONE_WITHIN = 8.0
+"""Seconds within which everything is gone after the reporting process was killed."""
+
+
+class TestInterruptions:
+    """The reporting process is interrupted or killed while a loader with daemons hangs."""
+
+    @pytest.mark.parametrize("wholesale", [True, False], ids=["group", "process"])
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
+    def test_everything_is_gone_soon(self, project: Project, number: signal.Signals, wholesale: bool) -> None:
+        process = project.start("slow_hang", "--timeout", "60")
+        self._wait_for_the_hang(project)
+        (os.killpg if wholesale else os.kill)(process.pid, number)
+        _, err = process.communicate(timeout=GONE_WITHIN)
+        deadline = time.monotonic() + GONE_WITHIN
+        while any(project.leftovers()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert project.leftovers() == ([], set(), [])
+        if number == signal.SIGINT:
+            assert process.returncode == 130
+            assert err.strip() == "dataguard: interrupted, no report"
+
+    @staticmethod
+    def _wait_for_the_hang(project: Project) -> None:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            marks = [file.read_bytes() for file in project.temporary.glob("dataguard-*/*/flight_recorder")]
+            if any(b"sample\0" in mark and b"\x005\0" in mark for mark in marks):
+                return
+            time.sleep(0.05)
+        pytest.fail("the loader does not hang")
