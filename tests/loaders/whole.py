@@ -108,7 +108,6 @@ def healthy() -> DataLoader[Any]:
 
 
 several = {"shuffled": shuffled, "raising": raising, "losing": losing}
-alone = {"healthy": healthy}
 noted = {
     "first": lambda: DataLoader(Noted(), batch_size=4, shuffle=True, num_workers=2),
     "last": lambda: DataLoader(Numbers(), batch_size=8),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +9,11 @@ from typing import Any
 import pytest
 
 from dataguard.checks import CATALOGUE as EVERY
-from dataguard.cli import main
 from dataguard.engine import scan
-from dataguard.model import Report, Severity, Status, UsageError
-from dataguard.pytest_plugin.plugin import OPTIONS
-from dataguard.settings.parsers import CONTRACT
+from dataguard.model import Severity, Status, UsageError
 from dataguard.settings.settings import Settings, chosen, expectation, misspelled, resolve
-from tests.support.sample_reports import CATALOGUE, empty, stub_engine
+from tests.support.sample_reports import CATALOGUE
 
-ROOT = Path(__file__).parents[2]
 GOOD: dict[str, tuple[Any, Any]] = {
     "targets": (["mypkg.data:make", "val=mypkg.data:val"], ("mypkg.data:make", "val=mypkg.data:val")),
     "select": (["DG101", "DG4, ragged-collate"], ("DG101", "DG4", "ragged-collate")),
@@ -140,84 +134,6 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
         database = ".examples"
     """
     assert resolve(write(tmp_path / "any.toml", text)) == Settings(**{key: parsed for key, (_, parsed) in GOOD.items()})
-
-
-VALUES: dict[str, Any] = {
-    "key": "pkg.mod:name",
-    "repeat": 2,
-    "channels": "RGB",
-    "normalization": "imagenet",
-    "value_range": [0, 1],
-    "num_classes": 10,
-    "ignore_index": [255, -1],
-    "target_form": "soft",
-    "bbox_format": "yolo",
-    "memory_gb": 64,
-    "step_ms": 85,
-}
-"""What the keys of the contract take."""
-
-
-def test_every_key_of_the_contract_is_known(tmp_path: Path) -> None:
-    assert set(VALUES) == set(CONTRACT)
-    assert resolve(start=tmp_path, contract=VALUES).contract == VALUES
-
-
-@pytest.mark.parametrize("key", CONTRACT)
-def test_every_key_of_the_contract_is_read_and_documented(key: str) -> None:
-    code = [path.read_text(encoding="utf-8") for path in (ROOT / "dataguard").rglob("*.py")]
-    assert any(re.search(rf"contract(\.get\(|\[)\"{key}\"", text) for text in code)
-    assert f"`{key}" in (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-
-
-def test_a_key_that_no_check_reads_is_refused() -> None:
-    with pytest.raises(UsageError, match="contract: unknown key 'deterministic'"):
-        resolve(contract={"deterministic": True})
-
-
-@pytest.mark.parametrize(
-    ("contract", "message"),
-    [
-        ({"channels": "rgb"}, "expected one of RGB, BGR, got 'rgb'"),
-        ({"normalization": "image-net"}, "did you mean 'imagenet'?"),
-        ({"normalization": {"mean": [0.5, 0.5, 0.5]}}, r"normalization\.std: expected one number"),
-        ({"normalization": {"mean": [0.5], "std": [0]}}, "above 0"),
-        ({"normalization": {"mean": [0.5], "std": [0.5, 0.5, 0.5]}}, "different lengths"),
-        ({"normalization": {"means": [0.5]}}, "did you mean 'mean'?"),
-        ({"normalization": 3}, "expected a table"),
-        ({"value_range": [1, 0]}, "expected minimum and maximum"),
-        ({"value_range": 255}, "expected minimum and maximum"),
-        ({"memory_gb": "64 GB"}, "expected gigabytes of memory"),
-        ({"memory_gb": 0}, "expected gigabytes of memory"),
-    ],
-)
-def test_what_the_contract_says_is_looked_at(contract: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        resolve(contract=contract)
-
-
-@pytest.mark.parametrize(
-    ("contract", "message"),
-    [
-        ({"num_classes": 0}, "expected an integer of at least 1"),
-        ({"ignore_index": "255"}, "expected an integer such as 255"),
-        ({"ignore_index": [True]}, "or a list of integers"),
-        ({"ignore_index": []}, "or a list of integers"),
-        ({"target_form": "onehot"}, "did you mean 'one-hot'?"),
-        ({"target_form": "multi-label"}, "did you mean 'multilabel'?"),
-        ({"bbox_format": "xyhw"}, "did you mean 'xywh'?"),
-        ({"bbox_format": "xyxy-normalised"}, "did you mean 'xyxy-normalized'?"),
-    ],
-)
-def test_what_is_said_of_labels_is_looked_at(contract: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(message)):
-        resolve(contract=contract)
-
-
-def test_a_key_of_samples_is_a_spelling(tmp_path: Path) -> None:
-    assert resolve(start=tmp_path, contract={"key": "pkg.mod:name"}).key == "pkg.mod:name"
-    with pytest.raises(UsageError, match=r"contract\.key: expected text, got 3"):
-        resolve(start=tmp_path, contract={"key": 3})
 
 
 class TestFiles:
@@ -381,51 +297,3 @@ def test_new_checks_are_warnings_in_a_scan(monkeypatch: pytest.MonkeyPatch) -> N
     assert not scan(target, Settings(select=("DG302",), checks="2026.1")).count(Status.FAILED)
     with pytest.raises(UsageError, match=r"unknown check in set 2026\.1 'DG301'"):
         scan(target, Settings(select=("DG301",), checks="2026.1"))
-
-
-REACHED = {
-    "targets": (["a:x", "b=c:y"], ("a:x", "b=c:y")),
-    "select": (["a:x", "--select", "DG101,DG4", "--select", "ragged-collate"], ("DG101", "DG4", "ragged-collate")),
-    "ignore": (["a:x", "--ignore", "DG406"], ("DG406",)),
-    "samples": (["a:x", "--samples", "12"], 12),
-    "all": (["a:x", "--all"], True),
-    "budget": (["a:x", "--budget", "1.5"], 1.5),
-    "timeout": (["a:x", "--timeout", "3"], 3.0),
-    "seed": (["a:x", "--seed", "5"], 5),
-    "workers": (["a:x", "--workers", "0"], 0),
-    "start_method": (["a:x", "--start-method", "spawn"], "spawn"),
-    "ranks": (["a:x", "--ranks", "3"], 3),
-    "fail_on": (["a:x", "--fail-on", "error"], Severity.ERROR),
-    "expect": (["a:x", "--expect", "DG401[val]=a = b", "--expect", "DG101=c"], {"DG401[val]": "a = b", "DG101": "c"}),
-    "roles": (["a:x", "--role", "a=train", "--role", "b = val"], {"a": "train", "b": "val"}),
-}
-"""How each setting is spelled on the command line."""
-COMMAND_LINE_ONLY = {"resume": (["a:x", "--all", "--resume"], True)}
-"""A test session keeps nothing of a scan that was interrupted."""
-FILES_ONLY = {
-    "checks": "a set is kept to by a whole project: it belongs into its file",
-    "contract": "a table of many shapes: a file says it better than an option",
-    "hypothesis": "hypothesis' own options say it under pytest, and a file anywhere",
-}
-"""The settings that no option sets, and why."""
-
-
-def test_every_setting_is_reached_by_both_front_doors_or_listed_with_a_reason() -> None:
-    everything = {field.name for field in fields(Settings)}
-    assert set(REACHED) | set(COMMAND_LINE_ONLY) | set(FILES_ONLY) == everything
-    assert {option.setting for option in OPTIONS} - {"config"} == set(REACHED)
-
-
-@pytest.mark.parametrize("key", [*REACHED, *COMMAND_LINE_ONLY])
-def test_the_command_line_reaches(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    seen: list[Settings] = []
-
-    def scan(targets: Sequence[str], settings: Settings, listen: object) -> Report:
-        seen.append(settings)
-        return empty()
-
-    stub_engine(monkeypatch, scan)
-    arguments, expected = {**REACHED, **COMMAND_LINE_ONLY}[key]
-    assert main.main(["scan", *arguments]) == 0
-    assert getattr(seen[0], key) == expected

@@ -1,156 +1,22 @@
-"""What is made of samples in a batch: rows recognised, leaves paired, mixed batches refused. All in this process."""
+"""What becomes of samples in a batch that collate_fn makes: recognised, lost, mutated. All in this process."""
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from dataguard.checks.batches.pairing import mispaired, misread, missing
-from dataguard.lab.batches.batch_rows import columns, holds
 from dataguard.lab.batches.collate_observations import CollateObservations, observe_collate
-from dataguard.lab.batches.collate_trials import Collation, Form, RecognizedLeaf
-from dataguard.lab.batches.getitems import GetitemsReads
-from dataguard.lab.batches.mixed_batches import MixedBatches, run_mixed_batches
-from dataguard.lab.batches.shrinking import ExampleSearch
 from dataguard.model import NotApplicable, Undecided
-
-IMAGE, LABEL, MASK = b"image", b"label", b"mask"
-ONE, TWO, THREE = (frozenset({number}) for number in range(3))
-
-
-def collation(*recognized: tuple[bytes, Sequence[frozenset[int]]], alone: bool = True) -> Collation:
-    """Three samples whose batch is made by place, leaf by leaf, whatever the order in which they are put in."""
-    leaves = tuple(RecognizedLeaf(f"[{n}]", source, tuple(rows)) for n, (source, rows) in enumerate(recognized))
-    reversed_rows = tuple(
-        RecognizedLeaf(one.leaf, one.source, tuple(frozenset(2 - n for n in row) for row in one.rows)) for one in leaves
-    )
-    forms = {(seed, "in order"): Form((0, 1, 2), leaves) for seed in range(2)}
-    forms |= {(seed, "reversed"): Form((2, 1, 0), reversed_rows) for seed in range(2)}
-    equal_samples = {one.source: (ONE, TWO, THREE) for one in leaves}
-    return Collation((0, 1, 2), ("0", "1", "2"), forms, alone, equal_samples)
-
-
-def test_leaves_in_one_order_belong_together() -> None:
-    assert mispaired(collation((IMAGE, [THREE, ONE, TWO]), (LABEL, [THREE, ONE | TWO, ONE | TWO]))) is None
-
-
-def test_leaves_in_two_orders_do_not() -> None:
-    found = mispaired(collation((IMAGE, [THREE, ONE, TWO]), (LABEL, [ONE, TWO, THREE])))
-    assert found is not None
-    assert (found.leaf, found.other, found.row, found.samples) == ("[0]", "[1]", 0, (2, 0))
-
-
-def test_a_second_copy_in_another_order_is_on_purpose() -> None:
-    negatives = (IMAGE, [THREE, ONE, TWO])
-    assert mispaired(collation((IMAGE, [ONE, TWO, THREE]), negatives, (LABEL, [ONE, TWO, THREE]))) is None
-
-
-def test_leaves_of_different_length_are_not_compared() -> None:
-    assert mispaired(collation((IMAGE, [ONE, TWO, THREE]), (LABEL, [THREE, ONE]))) is None
-
-
-def test_a_mispair_that_comes_and_goes_with_the_seed_is_none() -> None:
-    right, wrong = collation((IMAGE, [ONE]), (LABEL, [ONE])), collation((IMAGE, [ONE]), (LABEL, [TWO]))
-    forms = {form: (wrong if form[0] else right).forms[form] for form in right.forms}
-    assert mispaired(Collation(right.indices, right.shown, forms, True, right.equal_samples)) is None
-
-
-@given(st.permutations(range(3)))
-def test_a_permutation_in_the_batch_is_no_mispair(order: list[int]) -> None:
-    rows = [frozenset({sample}) for sample in order]
-    forms = {
-        form: Form(
-            (0, 1, 2),
-            (RecognizedLeaf("x", IMAGE, tuple(rows)), RecognizedLeaf("y", LABEL, (ONE, TWO, THREE))),
-            (tuple(order),),
-        )
-        for form in collation().forms
-    }
-    assert mispaired(Collation((0, 1, 2), ("0", "1", "2"), forms, True, {})) is None
-
-
-def test_a_sample_without_a_row_is_missing() -> None:
-    found = missing(collation((IMAGE, [ONE, TWO]), (LABEL, [ONE, TWO])))
-    assert found is not None
-    assert (found.samples, found.rows, found.repeated) == ((2,), 2, False)
-
-
-def test_a_sample_that_is_lost_at_any_position_is_filtered_on_purpose() -> None:
-    assert missing(collation((IMAGE, [ONE, THREE]))) is None
-
-
-def test_a_sample_in_one_leaf_is_not_missing() -> None:
-    assert missing(collation((IMAGE, [ONE]), (IMAGE, [TWO, THREE]))) is None
-
-
-def test_rows_taken_by_others_are_missed() -> None:
-    found = missing(collation((IMAGE, [ONE, ONE, ONE]), (LABEL, [ONE, TWO, THREE])))
-    assert found is not None
-    assert (found.samples, found.repeated) == ((1, 2), True)
-
-
-def test_what_gives_nothing_alone_may_be_left_out() -> None:
-    assert missing(collation((IMAGE, [ONE, TWO]), alone=False)) is None
-
-
-@given(st.permutations(range(3)))
-def test_any_order_of_whole_samples_is_fine(order: list[int]) -> None:
-    rows = [frozenset({sample}) for sample in order]
-    whole = collation((IMAGE, rows), (LABEL, rows), (MASK, rows))
-    assert mispaired(whole) is None
-    assert missing(whole) is None
-
-
-@pytest.mark.parametrize(
-    ("row", "content", "same"),
-    [
-        (torch.tensor([1, 2, 3]), torch.tensor([1, 2, 3]), True),
-        (torch.tensor([1.0, 2.0]), torch.tensor([1, 2]), True),
-        (torch.tensor([1, 2, 0, 0]), torch.tensor([1, 2]), True),
-        (torch.tensor([0, 0, 1, 2]), torch.tensor([1, 2]), True),
-        (torch.tensor([1, 2, 0, 7]), torch.tensor([1, 2]), False),
-        (torch.tensor([1, 2]), torch.tensor([1, 2, 3]), True),
-        (torch.tensor([1, 2]), torch.tensor([2, 1]), False),
-        (torch.tensor([3]), torch.tensor(3), True),
-        (torch.tensor([[1, 0], [2, 0], [0, 0]]), torch.tensor([[1], [2]]), True),
-        (torch.tensor([torch.nan, 1]), torch.tensor([torch.nan, 1]), True),
-        (torch.tensor([torch.nan, torch.nan]), torch.tensor([1.0]), False),
-        (torch.tensor([5.0, torch.nan]), torch.tensor([5.0]), True),
-        (torch.tensor([-100, -100]), torch.empty(0, dtype=torch.int64), True),
-        (torch.tensor(0.1), torch.tensor(0.1, dtype=torch.float64), True),
-        (torch.tensor(True), torch.tensor(1), True),
-        (b"a", b"a", True),
-        (b"a", b"b", False),
-        (torch.tensor(1), b"a", False),
-    ],
-    ids=str,
-)
-def test_a_row_holds_a_content(row: Any, content: Any, same: bool) -> None:
-    assert holds(row, content) is same
-
-
-class Items(Dataset[Any]):
-    """Sixteen samples of any kind, made by a function of their number."""
-
-    def __init__(self, make: Callable[[int], Any]) -> None:
-        self.make = make
-
-    def __len__(self) -> int:
-        return 16
-
-    def __getitem__(self, index: int) -> Any:
-        return self.make(range(16)[index])
+from tests.support.items import Items
 
 
 def picture(number: int) -> tuple[Tensor, int]:
@@ -339,74 +205,3 @@ def test_whole_batches_from_the_dataset_are_not_taken_apart(tmp_path: Path) -> N
         observed(
             tmp_path, Together16(lambda indices: default_collate(list(map(picture, indices)))), lambda batch: batch
         )
-
-
-def test_the_words_for_a_sample_at_a_wrong_place() -> None:
-    assert misread(GetitemsReads((4, 2), ((4,), (2,)))) is None
-    assert misread(GetitemsReads((4, 2), ((2,), (4,)))) == "returns dataset[2] where dataset[4] was requested"
-
-
-def mixed_batches(tmp_path: Path, make: Callable[[int], Any], collate: Any = None, *, size: int = 4) -> MixedBatches:
-    """Mixed batches of the first six samples."""
-    loader = DataLoader(Items(make), batch_size=size, collate_fn=collate)
-    return run_mixed_batches(lambda: loader, tmp_path, range(6), size, ExampleSearch(), single=False)
-
-
-def test_the_smallest_clash_is_a_pair(tmp_path: Path) -> None:
-    clash = mixed_batches(tmp_path, lambda number: torch.zeros(2 + (number == 4))).clash
-    assert clash is not None
-    assert clash.indices == (0, 4)
-    assert "equal size" in clash.incident.message
-    assert [leaf.shape for (leaf,) in clash.samples] == [(2,), (3,)]
-
-
-def test_three_that_clash_are_found_and_made_small(tmp_path: Path) -> None:
-    def at_most_two_kinds(samples: list[int]) -> list[int]:
-        if len(set(samples)) > 2:
-            raise ValueError("too many kinds")
-        return samples
-
-    clash = mixed_batches(tmp_path, lambda number: number, at_most_two_kinds).clash
-    assert clash is not None
-    assert len(clash.indices) == len(set(clash.indices)) == 3
-
-
-def test_the_search_gives_the_same_every_time(tmp_path: Path) -> None:
-    def no_sum(samples: list[int]) -> list[int]:
-        if sum(samples) > 11:
-            raise ValueError("too much")
-        return samples
-
-    found = [mixed_batches(tmp_path, lambda number: number, no_sum).clash for _ in range(2)]
-    assert found[0] == found[1] is not None
-
-
-def test_samples_that_are_filtered_away_are_no_clash(tmp_path: Path) -> None:
-    def keep(samples: list[int | None]) -> Tensor:
-        return torch.stack([torch.tensor(sample) for sample in samples if sample is not None])
-
-    assert mixed_batches(tmp_path, lambda number: number if number > 3 else None, keep).clash is None
-
-
-def test_a_collate_that_takes_whole_batches_only_gets_them(tmp_path: Path) -> None:
-    def fours(samples: list[Tensor]) -> Tensor:
-        return torch.stack(samples).reshape(2, 2, 2)
-
-    assert mixed_batches(tmp_path, lambda number: torch.zeros(2), fours).clash is None
-    clash = mixed_batches(tmp_path, lambda number: torch.zeros(2 + number % 2), fours).clash
-    assert clash is not None
-    assert clash.indices == (0, 0, 0, 1)
-
-
-def test_collate_may_write_into_the_samples_of_a_trial(tmp_path: Path) -> None:
-    def pop(samples: list[dict[str, Tensor]]) -> Tensor:
-        return pad_sequence([sample.pop("x") for sample in samples])
-
-    assert mixed_batches(tmp_path, lambda number: {"x": torch.zeros(2 + number)}, pop).clash is None
-
-
-def test_channels_of_a_listed_image_are_no_rows_of_the_batch() -> None:
-    images = [torch.full((4, 3, 3), float(number)) for number in range(4)]
-    names = [column.name for column in columns({"image": images, "label": torch.arange(4)}, 4)]
-    assert names == ["['label']", "['image'][*]"]
-    assert "[0]" in [column.name for column in columns((torch.zeros(2, 3), torch.arange(2)), 2)]

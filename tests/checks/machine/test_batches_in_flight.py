@@ -1,0 +1,58 @@
+"""The bytes of batches that are in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dataguard.checks.machine.batches_in_flight import PAGE, flight_of
+
+
+def lab_of(sizes: Sequence[int], trial: int | None = None, samples: Sequence[int] = (), **facts: Any) -> Any:
+    """A lab that saw batches of these sizes, and samples of so many bytes."""
+    leaves = [
+        SimpleNamespace(index=at, leaves=(SimpleNamespace(dtype="uint8", shape=(n,)),)) for at, n in enumerate(samples)
+    ]
+    known = {
+        "num_workers": 2,
+        "prefetch": 2,
+        "pin_memory": False,
+        "cuda": False,
+        "mixes_samples": True,
+        "batch_size": 2,
+    }
+    batches = tuple(SimpleNamespace(shared_bytes=size) for size in sizes)
+    epoch = SimpleNamespace(batches=batches, sizes=None, whole=False, samples=leaves)
+    return cast(
+        "Any",
+        SimpleNamespace(
+            facts=SimpleNamespace(**(known | facts)),
+            epoch=epoch,
+            resources=SimpleNamespace(batch_bytes=lambda _: trial),
+        ),
+    )
+
+
+QUEUES = PAGE * (3 * 3 + 5)
+
+
+@pytest.mark.parametrize(
+    ("lab", "needed"),
+    [
+        (lab_of([100] * 20), 600),
+        (lab_of([1000] + [100] * 20), 1500),  # one is ten times as large: it is there once
+        (lab_of([100, 120]), 100 + 120 + 4 * 110),
+        (lab_of([100] * 20, pin_memory=True, cuda=True), 400),
+        (lab_of([100] * 20, pin_memory=True), 600),
+        (lab_of([100] * 20, trial=900, samples=[10, 10, 10, 90]), 900 + 500),
+        (lab_of([100] * 20, trial=90, samples=[10, 10, 10, 90]), 600),
+        (lab_of([100] * 20, trial=900, samples=[10] * 4), 600),
+        (lab_of([100] * 20, trial=900, samples=[10, 10, 10, 90], mixes_samples=False), 600),
+        (lab_of([]), 0),
+    ],
+)
+def test_what_is_in_flight(lab: Any, needed: int) -> None:
+    assert flight_of(lab).needed - QUEUES == needed

@@ -1,0 +1,22 @@
+"""Sizes and spans in words."""
+
+from __future__ import annotations
+
+from dataguard.machine.units import size, span
+
+
+def test_sizes_and_spans_in_words() -> None:
+    assert [size(count) for count in (0, 999, 4_100_000, 67108864, 2_500_000_000)] == [
+        "0 B",
+        "999 B",
+        "4.1 MB",
+        "67.1 MB",
+        "2.5 GB",
+    ]
+    assert [span(seconds) for seconds in (5, 600, 18_000, 864_000, 1e9)] == [
+        "5 seconds",
+        "10 minutes",
+        "5 hours",
+        "10 days",
+        "years",
+    ]

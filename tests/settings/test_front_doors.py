@@ -1,0 +1,62 @@
+"""Every setting is reached from the command line, from pytest and from files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from dataguard.cli import main
+from dataguard.model import Report, Severity
+from dataguard.pytest_plugin.plugin import OPTIONS
+from dataguard.settings.settings import Settings
+from tests.support.sample_reports import empty, stub_engine
+
+REACHED = {
+    "targets": (["a:x", "b=c:y"], ("a:x", "b=c:y")),
+    "select": (["a:x", "--select", "DG101,DG4", "--select", "ragged-collate"], ("DG101", "DG4", "ragged-collate")),
+    "ignore": (["a:x", "--ignore", "DG406"], ("DG406",)),
+    "samples": (["a:x", "--samples", "12"], 12),
+    "all": (["a:x", "--all"], True),
+    "budget": (["a:x", "--budget", "1.5"], 1.5),
+    "timeout": (["a:x", "--timeout", "3"], 3.0),
+    "seed": (["a:x", "--seed", "5"], 5),
+    "workers": (["a:x", "--workers", "0"], 0),
+    "start_method": (["a:x", "--start-method", "spawn"], "spawn"),
+    "ranks": (["a:x", "--ranks", "3"], 3),
+    "fail_on": (["a:x", "--fail-on", "error"], Severity.ERROR),
+    "expect": (["a:x", "--expect", "DG401[val]=a = b", "--expect", "DG101=c"], {"DG401[val]": "a = b", "DG101": "c"}),
+    "roles": (["a:x", "--role", "a=train", "--role", "b = val"], {"a": "train", "b": "val"}),
+}
+"""How each setting is spelled on the command line."""
+COMMAND_LINE_ONLY = {"resume": (["a:x", "--all", "--resume"], True)}
+"""A test session keeps nothing of a scan that was interrupted."""
+FILES_ONLY = {
+    "checks": "a set is kept to by a whole project: it belongs into its file",
+    "contract": "a table of many shapes: a file says it better than an option",
+    "hypothesis": "hypothesis' own options say it under pytest, and a file anywhere",
+}
+"""The settings that no option sets, and why."""
+
+
+def test_every_setting_is_reached_by_both_front_doors_or_listed_with_a_reason() -> None:
+    everything = {field.name for field in fields(Settings)}
+    assert set(REACHED) | set(COMMAND_LINE_ONLY) | set(FILES_ONLY) == everything
+    assert {option.setting for option in OPTIONS} - {"config"} == set(REACHED)
+
+
+@pytest.mark.parametrize("key", [*REACHED, *COMMAND_LINE_ONLY])
+def test_the_command_line_reaches(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen: list[Settings] = []
+
+    def scan(targets: Sequence[str], settings: Settings, listen: object) -> Report:
+        seen.append(settings)
+        return empty()
+
+    stub_engine(monkeypatch, scan)
+    arguments, expected = {**REACHED, **COMMAND_LINE_ONLY}[key]
+    assert main.main(["scan", *arguments]) == 0
+    assert getattr(seen[0], key) == expected
