@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 from dataguard.checks import CATALOGUE
@@ -35,6 +37,12 @@ def test_files_are_short() -> None:
 def test_folders_are_small() -> None:
     modules = [path.parent for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"]
     assert {str(folder): modules.count(folder) for folder in set(modules) if modules.count(folder) > MODULES} == {}
+
+
+def test_no_imports_form_a_circle() -> None:
+    """Imports for type checkers count as well: who needs the types of another needs to know it."""
+    graph = grimp.build_graph("dataguard", exclude_type_checking_imports=False, cache_dir=None)
+    TopologicalSorter({module: graph.find_modules_directly_imported_by(module) for module in graph.modules}).prepare()
 
 
 @pytest.mark.parametrize("check", CATALOGUE, ids=lambda check: check.code)
