@@ -35,11 +35,19 @@ class ObservationCache:
         self._made: dict[object, object] = {}
 
     def afford(self, seconds: float) -> None:
-        """Raise Undecided if reading samples takes more than a third of the time that is left, and is not short."""
-        if seconds > max(self.left / 3, SHORT):
-            left = f"{max(self.left, 0):.0f} s of the budget are left"
-            needed = math.ceil((self.settings.budget - self.left + 3 * seconds) / 10) * 10
-            raise Undecided(f"{left}, too little for {seconds:.2g} s of repeated reads: use --budget {needed}")
+        """Raise Undecided if so many seconds of reads are too many; see `affords`."""
+        if not self.affords(seconds):
+            raise self.shortage(seconds)
+
+    def affords(self, seconds: float) -> bool:
+        """Whether reading samples takes at most a third of the time that is left, or is short."""
+        return seconds <= max(self.left / 3, SHORT)
+
+    def shortage(self, seconds: float) -> Undecided:
+        """Why so many seconds of reads are too many, and which budget would do."""
+        left = f"{max(self.left, 0):.0f} s of the budget are left"
+        needed = math.ceil((self.settings.budget - self.left + 3 * seconds) / 10) * 10
+        return Undecided(f"{left}, too little for {seconds:.2g} s of repeated reads: use --budget {needed}")
 
     @overload
     def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ...) -> T: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -118,8 +119,8 @@ class Resources:
         fresh = round(min(max(self._planned, FEWEST), MOST))
         if fresh * seconds > MOST_SHARE * budget:
             raise Undecided(
-                f"a sample takes {seconds:.2g} s, and {FEWEST} per worker would take more than a tenth of the budget: "
-                "raise --budget"
+                f"a sample takes {seconds:.2g} s, and {fresh} per worker would take more than a tenth of the budget: "
+                f"use --budget {math.ceil(fresh * seconds / MOST_SHARE)}"
             )
         size = facts.batch_size or 1 if facts.kind == "stream" else min(facts.batch_size or 1, max(1, fresh // 24))
         return UsagePlan(workers, fresh, fresh, size, facts.num_workers > workers)

@@ -64,7 +64,10 @@ class Before:
             return "it starts a timer"
         if _functions() != self._functions:
             return "it replaces functions of os, signal or time"
-        opened = {fd: link for fd, link in _descriptors().items() if self._descriptors.get(fd) != link}
+        now = _descriptors()
+        if any(now.get(fd) != link for fd, link in self._descriptors.items()):
+            return "it closes files that are not its own"
+        opened = {fd: link for fd, link in now.items() if fd not in self._descriptors}
         opened.pop(getattr(resource_tracker._resource_tracker, "_fd", None) or -1, None)
         if any(not link.startswith("/") for link in opened.values()):
             return "it leaves sockets or pipes open"
@@ -72,8 +75,8 @@ class Before:
 
     def files(self) -> tuple[OpenFile, ...]:
         """The regular files that were opened since, with their offsets."""
-        opened = [fd for fd, link in _descriptors().items() if self._descriptors.get(fd) != link]
-        return tuple(OpenFile(fd, _flags(fd), os.lseek(fd, 0, os.SEEK_CUR)) for fd in opened if _is_regular(fd))
+        opened = _descriptors().keys() - self._descriptors.keys()
+        return tuple(OpenFile(fd, _flags(fd), os.lseek(fd, 0, os.SEEK_CUR)) for fd in sorted(opened) if _is_regular(fd))
 
 
 def can_be_known() -> bool:
@@ -87,10 +90,10 @@ def _threads() -> set[str]:
 
 def _descriptors() -> dict[int, str]:
     found = {}
-    for path in (_PROC / "fd").iterdir():
+    for path in list((_PROC / "fd").iterdir()):  # as a list, which leaves the folder closed
         try:
             found[int(path.name)] = str(path.readlink())
-        except OSError:  # the one that listed the folder
+        except OSError:  # the one that listed the folder, closed by now
             continue
     return found
 

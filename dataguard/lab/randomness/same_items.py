@@ -174,20 +174,19 @@ def shape_of(subject: Subject, request: Request) -> Shape:
 
     Raises Undecided when even the smallest conclusive amount does not fit.
     """
-    facts, seconds, left = subject.facts, subject.epoch.seconds_per_sample, subject.cache.left
+    facts, seconds = subject.facts, subject.epoch.seconds_per_sample
     number = facts.num_workers if request.num_workers is None else request.num_workers
     # The same number under another start method, so that the same workers get the same batches.
     workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
     items, size = 8 if request.effort == 0 else 16, batch_size(facts)
     epochs = request.advance[1].epoch + 1 if request.advance else EPOCHS
     wanted = Shape(request, workers, items, 4**request.effort, size, epochs)
+    cost = 0.0
     for shape in (wanted, replace(wanted, items=4)) if request.effort == 0 else (wanted,):
-        if shape.draws * shape.size * EPOCHS * seconds <= max(left, 0) / 3:
+        cost = shape.draws * shape.size * EPOCHS * seconds
+        if subject.cache.affords(cost):
             return shape
-    raise Undecided(
-        f"{max(left, 0):.0f} s of the budget are left, too little for repeated draws at {seconds:.2g} s per sample: "
-        "raise --budget"
-    )
+    raise subject.cache.shortage(cost)
 
 
 def batch_size(facts: LoaderFacts) -> int:

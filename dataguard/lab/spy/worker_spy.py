@@ -42,10 +42,11 @@ class SpyInit:
 
 
 def install(watcher: Watcher, dataset: Any) -> None:
-    """Watch every fetcher that torch makes in this process for the loader's own dataset."""
+    """Watch every fetcher that torch makes here for the loader's own dataset, in place of earlier watchers."""
     for begin in watcher.hooks.begin:
         begin()
-    create: Any = _DatasetKind.create_fetcher
+    current: Any = _DatasetKind.create_fetcher
+    create = getattr(current, "replaced", current)  # an earlier watcher of this process or its parent is done
 
     def create_fetcher(kind: int, fetched: Any, *args: Any) -> Any:
         if fetched is not dataset:  # of a loader inside the user's dataset
@@ -57,6 +58,7 @@ def install(watcher: Watcher, dataset: Any) -> None:
         watch_fetcher(watcher, fetcher, iterable=kind == _DatasetKind.Iterable)
         return fetcher
 
+    create_fetcher.replaced = create  # type: ignore[attr-defined]
     setattr(_DatasetKind, "create_fetcher", staticmethod(create_fetcher))  # noqa: B010 - mypy forbids the plain form
 
 

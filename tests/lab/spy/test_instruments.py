@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, _DatasetKind
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
 from dataguard.lab.core.instrument import Fetch, HookLists, Hooks, Instrument, Process
@@ -30,7 +30,7 @@ from dataguard.lab.spy.skip_unreadable import SkipUnreadable
 from dataguard.lab.spy.usage_readings import UsageReadings
 from dataguard.lab.spy.value_summaries import ValueSummaries
 from dataguard.lab.spy.watcher import Watcher
-from dataguard.lab.spy.worker_spy import watch_fetcher
+from dataguard.lab.spy.worker_spy import install, watch_fetcher
 
 
 class Numbers(Dataset[int]):
@@ -104,6 +104,16 @@ def test_the_first_instrument_is_the_outermost(tmp_path: Path) -> None:
 def test_enough_samples_are_enough(tmp_path: Path) -> None:
     assert fetched(Plan(tmp_path, (Sums(),), most=3), [[0, 1], [2, 3], [4, 5]]) == [[0, 1], [2, 3]]
     assert [record.sum for record in read_spools(tmp_path) if isinstance(record, Sum)] == [1, 5]
+
+
+def test_a_later_watcher_replaces_an_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_DatasetKind, "create_fetcher", _DatasetKind.create_fetcher)
+    dataset = Numbers()
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        install(Watcher(Plan(tmp_path / name, (Sums(),)), None), dataset)
+        assert list(DataLoader(dataset, 4, collate_fn=list)) == [None, None]
+    assert [len(list(read_spools(tmp_path / name))) for name in ("one", "two")] == [2, 2]
 
 
 def test_without_an_instrument_that_looks_at_samples_all_batches_are_collated(tmp_path: Path) -> None:
