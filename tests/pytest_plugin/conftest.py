@@ -25,3 +25,10 @@ def named(place: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pyt
     """
     monkeypatch.setattr(Session, "loaders", lambda self: ("train", "val"))
     return place
+
+
+@pytest.fixture
+def bare(place: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """The same, without plugins that are only installed: those of others may import what they like."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    return place

@@ -19,7 +19,7 @@ from sample_datasets import dg301_overlong_len
 
 pytest_plugins = ["pytester"]
 PAGE = (Path(__file__).parents[2] / "docs" / "toolbox.md").read_text(encoding="utf-8")
-LOADED = ("-p", "no:cacheprovider")
+LOADED = ("-p", "no:cacheprovider", "--strict-markers", "-q")
 
 Pair = namedtuple("Pair", "image label")
 IMAGE, LABEL = torch.zeros(4, 3, 8, 8), torch.arange(4)
@@ -31,13 +31,14 @@ def example() -> str:
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    return pytester.runpytest_subprocess(*LOADED, "--strict-markers", "-q", *arguments)
+    """Run pytest in this process, which has torch imported."""
+    return pytester.runpytest_inprocess(*LOADED, *arguments)
 
 
 @pytest.mark.scan
 def test_the_test_file_of_the_page_runs(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_data=example())
-    outcomes = run(pytester, "-W", "error", "-rA").parseoutcomes()
+    outcomes = pytester.runpytest_subprocess(*LOADED, "-W", "error", "-rA").parseoutcomes()
     assert not outcomes.get("failed")
     assert not outcomes.get("errors")
     assert outcomes["xfailed"] == 1, "the expected finding"

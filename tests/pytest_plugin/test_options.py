@@ -10,7 +10,7 @@ import pytest
 
 from dataguard.pytest_plugin.plugin import OPTIONS, read_settings
 from dataguard.settings.settings import Settings
-from tests.support.pytest_runs import LOADED, OWN_TESTS, ids, run
+from tests.support.pytest_runs import LOADED, OWN_TESTS, PLUGIN, ids, run
 
 pytest_plugins = ["pytester"]
 
@@ -24,8 +24,8 @@ HEAVY = (
 )
 
 
-def test_a_run_that_does_not_ask_imports_nothing(place: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    place.makepyfile(
+def test_a_run_that_does_not_ask_imports_nothing(bare: pytest.Pytester) -> None:
+    bare.makepyfile(
         f"""
         import sys
 
@@ -33,10 +33,8 @@ def test_a_run_that_does_not_ask_imports_nothing(place: pytest.Pytester, monkeyp
             assert not set(sys.modules) & set({HEAVY!r})
         """
     )
-    place.makepyprojecttoml('[tool.dataguard]\ntargets = ["loaders:bad"]')
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the plugins of others may import what they like
-    arguments = ("-p", "dataguard.pytest_plugin.plugin", "--strict-markers", "-m", "not dataguard")
-    outcome = place.runpytest_subprocess(*arguments)
+    bare.makepyprojecttoml('[tool.dataguard]\ntargets = ["loaders:bad"]')
+    outcome = bare.runpytest_subprocess(*PLUGIN, "--strict-markers", "-m", "not dataguard")
     outcome.assert_outcomes(passed=1)
     outcome.stdout.no_fnmatch_line("dataguard:*")
 
@@ -174,8 +172,8 @@ def test_a_wrong_target_is_one_usage_error(place: pytest.Pytester, target: str, 
 
 
 @pytest.mark.scan
-def test_a_wrong_target_is_one_usage_error_under_xdist(place: pytest.Pytester) -> None:
-    outcome = place.runpytest_subprocess(*LOADED, "--dataguard=loaders:godo", "-n", "2")
+def test_a_wrong_target_is_one_usage_error_under_xdist(bare: pytest.Pytester) -> None:
+    outcome = bare.runpytest_subprocess(*PLUGIN, "-p", "xdist", "--dataguard=loaders:godo", "-n", "2")
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR
     outcome.stderr.fnmatch_lines(["ERROR: loaders:godo: loaders has no attribute 'godo'; did you mean 'good'?"])
     assert len([line for line in outcome.errlines if line]) == 1

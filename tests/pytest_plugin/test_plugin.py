@@ -15,7 +15,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.model import Check, Result, Status
 from dataguard.process.session import Session
 from dataguard.settings.settings import Settings
-from tests.support.pytest_runs import LOADED, OWN_TESTS, hosts, ids, run
+from tests.support.pytest_runs import LOADED, OWN_TESTS, PLUGIN, hosts, ids, run
 
 pytest_plugins = ["pytester"]
 
@@ -171,10 +171,12 @@ def test_an_interrupt_ends_every_process(place: pytest.Pytester) -> None:
 
 
 @pytest.mark.scan
-def test_two_workers_of_xdist_share_the_tests(place: pytest.Pytester) -> None:
-    place.makepyfile(test_own=OWN_TESTS)
+def test_two_workers_of_xdist_share_the_tests(bare: pytest.Pytester) -> None:
+    bare.makepyfile(test_own=OWN_TESTS)
     arguments = ("--dataguard=loaders:bad", "--dataguard-select=DG301,DG403,DG501", "--dataguard-fail-on=error")
-    outcome = place.runpytest_subprocess(*LOADED, *arguments, "-n", "2", "-W", "error", "--strict-markers")
+    outcome = bare.runpytest_subprocess(
+        *PLUGIN, "-p", "xdist", *arguments, "-n", "2", "-W", "error", "--strict-markers"
+    )
     outcome.assert_outcomes(failed=2, passed=5, skipped=1)
     outcome.stdout.fnmatch_lines(
         [
@@ -184,9 +186,9 @@ def test_two_workers_of_xdist_share_the_tests(place: pytest.Pytester) -> None:
             "FAILED dataguard::DG501-non-finite-sample?train? - *dataset?5? contains 3 NaN",
         ]
     )
-    parents = {parent for _, parent in hosts(place)}
-    assert len(parents) == len(hosts(place)) == 2, "each worker, and not the controller, starts one process"
-    assert_nothing_is_left(place)
+    parents = {parent for _, parent in hosts(bare)}
+    assert len(parents) == len(hosts(bare)) == 2, "each worker, and not the controller, starts one process"
+    assert_nothing_is_left(bare)
 
 
 def test_one_worker_of_xdist_can_keep_all_tests_of_a_target(named: pytest.Pytester) -> None:

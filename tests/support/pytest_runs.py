@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 INSTALLED = any(point.name == "dataguard_loaders" for point in entry_points(group="pytest11"))
-LOADED = () if INSTALLED else ("-p", "dataguard.pytest_plugin.plugin")
-
+PLUGIN = ("-p", "dataguard.pytest_plugin.plugin")
+LOADED = () if INSTALLED else PLUGIN
 
 LOADERS = """
     import os
