@@ -2,64 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from dataguard.engine import scan
-from dataguard.model import Status
+from dataguard.model import Report, Status
 from dataguard.settings.settings import Settings
 
+pytestmark = pytest.mark.scan
 
-@pytest.mark.scan
-@pytest.mark.parametrize(
-    ("face", "contract", "status"),
-    [
-        ("bad", {"channels": "BGR"}, Status.PASSED),
-        ("good_raw", {"channels": "RGB"}, Status.FAILED),
-        ("good_turned_statistics", {"channels": "RGB"}, Status.FAILED),
-        ("good_features", {}, Status.SKIPPED),
-        ("good_scans", {}, Status.SKIPPED),
-    ],
-)
-def test_the_contract_sets_the_channel_order(face: str, contract: dict[str, str], status: Status) -> None:
-    settings = Settings(select=("DG505",), contract=contract)
-    assert scan(f"sample_datasets.dg505_swapped_channels:{face}", settings).results[0].status is status
+CHANNELS = "dg505_swapped_channels"
+NORMALIZATION = "dg507_wrong_normalization"
+COLOURED = "tests.loaders.coloured"
 
 
-@pytest.mark.scan
-@pytest.mark.parametrize(
-    ("loader", "contract", "failing"),
-    [
-        ("tests.loaders.coloured:raw_floats", {"value_range": [0, 1]}, ["DG506"]),
-        ("tests.loaders.coloured:raw_floats", {"value_range": [0, 255]}, []),
-        ("tests.loaders.coloured:raw_floats", {"normalization": "imagenet"}, ["DG507"]),
-        ("tests.loaders.coloured:in_memory", {"normalization": "imagenet"}, []),
-        ("tests.loaders.coloured:in_memory", {"normalization": "clip"}, ["DG507"]),
-        ("tests.loaders.coloured:in_memory", {"normalization": "torchvision:ResNet18_Weights.DEFAULT"}, []),
-        ("tests.loaders.coloured:in_memory", {"normalization": "ResNet50_Weights.IMAGENET1K_V2"}, []),
-        ("tests.loaders.coloured:in_memory", {"normalization": "R2Plus1D_18_Weights.KINETICS400_V1"}, ["DG507"]),
-        ("tests.loaders.coloured:in_memory", {"normalization": "ResNet5_Weights.IMAGENET1K_V2"}, []),
-        ("tests.loaders.coloured:by_hand", {"normalization": "imagenet", "channels": "BGR"}, []),
-        ("sample_datasets.dg506_wrong_scale:bad", {"normalization": "imagenet"}, ["DG506"]),
-        ("sample_datasets.dg507_wrong_normalization:bad", {"normalization": "imagenet"}, ["DG507"]),
-        ("sample_datasets.dg507_wrong_normalization:bad_turned", {"normalization": "imagenet"}, ["DG507"]),
-        (
-            "sample_datasets.dg507_wrong_normalization:bad_turned",
-            {"normalization": "imagenet", "channels": "BGR"},
-            ["DG505"],
-        ),
-        ("sample_datasets.dg505_swapped_channels:bad", {"normalization": "imagenet"}, ["DG505"]),
-    ],
-)
-def test_the_contract_sets_the_statistics(loader: str, contract: dict[str, Any], failing: list[str]) -> None:
-    report = scan(loader, Settings(select=("DG505", "DG506", "DG507"), contract=contract))
-    assert [result.code for result in report.results if result.status is Status.FAILED] == failing
+def judged(
+    faces: Iterable[str], codes: Iterable[str], contract: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> Report:
+    """What these checks say of all these loaders under one contract."""
+    monkeypatch.setenv("FACES", " ".join(faces))
+    report = scan("tests.loaders.faces:named", Settings(select=tuple(codes), contract=contract))
     assert not report.count(Status.BROKEN)
+    return report
 
 
-@pytest.mark.scan
-def test_palettes_and_raw_floats_are_not_judged() -> None:
-    for name, status in (("raw_floats", Status.INCONCLUSIVE), ("palettes", Status.SKIPPED)):
-        report = scan(f"tests.loaders.coloured:{name}", Settings(select=("DG506",)))
-        assert report.results[0].status is status, report.results[0]
+@pytest.mark.parametrize(
+    ("contract", "statuses"),
+    [
+        ({"channels": "BGR"}, {"bad": Status.PASSED}),
+        ({"channels": "RGB"}, {"good_raw": Status.FAILED, "good_turned_statistics": Status.FAILED}),
+        ({}, {"good_features": Status.SKIPPED, "good_scans": Status.SKIPPED}),
+    ],
+)
+def test_the_contract_sets_the_channel_order(
+    contract: dict[str, str], statuses: dict[str, Status], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = judged((f"{CHANNELS}:{face}" for face in statuses), ["DG505"], contract, monkeypatch)
+    assert {result.loader: result.status for result in report.results} == {
+        f"DG505.{face}": status for face, status in statuses.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("contract", "failing"),
+    [
+        (
+            {"normalization": "imagenet"},
+            {
+                f"{COLOURED}:raw_floats": ["DG507"],
+                f"{COLOURED}:in_memory": [],
+                "dg506_wrong_scale:bad": ["DG506"],
+                f"{NORMALIZATION}:bad": ["DG507"],
+                f"{NORMALIZATION}:bad_turned": ["DG507"],
+                f"{CHANNELS}:bad": ["DG505"],
+            },
+        ),
+        (
+            {"normalization": "imagenet", "channels": "BGR"},
+            {f"{COLOURED}:by_hand": [], f"{NORMALIZATION}:bad_turned": ["DG505"]},
+        ),
+        ({"value_range": [0, 1]}, {f"{COLOURED}:raw_floats": ["DG506"]}),
+        ({"value_range": [0, 255]}, {f"{COLOURED}:raw_floats": []}),
+        ({"normalization": "clip"}, {f"{COLOURED}:in_memory": ["DG507"]}),
+        ({"normalization": "torchvision:ResNet18_Weights.DEFAULT"}, {f"{COLOURED}:in_memory": []}),
+        ({"normalization": "ResNet50_Weights.IMAGENET1K_V2"}, {f"{COLOURED}:in_memory": []}),
+        ({"normalization": "R2Plus1D_18_Weights.KINETICS400_V1"}, {f"{COLOURED}:in_memory": ["DG507"]}),
+        ({"normalization": "ResNet5_Weights.IMAGENET1K_V2"}, {f"{COLOURED}:in_memory": []}),
+    ],
+)
+def test_the_contract_sets_the_statistics(
+    contract: dict[str, Any], failing: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = judged(failing, ["DG505", "DG506", "DG507"], contract, monkeypatch)
+    loaders = dict.fromkeys(result.loader for result in report.results)
+    failed = [(result.loader, result.code) for result in report.results if result.status is Status.FAILED]
+    assert [[code for one, code in failed if one == loader] for loader in loaders] == list(failing.values())
+
+
+def test_palettes_and_raw_floats_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    faces = (f"{COLOURED}:raw_floats", f"{COLOURED}:palettes")
+    report = judged(faces, ["DG506"], {}, monkeypatch)
+    assert [result.status for result in report.results] == [Status.INCONCLUSIVE, Status.SKIPPED]
