@@ -7,14 +7,25 @@ from textwrap import dedent
 
 import pytest
 
-from tests.support.projects import Outcome, Project, statuses
+import dataguard
+from dataguard.model import UsageError
+from dataguard.process.process_tree import descendants
+from tests.support.offspring import left_over
+from tests.support.projects import TIMEOUT, Outcome, Project, statuses
 
 pytestmark = pytest.mark.scan
+
+
+@pytest.fixture(scope="module")
+def _zygote() -> None:
+    """What all scans of this process fork from is there, and stays."""
+    dataguard.scan("sample_datasets.dg301_overlong_len:good", select=("DG001",))
 
 
 class TestImports:
     """What importing the user's module does to the process that observes."""
 
+    @pytest.mark.usefixtures("_zygote")
     @pytest.mark.parametrize(
         ("wish", "words"),
         [
@@ -25,15 +36,20 @@ class TestImports:
             ("interrupt", "KeyboardInterrupt"),
         ],
     )
-    def test_a_module_that_ends_its_process_is_no_target(self, project: Project, wish: str, words: str) -> None:
-        outcome = project.scan("healthy", NASTY_IMPORT=wish)
-        assert (outcome.code, outcome.out) == (2, "")
-        assert words in outcome.err
-        assert "Traceback" not in outcome.err
+    def test_a_module_that_ends_its_process_is_no_target(
+        self, project: Project, wish: str, words: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(project.folder)
+        monkeypatch.setenv("NASTY_IMPORT", wish)
+        before = descendants()
+        with pytest.raises(UsageError, match=words):
+            dataguard.scan("nasty:healthy", timeout=TIMEOUT)
+        assert left_over(before) == []
 
     def test_a_module_that_never_ends_importing_shows_where(self, project: Project) -> None:
         outcome = project.scan("healthy", "--timeout", "0.5", NASTY_IMPORT="sleep")
-        assert outcome.code == 2
+        assert (outcome.code, outcome.out) == (2, "")
+        assert "Traceback" not in outcome.err
         assert "importing its module takes too long" in outcome.err
         assert "nasty.py" in outcome.err
         assert "in sleep" in outcome.err
