@@ -60,7 +60,7 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
             at=lab.dataset.location,
         )
         break
-    return Looked({"files": 1, "ways to fail": len(lab.dataset.substitutes)}, note=note)
+    return Looked({"files": 1, "substitutes": len(lab.dataset.substitutes)}, note=note)
 
 
 def _unlike(source: SampleFile, answer: Answer) -> list[str]:

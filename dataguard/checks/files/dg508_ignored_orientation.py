@@ -37,7 +37,7 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
     Links: https://pillow.readthedocs.io/en/stable/reference/ImageOps.html#PIL.ImageOps.exif_transpose
     """
     found = lab.files.orientations
-    looked = {"files": found.files, "orientations tried": len(found.trials)}
+    looked = {"files": found.files, "orientations": len(found.trials)}
     reversed_trials = [trial for trial in found.trials if trial.misrotated]
     if reversed_trials:
         trial = reversed_trials[0]
