@@ -19,6 +19,8 @@ from dataguard.process.process_tree import descendants, is_cleanup_process
 _PROC = Path("/proc/self")
 _MODULES = (os, signal, time)
 """Modules on which observing depends: a factory that replaces a function of one changes what dataguard does."""
+_MOMENT = 0.5
+"""Seconds that threads may take to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Before:
 
     def unsafe(self, folder: Path) -> str | None:
         """Why a fork of this process would not be as the process itself, if so. Mappings of `folder` do not count."""
-        if _threads() - self._threads or threading.active_count() > 1:
+        if not self._threads_end():
             return "it leaves threads running"
         if any(not is_cleanup_process(process) for process in descendants()):
             return "it leaves processes running"
@@ -72,6 +74,15 @@ class Before:
         if any(not link.startswith("/") for link in opened.values()):
             return "it leaves sockets or pipes open"
         return None
+
+    def _threads_end(self) -> bool:
+        """Whether all threads that were started since end; those of queues that were just closed take a moment."""
+        deadline = time.monotonic() + _MOMENT
+        while _threads() - self._threads or threading.active_count() > 1:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)
+        return True
 
     def files(self) -> tuple[OpenFile, ...]:
         """The regular files that were opened since, with their offsets."""
