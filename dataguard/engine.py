@@ -60,15 +60,14 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
                 session.state = state_of(spelling, settings)
                 session.on_progress = _relayed(listen, "", "")
                 names |= dict.fromkeys(session.loaders())
-                for loader in session.loaders():
-                    shown = _shown(loader, session, spellings)
-                    for check in checks:
-                        if listen:
-                            listen(check.id, shown, None)
-                        session.on_progress = _relayed(listen, check.id, shown)
-                        results.append(replace(session.judge(check, loader), loader=shown))
-                        if listen:
-                            listen(check.id, shown, results[-1])
+                wanted = [(check, loader) for loader in session.loaders() for check in checks]
+                made: dict[int, Result] = {}
+                for number, result in session.judge_all(wanted):
+                    check, loader = wanted[number]
+                    made[number] = replace(result, loader=_shown(loader, session, spellings))
+                    if listen:
+                        listen(check.id, made[number].loader, made[number])
+                results.extend(made[number] for number in sorted(made))
                 environment = session.environment
                 notes += session.notes
     if team is None:

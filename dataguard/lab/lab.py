@@ -19,6 +19,7 @@ from dataguard.lab.files.file_observations import Files
 from dataguard.lab.geometry.mask_charts import Geometry
 from dataguard.lab.images.colour_charts import Images
 from dataguard.lab.machine.resource_observations import Resources
+from dataguard.lab.process.side_by_side import Turns
 from dataguard.lab.randomness.observations import Randomness
 from dataguard.lab.ranks.rank_observations import Ranks
 from dataguard.lab.reading.checkpoint import Checkpoint
@@ -50,8 +51,9 @@ class Lab(Subject):
         folder: Path,
         job: ScanJob | None = None,
         checkpoint: Checkpoint | None = None,
+        turns: Turns | None = None,
     ) -> None:
-        super().__init__(target, facts, settings, machine, folder, checkpoint)
+        super().__init__(target, facts, settings, machine, folder, checkpoint, turns)
         self.siblings: Mapping[str, Lab] = {}
         self._epochs = Epochs(self, job or ScanJob())
         self.randomness = Randomness(self)

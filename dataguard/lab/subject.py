@@ -13,6 +13,7 @@ from dataguard.incident import LoaderFailed
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.observation_cache import ObservationCache, returned
 from dataguard.lab.core.repro import Repro
+from dataguard.lab.process.side_by_side import Turns
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gate, gated_build
 from dataguard.lab.reading.loader_survey import requested
@@ -36,11 +37,12 @@ class Subject(ABC):
         machine: Machine,
         folder: Path,
         checkpoint: Checkpoint | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.target = target
         self.settings = settings
         self.machine = machine
-        self.cache = ObservationCache(settings, folder)
+        self.cache = ObservationCache(settings, folder, turns)
         self.afford = self.cache.afford
         self.siblings: Mapping[str, Subject] = {}
         """The loaders of the target by name, this one among them."""
@@ -107,7 +109,9 @@ class Subject(ABC):
         return gated_build(self.target, self.facts.name, self.settings.seed, wanted, place, stride)
 
     @overload
-    def vary(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., unseen: bool = ...) -> T: ...
+    def vary(
+        self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., alone: bool = ..., unseen: bool = ...
+    ) -> T: ...
 
     @overload
     def vary(
@@ -117,6 +121,7 @@ class Subject(ABC):
         read: Callable[[Path, Any], T],
         *,
         unbounded: bool = ...,
+        alone: bool = ...,
         unseen: bool = ...,
     ) -> T: ...
 
@@ -127,6 +132,7 @@ class Subject(ABC):
         read: Callable[[Path, Any], Any] = returned,
         *,
         unbounded: bool = False,
+        alone: bool = False,
         unseen: bool = False,
     ) -> Any:
         """Observe the loader under settings that are not its own, after it ran an ordinary epoch.
@@ -137,7 +143,7 @@ class Subject(ABC):
         if not unseen:
             self.epoch  # noqa: B018 - what fails as it is, fails once
         try:
-            return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded)
+            return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded, alone=alone)
         except LoaderFailed as failure:
             raise Undecided(failure.incident.under_other_settings) from failure
 

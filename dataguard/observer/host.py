@@ -15,8 +15,10 @@ import multiprocessing
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -24,7 +26,7 @@ from typing import Any
 
 from dataguard.incident import LoaderFailed
 from dataguard.machine.machine import Machine
-from dataguard.model import NotApplicable, Undecided, UsageError
+from dataguard.model import Check, NotApplicable, Result, Undecided, UsageError
 from dataguard.process import shm_cleanup
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.process_tree import adopt_orphans, die_with_parent
@@ -41,6 +43,7 @@ with infrequent_gc():
     from dataguard.checks import CATALOGUE
     from dataguard.lab.epoch.scan_job import ScanJob
     from dataguard.lab.lab import Lab
+    from dataguard.lab.process.side_by_side import Turns, side_by_side
     from dataguard.lab.reading.loader_survey import Survey, survey
     from dataguard.observer.judge import judge
     from dataguard.target import loading as targets
@@ -48,6 +51,10 @@ with infrequent_gc():
 
 IMPORT_PATIENCE = 6
 """Importing the user's module may take this many times the timeout, because an import shows no progress."""
+MOST_AT_ONCE = 4
+"""Observations that run side by side at most; each has workers of its own."""
+ROOMY = 1 << 30
+"""Bytes of free shared memory from which on observations run side by side."""
 _PACKAGES = ("dataguard", "torch", "torchvision", "numpy", "opencv-python", "opencv-python-headless", "pillow")
 
 
@@ -80,12 +87,15 @@ def main(descriptor: int, parent: int) -> None:
             pipe.send(("ready", (tuple(labs), _environment(), tuple(_notes(surveys)))))
             checks = {check.code: check for check in CATALOGUE}
             while True:
-                question, asked, loader = pipe.recv()
+                question, asked = pipe.recv()
                 if question == "bench":
-                    pipe.send(_timed(labs[loader], asked))
+                    options, loader = asked
+                    pipe.send(_timed(labs[loader], options))
                 else:
-                    code, severity = asked  # which depends on the check set
-                    pipe.send(("result", judge(replace(checks[code], severity=severity), labs[loader], loader)))
+                    # The severity of a check depends on the check set.
+                    wanted = [(replace(checks[code], severity=severity), loader) for code, severity, loader in asked]
+                    for result in _judged(wanted, labs):
+                        pipe.send(("result", result))
         except UsageError as error:
             pipe.send(("usage", str(error)))
         except EOFError:  # the reporting process is done
@@ -161,18 +171,24 @@ def _labs(surveys: Surveys, settings: Settings, folder: Path, job: ScanJob) -> d
     The ranks of a team read their parts of each at once, in the same order everywhere.
     """
     machine = Machine.read()
+    turns = Turns(1 if job.team else _most_at_once(machine))
     labs: dict[str, Lab] = {}
     for branch, found in surveys:
         checkpoint = None if isinstance(found, LoaderFailed) else found.checkpoint
         facts = {branch.name: found} if isinstance(found, LoaderFailed) else found.facts
         for name, known in facts.items():
-            labs[name] = Lab(branch, known, settings, machine, folder, job, checkpoint)
+            labs[name] = Lab(branch, known, settings, machine, folder, job, checkpoint, turns)
     for lab in labs.values():
         lab.siblings = labs
     for lab in labs.values() if job.team else ():
-        with contextlib.suppress(LoaderFailed, NotApplicable, Undecided):  # the judgement meets it again
-            lab.epoch  # noqa: B018 - to touch it is to make it
+        _read_epoch(lab)
     return labs
+
+
+def _most_at_once(machine: Machine) -> int:
+    """How many observations run side by side; little shared memory is left to one."""
+    roomy = machine.shm_free is None or machine.shm_free >= ROOMY
+    return min(machine.usable_cores, MOST_AT_ONCE) if roomy else 1
 
 
 def _notes(surveys: Surveys) -> Iterator[str]:
@@ -183,6 +199,22 @@ def _notes(surveys: Surveys) -> Iterator[str]:
                 f"{branch.spelling}: each observation calls the factory again ({found.seconds:.2g} s), because "
                 f"{found.reason}: a fork of the process would not have that"
             )
+
+
+def _judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Iterator[tuple[int, Result]]:
+    """Judge side by side; yields the number of each with its result as it is made.
+
+    The ordinary epochs come first, since nearly all else needs them.
+    """
+    loaders = dict.fromkeys(loader for _, loader in wanted)
+    if len(wanted) > len(loaders):
+        deque(side_by_side([partial(_read_epoch, labs[loader]) for loader in loaders]), maxlen=0)
+    yield from side_by_side([partial(judge, check, labs[loader], loader) for check, loader in wanted])
+
+
+def _read_epoch(lab: Lab) -> None:
+    with contextlib.suppress(Exception):  # each judgement meets it again
+        lab.epoch  # noqa: B018 - to touch it is to make it
 
 
 def _timed(lab: Lab, wanted: BenchOptions) -> tuple[str, Any]:

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Collection
+from pathlib import Path
 
 import psutil
 
@@ -49,9 +50,14 @@ def descendants() -> list[psutil.Process]:
 
 
 def work_done(pid: int) -> float:
-    """CPU seconds plus megabytes read by the process and its descendants, a measure of progress."""
+    """CPU seconds plus megabytes read by the process and its descendants, a measure of progress.
+
+    On Linux, the seconds in which a process was ready but all cores were busy count as well.
+    """
     total = 0.0
     for process in process_and_descendants(pid):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            total += int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[1]) / 1e9
         with contextlib.suppress(psutil.Error):
             times = process.cpu_times()
             total += times.user + times.system
@@ -60,16 +66,17 @@ def work_done(pid: int) -> float:
     return total
 
 
-def end_descendants(spare: Collection[psutil.Process] = ()) -> set[int]:
+def end_descendants(spare: Collection[psutil.Process] = (), session: int | None = None) -> set[int]:
     """Kill every descendant of this process except `spare`, repeatedly, because they may fork in the meantime.
 
-    Processes that clean up shared memory are not killed; they exit by themselves. Returns the PIDs of the killed
-    processes.
+    With a `session`, only those that belong to it. Processes that clean up shared memory are not killed; they exit by
+    themselves. Returns the PIDs of the killed processes.
     """
     ended: set[int] = set()
     deadline = time.monotonic() + _GRACE
     while time.monotonic() < deadline:
-        doomed = [process for process in descendants() if process not in spare and not is_cleanup_process(process)]
+        members = [process for process in descendants() if session is None or _session_of(process) == session]
+        doomed = [process for process in members if process not in spare and not is_cleanup_process(process)]
         if not doomed:
             break
         for process in doomed:
@@ -88,6 +95,13 @@ def end_cleanup_processes() -> None:
     for process in processes:
         _send(process, signal.SIGKILL)
     _await_end(processes, 0.5)
+
+
+def _session_of(process: psutil.Process) -> int | None:
+    try:
+        return os.getsid(process.pid)
+    except ProcessLookupError:
+        return None
 
 
 def _send(process: psutil.Process, number: int) -> None:

@@ -14,7 +14,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -78,29 +78,53 @@ class Session:
             self._start()
         return self._loaders or ()
 
+    def judge_all(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
+        """Run checks on loaders, side by side; yields the number of each with its result as it is made.
+
+        If the observing process is lost, those that are left are run one at a time, which shows who took it down.
+        """
+        left = dict(enumerate(wanted))
+        with contextlib.suppress(DataguardError):
+            for number, result in self._asked(wanted):
+                del left[number]
+                yield number, result
+        if left:
+            self.close()
+        for number, (check, loader) in left.items():
+            yield number, self.judge(check, loader)
+
     def judge(self, check: Check, loader: str) -> Result:
         """Run a check on one of the loaders; never raises for what the user's code does."""
         started = time.monotonic()
         try:
-            if self._reaper is None:
-                self._start()
-            kind, answer = self._ask(("judge", (check.code, check.severity), loader), self._patience)
+            ((_, result),) = self._asked([(check, loader)])
         except (HostLost, UsageError) as lost:
             self.close()
             reason = f"{lost}; it is restarted for the next check"
             return self._without_verdict(check, loader, Status.INCONCLUSIVE, reason, started)
-        if kind != "result":
+        except DataguardError as broken:
             self.close()
-            return self._without_verdict(check, loader, Status.BROKEN, str(answer), started)
-        result: Result = answer
+            return self._without_verdict(check, loader, Status.BROKEN, str(broken), started)
         return result
+
+    def _asked(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
+        """Results of the observing process. Raises DataguardError with a traceback for a bug in it."""
+        if self._reaper is None:
+            self._start()
+        self._send(("judge", [(check.code, check.severity, loader) for check, loader in wanted]))
+        for _ in wanted:
+            kind, answer = self._answer(self._patience)
+            if kind != "result":
+                raise DataguardError(answer)
+            yield answer
 
     def bench(self, loader: str, wanted: BenchOptions) -> LoaderTimes:
         """Measure one of the loaders. Raises UsageError, with the reason, when it does not run."""
         try:
             if self._reaper is None:
                 self._start()
-            kind, answer = self._ask(("bench", wanted, loader), self._patience)
+            self._send(("bench", (wanted, loader)))
+            kind, answer = self._answer(self._patience)
         except HostLost as lost:
             kind, answer = "failed", str(lost)
         if kind == "timed":
@@ -145,7 +169,8 @@ class Session:
         settings = replace(self.settings, resume=True) if again else self.settings
         question = (self.spelling, settings, self._folder, [str(Path.cwd()), *sys.path], self.state)
         try:
-            kind, answer = self._ask(question, START_PATIENCE)
+            self._send(question)
+            kind, answer = self._answer(START_PATIENCE)
             if kind == "importing":
                 kind, answer = self._answer_to_import()
             if kind == "usage":
@@ -157,11 +182,10 @@ class Session:
             raise
         self._loaders, self.environment, self.notes = answer
 
-    def _ask(self, question: tuple[Any, ...], patience: float | None) -> tuple[str, Any]:
+    def _send(self, question: tuple[Any, ...]) -> None:
         assert self._pipe is not None
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # waiting for the answer reports the loss
             self._pipe.send(question)
-        return self._answer(patience)
 
     def _answer_to_import(self) -> tuple[str, Any]:
         """Wait until the user's module is there. Raises UsageError when importing it takes the process down."""

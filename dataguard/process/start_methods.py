@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -33,6 +34,11 @@ class EveryStart(Session):
         sampled = replace(settings, all=False)
         methods = [method for method in _DEFAULT_OF if method in multiprocessing.get_all_start_methods()]
         self._others = {method: Session(spelling, replace(sampled, start_method=method)) for method in methods}
+
+    def judge_all(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
+        """Run checks on loaders, one at a time; yields the number of each with its result."""
+        for number, (check, loader) in enumerate(wanted):
+            yield number, self.judge(check, loader)
 
     def judge(self, check: Check, loader: str) -> Result:
         """Run a check on one of the loaders; never raises for what the user's code does."""

@@ -6,11 +6,14 @@ import math
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.process import isolation
+from dataguard.lab.process.side_by_side import Turns, wait_until
 from dataguard.model import NotApplicable, Undecided
 from dataguard.settings.settings import Settings
 
@@ -26,13 +29,19 @@ def returned(_: Path, answer: Any) -> Any:
 
 
 class ObservationCache:
-    """Observations of one loader by key; `left` is the rest of the budget, in seconds."""
+    """Observations of one loader by key, made in the `turns` that all loaders of a target share."""
 
-    def __init__(self, settings: Settings, folder: Path) -> None:
+    def __init__(self, settings: Settings, folder: Path, turns: Turns | None = None) -> None:
         self.settings = settings
-        self.left = settings.budget
         self._folder = folder
+        self._turns = turns or Turns()
         self._made: dict[object, object] = {}
+        self._budget = Stopwatch(settings.budget)
+
+    @property
+    def left(self) -> float:
+        """The rest of the budget in seconds; it lasts as long as any observation of the loader runs."""
+        return self._budget.left
 
     def afford(self, seconds: float) -> None:
         """Raise Undecided if so many seconds of reads are too many; see `affords`."""
@@ -50,7 +59,7 @@ class ObservationCache:
         return Undecided(f"{left}, too little for {seconds:.2g} s of repeated reads: use --budget {needed}")
 
     @overload
-    def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ...) -> T: ...
+    def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., alone: bool = ...) -> T: ...
 
     @overload
     def observe(
@@ -60,6 +69,7 @@ class ObservationCache:
         read: Callable[[Path, Any], T],
         *,
         unbounded: bool = ...,
+        alone: bool = ...,
         folder: Path | None = ...,
         watch: Callable[[Path], Callable[[], None]] | None = ...,
     ) -> T: ...
@@ -71,6 +81,7 @@ class ObservationCache:
         read: Callable[[Path, Any], Any] = returned,
         *,
         unbounded: bool = False,
+        alone: bool = False,
         folder: Path | None = None,
         watch: Callable[[Path], Callable[[], None]] | None = None,
     ) -> Any:
@@ -78,34 +89,43 @@ class ObservationCache:
 
         `run` is called with a scratch folder in a separate process. `read` is called in this process with that folder
         and the result of `run` (None if the budget cut it short), and returns the observation, which otherwise is that
-        result. An `unbounded` observation continues as long as it makes progress, whatever the budget. `folder`
-        replaces a new one; `watch` returns, for that folder, a function that is called meanwhile. Raises Undecided if
-        the budget ran out before there was anything to read.
+        result. An `unbounded` observation continues as long as it makes progress, whatever the budget; one that takes
+        times or measures what processes share is made `alone`, others run side by side. `folder` replaces a new one;
+        `watch` returns, for that folder, a function that is called meanwhile. Raises Undecided if the budget ran out
+        before there was anything to read.
         """
+        wait_until(lambda: self._made.get(key) is not _UNFINISHED)
         if key not in self._made:
-            folder = folder or Path(tempfile.mkdtemp(dir=self._folder))
-            before = self.left
-            self.left = math.inf if unbounded else before
+            self._made[key] = _UNFINISHED
             try:
-                self._made[key] = self._make(run, read, folder, watch(folder) if watch else lambda: None)
-            finally:
-                self.left = before if unbounded else self.left
+                self._made[key] = self._observed(_Request(run, read, unbounded, folder, watch), alone=alone)
+            except BaseException:  # a bug of ours: whoever asks next meets it as well
+                del self._made[key]
+                raise
         made = self._made[key]
         if isinstance(made, Exception):
             raise made
         return made
 
-    def _make(
-        self,
-        run: Callable[[Path], Any],
-        read: Callable[[Path, Any], Any],
-        folder: Path,
-        meanwhile: Callable[[], None],
-    ) -> Any:
-        started, cut = time.monotonic(), None
+    def _observed(self, request: _Request, *, alone: bool) -> Any:
+        """The observation, or the exception that prevented it."""
+        outcome, accompanied = self._make(request, alone=alone)
+        if isinstance(outcome, LoaderFailed) and accompanied and request.folder is None:
+            outcome, _ = self._make(request, alone=True)  # what ran beside it may have made it fail
+        return outcome
+
+    def _make(self, request: _Request, *, alone: bool) -> tuple[Any, bool]:
+        """The outcome of one attempt, and whether another observation ran meanwhile."""
+        folder = request.folder or Path(tempfile.mkdtemp(dir=self._folder))
+        clock = nullcontext() if request.unbounded else self._budget
+        with self._turns.taken(alone=alone) as turn, clock:
+            return self._attempted(request, folder), turn.accompanied
+
+    def _attempted(self, request: _Request, folder: Path) -> Any:
+        cut = None
         try:
-            answer, cut = self._run(run, folder, meanwhile)
-            made = read(folder, answer)
+            answer, cut = self._run(request, folder)
+            made = request.read(folder, answer)
             if cut and made is None:
                 raise Undecided(f"the budget of {self.settings.budget:g} s ran out")
             return made
@@ -113,17 +133,55 @@ class ObservationCache:
             return Undecided(f"{outcome}: use --budget {2 * self.settings.budget:g}") if cut else outcome
         except (LoaderFailed, NotApplicable) as outcome:
             return outcome
-        finally:
-            self.left -= time.monotonic() - started
 
-    def _run(
-        self, run: Callable[[Path], Any], folder: Path, meanwhile: Callable[[], None]
-    ) -> tuple[Any, isolation.OutOfTime | None]:
+    def _run(self, request: _Request, folder: Path) -> tuple[Any, isolation.OutOfTime | None]:
         """The result, and the exception that cut it short, if any."""
-        allowed, timeout = max(self.left, 1.0), self.settings.timeout
+        allowed = math.inf if request.unbounded else max(self.left, 1.0)
         try:
             return isolation.isolated(
-                lambda: run(folder), folder, timeout=timeout, allowed=allowed, meanwhile=meanwhile
+                lambda: request.run(folder),
+                folder,
+                timeout=self.settings.timeout,
+                allowed=allowed,
+                meanwhile=request.watch(folder) if request.watch else lambda: None,
             ), None
         except isolation.OutOfTime as cut:
             return None, cut
+
+
+_UNFINISHED = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The arguments of `ObservationCache.observe`."""
+
+    run: Callable[[Path], Any]
+    read: Callable[[Path, Any], Any]
+    unbounded: bool
+    folder: Path | None
+    watch: Callable[[Path], Callable[[], None]] | None
+
+
+class Stopwatch:
+    """A budget of seconds that runs down while anything is inside this context manager."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+        self._inside = 0
+        self._since = 0.0
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left; negative if it was overdrawn."""
+        return self._left - (time.monotonic() - self._since if self._inside else 0.0)
+
+    def __enter__(self) -> None:
+        if not self._inside:
+            self._since = time.monotonic()
+        self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        left, self._inside = self.left, self._inside - 1
+        if not self._inside:
+            self._left = left

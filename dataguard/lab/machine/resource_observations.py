@@ -87,6 +87,7 @@ class Resources:
             lambda folder, _: next(
                 (one.shared_bytes for one in read_spools(folder) if isinstance(one, BatchRecord)), None
             ),
+            alone=True,
         )
 
     @property
@@ -101,6 +102,7 @@ class Resources:
         return subject.vary(
             "thread_contention",
             lambda folder: measure_contention(subject.build, folder, workers, size, limit, stream=stream),
+            alone=True,
         )
 
     @property
@@ -133,6 +135,7 @@ class Resources:
             plan,
             lambda folder: measure_usage(subject.build, folder, plan, limit, share, stream=stream),
             lambda folder, answer: read_usage(folder, answer, plan),
+            alone=True,
         )
 
 

@@ -14,11 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
+import psutil
+
 from dataguard.incident import OWN, LoaderDied, LoaderHung, LoaderRaised, is_library
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, hang_of
+from dataguard.lab.process.side_by_side import pause
 from dataguard.model import DataguardError
 from dataguard.process import shm_cleanup
 from dataguard.process.process_tree import (
@@ -32,6 +35,12 @@ T = TypeVar("T")
 
 PATIENCE = 3
 """A loader that makes no progress but burns CPU or reads files gets this many times the timeout."""
+
+
+_running: set[int] = set()
+"""The observations that run now, by process id, which is that of their session."""
+_bystanders: list[psutil.Process] = []
+"""What ran before the first of them, such as a Manager of the user's module, which serves every observation."""
 
 
 class OutOfTime(DataguardError):
@@ -58,16 +67,20 @@ def isolated(
     """
     recorder = FlightRecorder(folder)
     recorder.mark(None, "factory")
-    bystanders = descendants()  # a Manager that the user's module started: it serves every observation
+    if not _running:
+        _bystanders[:] = descendants()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         live(function, folder, parent)
+    _running.add(pid)
     try:
         status = _await(pid, recorder, folder, timeout, allowed, meanwhile)
         meanwhile()
     finally:
-        ended = end_descendants(spare=bystanders)
+        _running.remove(pid)
+        # Whatever left the session of its observation is ended with the last one that runs.
+        ended = end_descendants(spare=_bystanders, session=pid if _running else None)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
         shm_cleanup.remove_tensors({pid, *ended, *(mark.pid for mark in recorder.last() if mark.worker is not None)})
@@ -244,7 +257,7 @@ def _await(
             moved = now
         _keep_short(folder / OUTPUT)
         meanwhile()
-        time.sleep(min(max(_PRECISION * (now - started), 0.001), _GLANCE))
+        pause(min(max(_PRECISION * (now - started), 0.001), _GLANCE))
 
 
 def _all_alive(recorder: FlightRecorder) -> bool:

@@ -1,0 +1,104 @@
+"""Run jobs side by side in one thread: while one waits for a process that it forked, the others continue.
+
+Only a process without other threads can be forked safely, so each job is a greenlet. A job gives way in `pause` and in
+`wait_until`; outside of `side_by_side`, the one sleeps and the other returns at once.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from greenlet import getcurrent, greenlet
+
+T = TypeVar("T")
+
+
+class _Job(greenlet):
+    """A job, and what it waits for: a condition, and a time before which there is no need to test it."""
+
+    ready: Callable[[], bool] = staticmethod(lambda: True)
+    at = 0.0
+
+
+def side_by_side(jobs: Sequence[Callable[[], T]]) -> Iterator[tuple[int, T]]:
+    """Run the jobs; yield the number of each and its result as it ends. Of those that are ready, the first one runs.
+
+    An exception of a job passes through, and the remaining jobs are dropped.
+    """
+    waiting: dict[int, _Job] = {number: _Job(job) for number, job in enumerate(jobs)}
+    for job in waiting.values():
+        job.gr_context = contextvars.copy_context()  # user code in a fork finds what its module has set there
+    while waiting:
+        now = time.monotonic()
+        ready = next((number for number, job in waiting.items() if job.at <= now and job.ready()), None)
+        if ready is None:
+            later = [job.at for job in waiting.values() if job.at > now]
+            assert later, "every job waits for another"
+            time.sleep(min(later) - now)
+            continue
+        job = waiting[ready]
+        result: Any = job.switch()
+        if job.dead:
+            del waiting[ready]
+            yield ready, result
+
+
+def pause(seconds: float) -> None:
+    """Let other jobs run for so many seconds."""
+    job = getcurrent()
+    if isinstance(job, _Job):
+        _give_way(job, time.monotonic() + seconds, lambda: True)
+    else:
+        time.sleep(seconds)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Let other jobs run until the condition holds, which only they can bring about."""
+    job = getcurrent()
+    if isinstance(job, _Job) and not condition():
+        _give_way(job, 0.0, condition)
+
+
+def _give_way(job: _Job, at: float, ready: Callable[[], bool]) -> None:
+    job.at, job.ready = at, ready
+    assert job.parent is not None
+    job.parent.switch()
+
+
+@dataclass(slots=True)
+class Turn:
+    """The time in which one observation runs: `alone` if it takes times, `accompanied` if another one ran meanwhile."""
+
+    alone: bool
+    accompanied: bool = False
+
+
+class Turns:
+    """Lets at most `most` observations run side by side, and those that must be alone by themselves."""
+
+    def __init__(self, most: int = 1) -> None:
+        self._most = most
+        self._running: list[Turn] = []
+
+    @contextmanager
+    def taken(self, *, alone: bool = False) -> Iterator[Turn]:
+        """Wait for a turn, and hold it inside the context."""
+        wait_until(lambda: self._free(alone))
+        turn = Turn(alone)
+        self._running.append(turn)
+        for one in self._running if len(self._running) > 1 else ():
+            one.accompanied = True
+        try:
+            yield turn
+        finally:
+            self._running.remove(turn)
+
+    def _free(self, alone: bool) -> bool:
+        if alone or any(turn.alone for turn in self._running):
+            return not self._running
+        return len(self._running) < self._most

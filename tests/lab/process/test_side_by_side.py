@@ -1,0 +1,143 @@
+"""Jobs side by side in one thread, and the observations that run in them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dataguard.engine import scan
+from dataguard.incident import LoaderRaised
+from dataguard.lab.core.observation_cache import ObservationCache
+from dataguard.lab.process.side_by_side import Turns, pause, side_by_side, wait_until
+from dataguard.model import Status
+from dataguard.settings.settings import Settings
+
+
+def test_each_job_runs_while_the_others_pause() -> None:
+    seen: list[tuple[str, int]] = []
+
+    def work(name: str) -> str:
+        for step in range(3):
+            seen.append((name, step))
+            pause(0.01)
+        return name
+
+    assert sorted(side_by_side([partial(work, "a"), partial(work, "b")])) == [(0, "a"), (1, "b")]
+    assert seen == [(name, step) for step in range(3) for name in "ab"]
+
+
+def test_a_job_waits_for_what_another_brings_about() -> None:
+    done: list[str] = []
+
+    def wait() -> None:
+        wait_until(lambda: "made" in done)
+        done.append("used")
+
+    def make() -> None:
+        pause(0.01)
+        done.append("made")
+
+    assert [number for number, _ in side_by_side([wait, make])] == [1, 0]
+    assert done == ["made", "used"]
+
+
+def test_outside_a_job_a_pause_sleeps_and_nothing_is_waited_for() -> None:
+    started = time.monotonic()
+    pause(0.02)
+    wait_until(lambda: False)
+    assert time.monotonic() - started >= 0.02
+
+
+def test_what_must_be_alone_is_alone_and_the_rest_shares_the_turns() -> None:
+    turns, at_once, most = Turns(2), 0, {True: 0, False: 0}
+
+    def work(alone: bool) -> bool:
+        nonlocal at_once
+        with turns.taken(alone=alone) as turn:
+            at_once += 1
+            most[alone] = max(most[alone], at_once)
+            pause(0.01)
+            at_once -= 1
+        return turn.accompanied
+
+    accompanied = dict(side_by_side([partial(work, alone) for alone in (True, False, False, False, True)]))
+    assert most == {True: 1, False: 2}
+    assert (accompanied[0], accompanied[1], accompanied[4]) == (False, True, False)
+
+
+@pytest.mark.scan
+class TestObservations:
+    def run(self, folder: Path, *observations: Callable[[Path], object], most: int = 2) -> ObservationCache:
+        cache = ObservationCache(Settings(), folder, Turns(most))
+        jobs = [partial(cache.observe, number, one) for number, one in enumerate(observations)]
+        for number, result in side_by_side(jobs):
+            assert result == number
+        return cache
+
+    def test_the_budget_runs_down_once_for_those_that_run_at_the_same_time(self, tmp_path: Path) -> None:
+        def sleep(number: int, _: Path) -> int:
+            time.sleep(0.4)
+            return number
+
+        started = time.monotonic()
+        cache = self.run(tmp_path, partial(sleep, 0), partial(sleep, 1))
+        assert time.monotonic() - started < 0.75
+        assert Settings().budget - cache.left == pytest.approx(0.45, abs=0.2)
+
+    def test_one_that_two_jobs_request_is_made_once(self, tmp_path: Path) -> None:
+        made = tmp_path / "made"
+
+        def make(_: Path) -> int:
+            with made.open("a") as file:
+                file.write("made\n")
+            time.sleep(0.05)
+            return 7
+
+        cache = ObservationCache(Settings(), tmp_path, Turns(2))
+        assert dict(side_by_side([lambda: cache.observe("one", make)] * 2)) == {0: 7, 1: 7}
+        assert made.read_text() == "made\n"
+
+    def test_one_that_fails_beside_another_is_repeated_alone(self, tmp_path: Path) -> None:
+        lock = tmp_path / "lock"
+
+        def hold(number: int, _: Path) -> int:
+            descriptor = os.open(lock, os.O_CREAT | os.O_EXCL)
+            time.sleep(0.1)
+            os.close(descriptor)
+            lock.unlink()
+            return number
+
+        self.run(tmp_path, partial(hold, 0), partial(hold, 1))
+
+    def test_one_that_fails_alone_fails(self, tmp_path: Path) -> None:
+        def fail(_: Path) -> int:
+            raise ValueError("broken")
+
+        with pytest.raises(LoaderRaised, match="broken"):
+            self.run(tmp_path, fail)
+
+    def test_the_end_of_one_leaves_the_processes_of_another_alone(self, tmp_path: Path) -> None:
+        def short(_: Path) -> int:
+            return 0
+
+        def long(_: Path) -> int:
+            if (child := os.fork()) == 0:
+                time.sleep(0.2)
+                os._exit(3)
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) - 2
+
+        self.run(tmp_path, short, long)
+
+
+@pytest.mark.scan
+def test_results_come_in_the_order_of_checks_and_loaders() -> None:
+    report = scan("tests.loaders.public:clean_streams", Settings(select=("DG0", "DG2", "DG4")))
+    order = list(dict.fromkeys((result.loader, result.code) for result in report.results))
+    loaders = list(dict.fromkeys(loader for loader, _ in order))
+    assert order == [(loader, code) for loader in loaders for code in sorted({code for _, code in order})]
+    assert not report.count(Status.BROKEN)
