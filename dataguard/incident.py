@@ -86,6 +86,17 @@ class Incident:
         return f"{stage} ({details})" if details else stage
 
 
+def shown_index(index: object) -> str:
+    """An index for the reader, equal in all processes: its repr, at most 80 characters, without a memory address."""
+    try:
+        return _ADDRESS.sub("", repr(index))[:80]
+    except Exception:  # noqa: BLE001 - the user's own index may raise anything
+        return type(index).__name__[:80]
+
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
 def imported_files() -> dict[str, str]:
     """The source file of each imported module that has one, by module name.
 

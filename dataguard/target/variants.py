@@ -193,7 +193,8 @@ def _arguments_of(loader: Loader) -> dict[str, Any]:
     """The arguments to construct a plain DataLoader like this one."""
     arguments = {name: getattr(loader, name) for name in _ARGUMENTS - _ORDER if hasattr(loader, name)}
     arguments["dataset"] = loader.dataset
-    if arguments["collate_fn"] in (default_collate, default_convert):  # torch's choice, which depends on batch_size
+    collate = arguments["collate_fn"]
+    if collate is default_collate or collate is default_convert:  # torch's choice, which depends on batch_size
         del arguments["collate_fn"]
     if loader.num_workers == 0:
         arguments = _without(arguments, _NEEDS_WORKERS - {"timeout"})

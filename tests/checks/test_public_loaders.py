@@ -40,6 +40,11 @@ def test_clean_loaders_pass(target: str, method: str) -> None:
             assert result.exercised["workers"] == 2, result.loader
 
 
+def test_indices_may_be_any_object() -> None:
+    report = scan("tests.loaders.indexed:loaders", Settings(ignore=SLOW))
+    assert told(report, *QUIET) == []
+
+
 def test_a_cloned_generator_is_found_whatever_the_library() -> None:
     select = () if EVERY_FACE else ("DG0", "DG1", "DG2")
     found = told(scan("tests.loaders.public:cloned", Settings(select=select, ignore=SLOW)), Status.FAILED)

@@ -30,7 +30,10 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
     """
     lab.need_map("the samples of a stream cannot be read again for a comparison")
     lab.facts.need_role("val", "test", otherwise="val and test splits are compared with it")
-    beside = [other for other in lab.splits.earlier if min(other.facts.length or 0, lab.facts.length or 0) > 1]
+    if not lab.epoch.indices:
+        raise NotApplicable("the sampler yields custom index objects, which cannot be requested again")
+    known = [other for other in lab.splits.earlier if other.epoch.indices]
+    beside = [other for other in known if min(other.facts.length or 0, lab.facts.length or 0) > 1]
     if not beside:
         raise NotApplicable("the target has no other split with several samples to compare with")
     notes, open_ends, compared, repeated = [], [], 0, 0

@@ -21,5 +21,18 @@ def plain_index(index: Any) -> Index:
         return index
     try:
         return operator.index(index)
-    except (TypeError, RuntimeError):  # not a number; a tensor of several elements
+    except Exception:  # noqa: BLE001 - not a number; the user's own index may raise anything
         return None
+
+
+def members(batch: Any) -> list[Any]:
+    """The indices of a batch; one that cannot be iterated is its own only member, since torch itself refuses it."""
+    try:
+        return list(batch)
+    except Exception:  # noqa: BLE001 - see above
+        return [batch]
+
+
+def rereadable(batch: Any) -> Any:
+    """The batch itself, or a list of its indices if it can be iterated only once."""
+    return list(batch) if hasattr(batch, "__next__") else batch

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle, islice
-from typing import Any
+from typing import Any, TypeVar
+
+from dataguard.incident import LoaderRaised
+from dataguard.lab.core.index import members, rereadable
+from dataguard.lab.process.exceptions import incident_of
 
 MOST_BATCHES = 1_000_000
 """Batches of an epoch that are drawn at most, which takes about a second."""
-
-MOST_RECORDED = 100_000
-"""Indices of an epoch that are drawn at most, unless the dataset has as many."""
 
 PATIENCE = 4096
 """The fewest repeated indices in a row after which no new one is expected."""
@@ -37,6 +38,33 @@ class Schedule:
         if name == "inner":  # not set yet: this object is being unpickled or copied
             raise AttributeError(name)
         return getattr(self.inner, name)
+
+
+def drawn(sampler: Any) -> Iterator[Any]:
+    """What an index sampler of the user yields, which may be any object: it is never compared or tested.
+
+    Raises LoaderRaised if the sampler raises or cannot be iterated.
+    """
+    try:
+        entries = iter(sampler)
+    except Exception as error:
+        raise LoaderRaised(incident_of(error, "sampler")) from error
+    while True:
+        try:
+            entry = next(entries)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise LoaderRaised(incident_of(error, "sampler")) from error
+        yield rereadable(entry)
+
+
+S = TypeVar("S", bound=Schedule)
+
+
+def in_use(made: Iterable[S], loader: Any) -> S | None:
+    """The schedule that the loader iterates, by identity: a user's sampler may refuse to be compared."""
+    return next((one for one in made if one is loader.batch_sampler or one is loader.sampler), None)
 
 
 class Spread(Schedule):
@@ -69,22 +97,35 @@ class Spread(Schedule):
 
     def _chosen(self) -> list[Any]:
         if self._plan is None:
-            batches = list(islice(iter(self.inner), MOST_BATCHES))
-            self.sizes = [len(batch) for batch in batches] if self.batched else None
+            batches = list(islice(drawn(self.inner), MOST_BATCHES))
+            self.sizes = [size_of(batch) for batch in batches] if self.batched else None
             largest = max(self.sizes or [1], default=1) or 1
             count = max(2, self.samples // largest)
             self.whole = len(batches) <= count and len(batches) < MOST_BATCHES
-            kept = [existing(batch, self.limit, batched=self.batched) for batch in batches]
-            self._plan = evenly([batch for batch in kept if batch != []], count)
+            kept = [one for batch in batches for one in existing(batch, self.limit, batched=self.batched)]
+            self._plan = evenly(kept, count)
         return self._plan
 
 
-def existing(batch: Any, limit: int | None, *, batched: bool) -> Any:
-    """A batch, or a single index, without the nonexistent integers of `limit` and above; [] if none is left."""
+def size_of(batch: Any) -> int:
+    """The number of indices in a batch."""
+    try:
+        return len(batch)
+    except Exception:  # noqa: BLE001 - torch iterates a batch, and never asks for its length
+        return len(members(batch))
+
+
+def existing(entry: Any, limit: int | None, *, batched: bool) -> list[Any]:
+    """The batch or single index in a list, without nonexistent integers of `limit` and above; [] if none is left."""
     if limit is None:
-        return batch
-    kept = [index for index in (batch if batched else [batch]) if not (isinstance(index, int) and index >= limit)]
-    return kept if batched or not kept else kept[0]
+        return [entry]
+    kept = [index for index in (members(entry) if batched else [entry]) if exists(index, limit)]
+    return [kept] if batched and kept else kept
+
+
+def exists(index: Any, limit: int | None) -> bool:
+    """Whether an index is no integer of `limit` or above."""
+    return limit is None or not isinstance(index, int) or index < limit
 
 
 class SameItems(Schedule):
@@ -134,7 +175,7 @@ class SameItems(Schedule):
         return known[:: max(len(known) // self.items, 1)]
 
     def _flat(self) -> Iterator[Any]:
-        return _flat(self.inner, batched=self.batched)
+        return flat(self.inner, batched=self.batched)
 
 
 class Scripted(Schedule):
@@ -154,7 +195,7 @@ class Scripted(Schedule):
     def __iter__(self) -> Iterator[Any]:
         if self._drawn is None:
             count = 1 + max(place for epoch in self.scripts for script in epoch for place in script)
-            self._drawn = _first(_flat(self.inner, batched=self.batched), count)
+            self._drawn = _first(flat(self.inner, batched=self.batched), count)
         self._epoch += 1  # here, because torch makes an iterator more than it uses
         for places in zip(*self.scripts[min(self._epoch, len(self.scripts) - 1)], strict=True):
             for place in places:
@@ -162,53 +203,6 @@ class Scripted(Schedule):
 
     def __len__(self) -> int:
         return sum(map(len, self.scripts[max(0, min(self._epoch, len(self.scripts) - 1))]))
-
-
-def most_recorded(length: int | None) -> int:
-    """How many indices show that a sampler of a dataset of this length never ends."""
-    return max(MOST_RECORDED, 2 * (length or 0))
-
-
-class Recorded(Schedule):
-    """Records the `batches` of indices that `inner` yields in an epoch, and yields nothing itself.
-
-    `whole`: it ended before `most` indices. Once iterated, it is in `begun`: a factory may build other loaders, which
-    are not.
-    """
-
-    def __init__(self, inner: Any, most: int, begun: list[Recorded], *, batched: bool) -> None:
-        super().__init__(inner)
-        self.most = most
-        self.begun = begun
-        self.batched = batched
-        self.batches: list[tuple[Any, ...]] = []
-        self.whole = False
-
-    def __iter__(self) -> Iterator[Any]:
-        self.batches, self.whole, drawn = [], False, 0
-        if not any(one is self for one in self.begun):
-            self.begun.append(self)
-        for entry in self.inner:
-            self.batches.append(tuple(entry) if self.batched else (entry,))
-            drawn += len(self.batches[-1])
-            if drawn >= self.most:
-                break
-        else:
-            self.whole = True
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
-def recorder(length: int | None) -> tuple[list[Recorded], Callable[[Any, bool], Recorded]]:
-    """A list, and a schedule that records the sampler of a dataset of this length and joins the list when iterated."""
-    begun: list[Recorded] = []
-
-    def schedule(inner: Any, batched: bool) -> Recorded:
-        return Recorded(inner, most_recorded(length), begun, batched=batched)
-
-    return begun, schedule
 
 
 class Dealt(Schedule):
@@ -259,13 +253,10 @@ def evenly(items: Sequence[Any], count: int) -> list[Any]:
     return [items[round(position * step)] for position in range(count)]
 
 
-def _flat(order: Iterable[Any], *, batched: bool) -> Iterator[Any]:
+def flat(order: Any, *, batched: bool) -> Iterator[Any]:
     """The indices of an index sampler, one by one."""
-    for entry in islice(iter(order), MOST_BATCHES):
-        if batched:
-            yield from entry
-        else:
-            yield entry
+    for entry in islice(drawn(order), MOST_BATCHES):
+        yield from members(entry) if batched else [entry]
 
 
 def _first(indices: Iterable[Any], count: int) -> list[Any]:
@@ -274,16 +265,23 @@ def _first(indices: Iterable[Any], count: int) -> list[Any]:
 
 
 def unique(indices: Iterable[Any]) -> Iterator[Any]:
-    """Each index once; one that cannot be hashed is compared by its repr.
+    """Each index once, compared by its repr, or by identity if it has none.
 
     Stops after many repeated indices in a row, because a sampler may never end.
     """
     seen, known = set(), 0
     for index in indices:
-        key = index if isinstance(index, int | str) else repr(index)
+        key = index if isinstance(index, int | str) else _repr_of(index)
         known = known + 1 if key in seen else 0
         if not known:
             seen.add(key)
             yield index
         elif known > max(PATIENCE, 16 * len(seen)):
             return
+
+
+def _repr_of(index: Any) -> str | int:
+    try:
+        return repr(index)
+    except Exception:  # noqa: BLE001 - the user's own index may raise anything
+        return id(index)

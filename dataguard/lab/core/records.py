@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dataguard.incident import Incident
+from dataguard.incident import Incident, shown_index
 from dataguard.lab.core.index import Index, plain_index
 
 FEWEST = 64
@@ -124,7 +124,7 @@ def sample_records(
             *place,
             position,
             plain_index(given),
-            None if given is None else repr(given)[:80],
+            None if given is None else shown_index(given),
             seconds[position] if position < len(seconds) else 0.0,
             found,
         )

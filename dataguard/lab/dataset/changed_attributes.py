@@ -9,6 +9,7 @@ from typing import Any
 
 from torch.utils.data import IterableDataset
 
+from dataguard.lab.core.index_schedules import flat
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.process.flight_recorder import FlightRecorder
@@ -51,13 +52,12 @@ def _read(loader: Loader) -> None:
         for _ in islice(iter(dataset), SAMPLES):
             pass
         return
-    order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
-    entries = list(islice(iter(order), SAMPLES))
-    indices = [index for entry in entries for index in entry] if loader.batch_sampler is not None else entries
+    batched = loader.batch_sampler is not None
+    indices = list(islice(flat(loader.batch_sampler if batched else loader.sampler, batched=batched), SAMPLES))
     if getattr(dataset, "__getitems__", None):
-        dataset.__getitems__(indices[:SAMPLES])
+        dataset.__getitems__(indices)
     else:
-        for index in indices[:SAMPLES]:
+        for index in indices:
             dataset[index]
 
 

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 
 from dataguard.lab.batches import drawn_generators as generators
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import GeneratorState, blank_of
 from dataguard.lab.core.source_location import is_own, made_at
@@ -163,10 +162,8 @@ class DatasetObservations:
     def folders(self) -> tuple[SampleFolders, ...]:
         """Some samples, with the folders of the files that only they use."""
         self._afford_reads("folders", sample_folders.READS)
-        known, build = self._subject.epoch.indices, self._subject.build
-        return self._subject.vary(
-            "folders", lambda folder: sample_folders.find_folders(build(), folder, evenly(known, sample_folders.READS))
-        )
+        indices, build = self._subject.epoch.asked(sample_folders.READS), self._subject.build
+        return self._subject.vary("folders", lambda folder: sample_folders.find_folders(build(), folder, indices))
 
     @property
     def class_names(self) -> tuple[ClassNames, ...]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
-from dataguard.lab.core.index import plain_index
-from dataguard.lab.core.index_schedules import Schedule, existing
+from dataguard.lab.core.index import members, plain_index
+from dataguard.lab.core.index_schedules import Schedule, drawn, existing, size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,8 @@ class FullSchedule(Schedule):
     def __iter__(self) -> Iterator[Any]:
         entries = self._entries()
         for number, batch in chain(self._pending(entries), entries):
-            kept = existing(batch, self.limit, batched=self.batched)
-            if self.turns.takes(number) and self.turns.fetch(number) >= self.done and kept != []:
-                yield kept
+            if self.turns.takes(number) and self.turns.fetch(number) >= self.done:
+                yield from existing(batch, self.limit, batched=self.batched)
         self.whole = True
 
     def _pending(self, entries: Iterator[tuple[int, Any]]) -> list[tuple[int, Any]]:
@@ -91,9 +90,10 @@ class FullSchedule(Schedule):
         return [entry for entry in pending if self.turns.fetch(entry[0]) >= self.done]
 
     def _entries(self) -> Iterator[tuple[int, Any]]:
-        for number, batch in enumerate(self.inner):
+        for number, batch in enumerate(drawn(self.inner)):
             if self.sizes is not None:
-                self.sizes.append(len(batch))
-            self.digest.update(repr(plain_index(batch) if not self.batched else [*map(plain_index, batch)]).encode())
+                self.sizes.append(size_of(batch))
+            plain = [*map(plain_index, members(batch))] if self.batched else plain_index(batch)
+            self.digest.update(repr(plain).encode())
             self.drawn = number + 1
             yield number, batch

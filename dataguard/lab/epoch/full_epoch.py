@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
+from dataguard.lab.core.index_schedules import in_use
 from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.core.value_summary import ValueSummary
@@ -98,7 +99,7 @@ def run_portion(
 
     asked: dict[str, Any] = {"num_workers": turns.workers} if shared else {}
     loader = subject.build(schedule=schedule, **asked)
-    own = next((one for one in planned if one in (loader.batch_sampler, loader.sampler)), None)
+    own = in_use(planned, loader)
     skips = skips_unreadable(subject.facts)
     instruments: list[Instrument] = [Records(keep=keep), ValueSummaries(keep)]
     if shared:

@@ -19,7 +19,7 @@ from typing import Any
 
 from torch.utils.data import IterableDataset
 
-from dataguard.lab.core.index_schedules import existing, unique
+from dataguard.lab.core.index_schedules import exists, flat, unique
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.core.source_location import made_at
@@ -108,9 +108,9 @@ class _Reads:
             with gate("sample"):
                 self.stream = iter(loader.dataset)
             return
-        order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
-        flat = (index for entry in order for index in (entry if loader.batch_sampler is not None else [entry]))
-        self._indices = unique(index for index in flat if existing([index], limit, batched=True))
+        batched = loader.batch_sampler is not None
+        order = flat(loader.batch_sampler if batched else loader.sampler, batched=batched)
+        self._indices = unique(index for index in order if exists(index, limit))
 
     def more(self, count: int) -> int:
         """Read so many more, if there are as many, and return how many were read."""

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dataguard.lab.core.index_schedules import Dealt, existing, unique
+from dataguard.lab.core.index_schedules import Dealt, exists, flat, unique
 from dataguard.lab.core.process_usage import Pools
 from dataguard.lab.core.records import read_spools
 from dataguard.lab.spy.drive import drive
@@ -51,8 +51,8 @@ def measure_contention(
     """Measure rounds, each with new workers, after one that only warms up."""
 
     def schedule(inner: Any, batched: bool) -> Dealt:
-        flat = (index for entry in inner for index in (entry if batched else [entry]))
-        drawn = existing(list(islice(unique(flat), ITEMS)), limit, batched=True)
+        first = islice(unique(flat(inner, batched=batched)), ITEMS)
+        drawn = [index for index in first if exists(index, limit)]
         return Dealt(inner, [drawn[worker::workers] for worker in range(workers)], size, batched=batched)
 
     asked: dict[str, Any] = {"num_workers": workers, "persistent_workers": False}

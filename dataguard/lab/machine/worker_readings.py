@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dataguard.lab.core.index_schedules import Schedule, existing, unique
+from dataguard.lab.core.index_schedules import Schedule, exists, flat, in_use, unique
 from dataguard.lab.core.process_usage import Pages, Reading
 from dataguard.lab.core.records import read_spools
 from dataguard.lab.spy.drive import Ride, drive
@@ -57,8 +57,7 @@ class RepeatedIndices(Schedule):
     def _dealt(self) -> list[list[Any]]:
         """The batches of the first round, as many for every worker."""
         if self._rounds is None:
-            flat = (index for entry in self.inner for index in (entry if self.batched else [entry]))
-            kept = (index for index in flat if existing([index], self.limit, batched=True))
+            kept = (index for index in flat(self.inner, batched=self.batched) if exists(index, self.limit))
             drawn = list(islice(unique(kept), self.count))
             size = max(1, min(self.size, len(drawn) // self.workers))
             batches = [drawn[start : start + size] for start in range(0, len(drawn) - size + 1, size)]
@@ -167,7 +166,7 @@ def measure_usage(
     asked = {"num_workers": plan.workers} if plan.reduced else {}
     loader = build(**asked) if stream else build(schedule=schedule, in_order=True, **asked)
     most = -(-plan.total * plan.workers // plan.size) if stream else None
-    own = next((one for one in made if one in (loader.batch_sampler, loader.sampler)), None)
+    own = in_use(made, loader)
     fresh = plan.total if own is None else own.fresh
     rides = drive(loader, Plan(folder, (plan.readings(fresh, stream=stream),)), batches=(most,), seconds=seconds)
     return rides, fresh

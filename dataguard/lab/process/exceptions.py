@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+import traceback
+from collections.abc import Sequence
 from typing import Any
 
-from dataguard.incident import Incident
+from dataguard.incident import OWN, Incident, shown_index
 from dataguard.target.loading import frames_of
 
 
@@ -13,23 +15,39 @@ def incident_of(
     error: BaseException, stage: str, index: Any = None, batch: Sequence[Any] = (), worker: int | None = None
 ) -> Incident:
     """Describe an exception of the user's code as plain data."""
-    words = _attempt(str, error)
+    words = _words(error)
     bases = [cls.__name__ for cls in type(error).__mro__[1:-1]]
     return Incident(
         stage=stage,
         message=f"{type(error).__name__}: {words}" if words else type(error).__name__,
         frames=frames_of(error),
-        index=None if index is None else _attempt(repr, index)[:80],
-        batch=tuple(_attempt(repr, item)[:40] for item in batch[:16] if item is not None),
+        index=None if index is None else shown_index(index),
+        batch=tuple(shown_index(item)[:40] for item in batch[:16] if item is not None),
         worker=worker,
         error_type=type(error).__name__,
         error_bases=tuple(bases),
     )
 
 
-def _attempt(describe: Callable[[Any], str], value: Any) -> str:
-    """The `str` or `repr` of a user-defined object, whose `__str__` and `__repr__` may raise."""
+def raised_by_dataguard(error: BaseException, gate: str) -> bool:
+    """Whether the innermost frame of an exception is dataguard's own, in a worker if torch sent it from there.
+
+    `gate` is the file of the function that called the user's code: an object that this call itself refuses, such as one
+    that is no iterator, is the user's.
+    """
+    files = [entry.filename for entry in traceback.extract_tb(error.__traceback__)]
+    sent = _IN_WORKER.findall(_words(error)) if _SENT.match(_words(error)) else []
+    innermost = (sent or files)[-1]
+    return innermost.startswith(OWN) and innermost != gate
+
+
+_SENT = re.compile(r"Caught \w+ in .*\nOriginal Traceback")
+_IN_WORKER = re.compile(r'^  File "(.+)", line \d+', re.MULTILINE)
+
+
+def _words(error: BaseException) -> str:
+    """The `str` of a user-defined exception, whose `__str__` may raise."""
     try:
-        return describe(value)
+        return str(error)
     except Exception:  # noqa: BLE001 - see above
-        return f"<{type(value).__name__} that cannot be shown>"
+        return f"<{type(error).__name__} that cannot be shown>"

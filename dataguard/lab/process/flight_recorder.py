@@ -12,6 +12,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from dataguard.incident import shown_index
+
 SLOTS = 257
 _SLOT = struct.Struct("<QI12s128s")  # marks so far, process id, stage, index
 _COUNT = struct.Struct("<Q")  # samples so far, behind it
@@ -42,7 +44,7 @@ class FlightRecorder:
     def mark(self, worker: int | None, stage: str, index: object = None) -> None:
         """Record that this process now does `stage`, with the index it works on."""
         self._marks += 1
-        shown = b"" if index is None else _shown(index)
+        shown = b"" if index is None else shown_index(index).encode(errors="replace")[:128]
         _SLOT.pack_into(self._mapped, _slot(worker) * _WIDTH, self._marks, os.getpid(), stage.encode()[:12], shown)
 
     def count(self, worker: int | None, samples: int) -> None:
@@ -71,10 +73,3 @@ class FlightRecorder:
 
 def _slot(worker: int | None) -> int:
     return 0 if worker is None else min(worker + 1, SLOTS - 1)
-
-
-def _shown(index: object) -> bytes:
-    try:
-        return repr(index).encode(errors="replace")[:128]
-    except Exception:  # noqa: BLE001 - the index may be a user-defined object, whose __repr__ may raise anything
-        return type(index).__name__.encode()[:128]

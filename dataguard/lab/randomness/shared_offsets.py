@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import Incident, LoaderFailed
-from dataguard.lab.core.index import Index, plain_index
-from dataguard.lab.core.index_schedules import Dealt
+from dataguard.lab.core.index import Index, members, plain_index
+from dataguard.lab.core.index_schedules import Dealt, drawn
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord, read_spools
 from dataguard.lab.process.flight_recorder import FlightRecorder
@@ -30,7 +30,7 @@ from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
-from dataguard.model import Undecided
+from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
 MOST_WORKERS = 4
@@ -249,11 +249,11 @@ def _deal(loader: Loader, workers: int) -> list[list[Any]]:
     """The items of the first batches in the user's order, by the worker to which torch sends them."""
     order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     dealt: list[list[Any]] = [[] for _ in range(workers)]
-    for number, batch in enumerate(islice(iter(order), BATCHES * workers)):
-        items = [batch] if loader.batch_sampler is None else list(batch)[:MOST_OF_A_BATCH]
+    for number, batch in enumerate(islice(drawn(order), BATCHES * workers)):
+        items = [batch] if loader.batch_sampler is None else members(batch)[:MOST_OF_A_BATCH]
         dealt[number % workers].extend(plain_index(item) for item in items)
     if any(None in items for items in dealt):
-        raise Undecided("the sampler yields custom index objects, which cannot be requested again")
+        raise NotApplicable("the sampler yields custom index objects, which cannot be requested again")
     return [list(dict.fromkeys(items)) for items in dealt]
 
 

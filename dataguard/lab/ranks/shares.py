@@ -11,9 +11,10 @@ from itertools import chain
 from pathlib import Path
 
 from dataguard.lab.core.index import plain_index
-from dataguard.lab.core.index_schedules import evenly, recorder
+from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.loader_facts import LoaderFacts, length_of
 from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
+from dataguard.lab.reading.recorded_order import recorder
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.spy.sample_ledger import Depth
 from dataguard.lab.streams.sampler_order import PROBES, content

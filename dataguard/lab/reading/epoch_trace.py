@@ -12,7 +12,7 @@ from typing import Any
 
 from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.index_schedules import Spread, evenly
+from dataguard.lab.core.index_schedules import Spread, evenly, in_use
 from dataguard.lab.core.loader_facts import start_method
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.core.value_summary import ValueSummary
@@ -118,7 +118,7 @@ def run_epoch(
         return spreads[-1]
 
     loader = build(schedule=schedule)
-    own = next((spread for spread in spreads if spread in (loader.batch_sampler, loader.sampler)), None)
+    own = in_use(spreads, loader)
     most = max(2, -(-samples // (loader.batch_size or 1))) if own is None else None
     second = () if loader.num_workers and start_method(loader) != "fork" else (SECOND_EPOCH,)
     plan = Plan(folder, (Records(), ValueSummaries(samples)), keep_going=True)

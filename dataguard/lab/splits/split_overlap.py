@@ -18,10 +18,11 @@ import numpy as np
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import Index, plain_index
-from dataguard.lab.core.index_schedules import evenly, recorder
+from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.loader_facts import spelled_role
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
+from dataguard.lab.reading.recorded_order import recorder
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, SUBSET, IndexContents, find_columns
 from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates, thumbnails_of

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dataguard.lab.core.index import members
+
 Read = Callable[[Any, Callable[[], Any]], Any]
 """Called with an index (None in a stream) and a function that reads; returns what that returns."""
 
@@ -27,7 +29,8 @@ class WatchedBatches(WatchedItems):
     """A map-style dataset that fetches a whole batch at once."""
 
     def __getitems__(self, indices: Any) -> Any:
-        return self._read(indices[0] if len(indices) == 1 else None, lambda: self._dataset.__getitems__(indices))
+        only = members(indices)
+        return self._read(only[0] if len(only) == 1 else None, lambda: self._dataset.__getitems__(indices))
 
 
 class WatchedIterator:

@@ -17,7 +17,7 @@ from dataguard.incident import Incident, LoaderDied, LoaderFailed, LoaderHung, L
 from dataguard.lab.core.loader_facts import overrides_iter
 from dataguard.lab.core.records import Failure, read_spools
 from dataguard.lab.process import stack_dumps
-from dataguard.lab.process.exceptions import incident_of
+from dataguard.lab.process.exceptions import incident_of, raised_by_dataguard
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.process_incidents import tail
 from dataguard.lab.spy.plan import Plan
@@ -53,7 +53,7 @@ def drive(
     Seconds count from the first batch: spawned workers take long to start. `arrived` is called with the number of
     batches that have arrived in the epoch.
 
-    Raises LoaderFailed with the incident when the user's code fails.
+    Raises LoaderFailed with the incident when the user's code fails; an exception of dataguard's own passes through.
     """
     plan = replace(plan, carry=overrides_iter(loader))
     watcher, spy = watch(loader, plan)
@@ -69,9 +69,14 @@ def drive(
             rides.append(_ride(iterator, watcher, most, seconds, arrived))
             if not loader.persistent_workers:
                 shut(iterator)
+    except LoaderFailed:  # of the sampler
+        raise
     # Whatever escapes from the user's loader, SystemExit included, ends here as an incident.
     except BaseException as error:
-        raise _failure(error, iterator, plan) from error
+        failures = [record.incident for record in read_spools(plan.folder) if isinstance(record, Failure)]
+        if not failures and raised_by_dataguard(error, __file__):
+            raise
+        raise _failure(error, iterator, plan, failures) from error
     shut(iterator)
     return rides
 
@@ -131,9 +136,8 @@ def shut(iterator: Any) -> None:
             iterator._shutdown_workers()
 
 
-def _failure(error: BaseException, iterator: Any, plan: Plan) -> LoaderFailed:
+def _failure(error: BaseException, iterator: Any, plan: Plan, failures: Sequence[Incident]) -> LoaderFailed:
     """Distinguish an exception of a worker, the death of a worker, and an exception of the main process."""
-    failures = [record.incident for record in read_spools(plan.folder) if isinstance(record, Failure)]
     incident = incident_of(error, "iterate")
     leaving = bool(failures) and failures[0].error_type == "SystemExit"
     workers = _workers_at(error) or getattr(iterator, "_workers", ())

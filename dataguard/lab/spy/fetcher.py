@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dataguard.lab.core.index import members
 from dataguard.lab.core.instrument import Fetch, nested
 from dataguard.lab.core.records import Stop
 from dataguard.lab.process.exceptions import incident_of
@@ -37,7 +38,7 @@ class WatchedFetcher:
     def fetch(self, batch: Any) -> Any:
         """Replace torch's fetch: call it inside the instruments' hooks."""
         number = self.watcher.begin_fetch()
-        indices = list(batch) if self.auto_collation else [batch]
+        indices = members(batch) if self.auto_collation else [batch]
         self.current = Fetch(self.watcher.epoch, number, self.roots, indices)
         with nested([enter(self.current) for enter in self.hooks.around_fetch]):
             self.started = time.perf_counter()
@@ -79,7 +80,8 @@ class WatchedFetcher:
         looks = self.hooks.at_samples or self.hooks.at_batch
         enough = plan.most is not None and self.looked_at >= plan.most
         if enough or not looks:
-            batch = self.user_collate(data) if plan.carry or not looks else None
+            with self.watcher.catching("collate", None, fetch.indices):
+                batch = self.user_collate(data) if plan.carry or not looks else None
             return batch if plan.carry else None
         fetch.fetch_seconds = time.perf_counter() - self.started
         fetch.size = len(samples)

@@ -8,10 +8,11 @@ from itertools import chain, islice, pairwise
 from typing import Any
 
 from dataguard.lab.core.index import Index, plain_index
-from dataguard.lab.core.index_schedules import Recorded, evenly, recorder
+from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import Seeding
 from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.recorded_order import Recorded, recorder
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.lab.spy.drive import announce_epoch

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from dataguard.incident import EmptyEpoch, LoaderFailed
+from dataguard.lab.core.index_schedules import Schedule, drawn
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.spy.drive import shut
@@ -19,14 +20,14 @@ MOST_EPOCHS = 20
 """The most epochs of a stream that is shorter than its measuring time."""
 
 
-class EndlessOrder:
+class EndlessOrder(Schedule):
     """The user's own order, repeated: the output of the loader then does not depend on the length of an epoch.
 
     With `lead`, the first epoch ends after so many entries: persistent workers are ready when the second one starts.
     """
 
     def __init__(self, inner: Any, lead: int = 0) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.lead = lead
         self.passes = 0
 
@@ -38,17 +39,9 @@ class EndlessOrder:
         any_entry = True
         while any_entry:
             any_entry = False
-            for entry in self.inner:
+            for entry in drawn(self.inner):
                 any_entry = True
                 yield entry
-
-    def __len__(self) -> int:
-        return len(self.inner)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "inner":  # not set yet: this object is being unpickled or copied
-            raise AttributeError(name)
-        return getattr(self.inner, name)
 
 
 @dataclass(frozen=True, slots=True)

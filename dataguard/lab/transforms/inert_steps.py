@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.images.image_containers import (
     container_of,
@@ -117,8 +116,7 @@ class Transforms:
         """The effect of each step. Raises NotApplicable if no object is called with an image."""
         subject = self._subject
         subject.afford((READS + READ_TWICE) * subject.epoch.seconds_per_sample)
-        seen = subject.epoch.indices
-        indices = tuple(evenly(seen, READS))
+        indices = subject.epoch.asked(READS) if subject.facts.kind == "map" else ()
         return subject.vary("pipeline", lambda folder: run_pipeline(subject.build, folder, indices))
 
     @property
@@ -126,7 +124,7 @@ class Transforms:
         """The transform that the dataset holds and never uses, if any."""
         subject = self._subject
         subject.afford(FEWEST_UNUSED * subject.epoch.seconds_per_sample)
-        indices = tuple(evenly(subject.epoch.indices, MOST_UNUSED))
+        indices = subject.epoch.asked(MOST_UNUSED) if subject.facts.kind == "map" else ()
         return subject.vary("unused", lambda folder: find_unused(subject.build, folder, indices))
 
 

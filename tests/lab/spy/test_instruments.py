@@ -13,6 +13,8 @@ import pytest
 from torch.utils.data import DataLoader, Dataset, _DatasetKind
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
+from dataguard.incident import LoaderRaised
+from dataguard.lab.core.index_schedules import Spread
 from dataguard.lab.core.instrument import Fetch, HookLists, Hooks, Instrument, Process
 from dataguard.lab.core.records import read_spools
 from dataguard.lab.rng.frozen_rng import FrozenRngs, UnfrozenRng
@@ -71,6 +73,23 @@ def test_a_new_instrument_observes_every_worker_and_epoch(tmp_path: Path) -> Non
     drive(loader, Plan(tmp_path, (Sums(),)), batches=(None, None))
     found = {record for record in read_spools(tmp_path) if isinstance(record, Sum)}
     assert found == {Sum(number % 2, epoch, number // 2, 4 * number + 1) for epoch in (0, 1) for number in range(4)}
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_exception_of_dataguard_itself_is_no_failure_of_the_loader(tmp_path: Path, workers: int) -> None:
+    broken: Any = "not a number"
+    loader = DataLoader(Numbers(), 2, num_workers=workers)
+    with pytest.raises(TypeError, match="str"):
+        drive(loader, Plan(tmp_path, (Records(keep=broken),)))
+
+
+@pytest.mark.parametrize("refused", [{"sampler": 5}, {"batch_sampler": [0, 1]}, {"sampler": map(int, "x")}])
+def test_what_a_sampler_refuses_is_a_failure_of_the_loader(tmp_path: Path, refused: dict[str, Any]) -> None:
+    (name,) = refused
+    loader: Any = DataLoader(Numbers(), **{name: Spread(refused[name], 8, None, 1, batched=name == "batch_sampler")})
+    with pytest.raises(LoaderRaised):
+        drive(loader, Plan(tmp_path, (Records(),)))
 
 
 @dataclass(frozen=True, slots=True)

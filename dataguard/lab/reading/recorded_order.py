@@ -1,0 +1,59 @@
+"""The order of an epoch's indices, recorded while no sample is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dataguard.lab.core.index import members
+from dataguard.lab.core.index_schedules import Schedule, drawn
+
+MOST_RECORDED = 100_000
+"""Indices of an epoch that are drawn at most, unless the dataset has as many."""
+
+
+def most_recorded(length: int | None) -> int:
+    """How many indices show that a sampler of a dataset of this length never ends."""
+    return max(MOST_RECORDED, 2 * (length or 0))
+
+
+class Recorded(Schedule):
+    """Records the `batches` of indices that `inner` yields in an epoch, and yields nothing itself.
+
+    `whole`: it ended before `most` indices. Once iterated, it is in `begun`: a factory may build other loaders, which
+    are not.
+    """
+
+    def __init__(self, inner: Any, most: int, begun: list[Recorded], *, batched: bool) -> None:
+        super().__init__(inner)
+        self.most = most
+        self.begun = begun
+        self.batched = batched
+        self.batches: list[tuple[Any, ...]] = []
+        self.whole = False
+
+    def __iter__(self) -> Iterator[Any]:
+        self.batches, self.whole, count = [], False, 0
+        if not any(one is self for one in self.begun):
+            self.begun.append(self)
+        for entry in drawn(self.inner):
+            self.batches.append(tuple(members(entry)) if self.batched else (entry,))
+            count += len(self.batches[-1])
+            if count >= self.most:
+                break
+        else:
+            self.whole = True
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def recorder(length: int | None) -> tuple[list[Recorded], Callable[[Any, bool], Recorded]]:
+    """A list, and a schedule that records the sampler of a dataset of this length and joins the list when iterated."""
+    begun: list[Recorded] = []
+
+    def schedule(inner: Any, batched: bool) -> Recorded:
+        return Recorded(inner, most_recorded(length), begun, batched=batched)
+
+    return begun, schedule
