@@ -510,6 +510,32 @@ def good_held_for_setup() -> DataLoader[Any]:
     return DataLoader(StainedPictures(), batch_size=4, num_workers=2)
 
 
+class MixedPictures(AugmentedPictures):
+    """Pictures with one that was read earlier over them, chosen by `random`, which torch seeds in every worker.
+
+    Few are also blurred, as the dataset's generator decides, which begins anew in every worker.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(np.random.default_rng(0))
+        self.seed: int | None = None
+        self.earlier: list[Tensor] = []
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        if self.seed != torch.initial_seed():
+            self.seed = torch.initial_seed()
+            self.rng = np.random.default_rng(self.seed)
+        image, label = Pictures.__getitem__(self, index)
+        self.earlier = [*self.earlier, image][-256:]
+        blurred = image.roll(1, -1) / 2 + image / 2 if self.rng.uniform(0, 1) < 1e-6 else image
+        return blurred + random.choice(self.earlier), label
+
+
+def good_reseeded() -> DataLoader[Any]:
+    """Each worker seeds the dataset's generator at its first read; samples also depend on the reads before them."""
+    return DataLoader(MixedPictures(), batch_size=4, num_workers=2, persistent_workers=True)
+
+
 class PicturesInTurn(AugmentedPictures):
     """Pictures whose brightness is one of several numbers from the dataset's generator, one for each worker."""
 

@@ -111,7 +111,8 @@ def blame_library(draw: Draw, pairs: Pairs, comparison: Comparison) -> Repeat | 
 
     A generator that is created late may be seeded from a global one that we seeded, and look cloned: so the unseeded
     rounds come first here. The library is the cause if the draws differ once each worker and epoch seeds it
-    differently. Raises Undecided when the draws are equal and no generator explains it.
+    differently. Raises Undecided when the draws are equal as they are, and no generator explains it; draws that are
+    equal only with our seeds may well come from what was read before, which is the same for every worker here.
     """
     if not comparison.repeats:
         return None
@@ -123,14 +124,17 @@ def blame_library(draw: Draw, pairs: Pairs, comparison: Comparison) -> Repeat | 
     if repeat.libraries:
         reseeded = draw(comparison.effort, as_is_first=True, reseed=repeat.libraries)
         if not _compare(reseeded, pairs(reseeded))[0]:
-            return replace(repeat, suspects=library_suspects(repeat.libraries, repeat.leaves[:1]))
+            return replace(repeat, suspects=_library_suspects(repeat.libraries, repeat.leaves[:1]))
+    as_is = draws.as_is[repeat.leaves[0]]
+    if agreement(as_is.get(repeat.one, ()), as_is.get(repeat.two, ())) is Agreement.DIFFERENT:
+        return None
     raise Undecided(
         f"the values of {repeat.leaves[0]} repeat, but no generator was found that causes it: "
         "they may come from a counter, a cache or a generator inside a library"
     )
 
 
-def library_suspects(libraries: Sequence[str], changes: tuple[str, ...] = ()) -> tuple[Suspect, ...]:
+def _library_suspects(libraries: Sequence[str], changes: tuple[str, ...]) -> tuple[Suspect, ...]:
     """The unreadable generators of libraries, as suspects."""
     return tuple(Suspect(GeneratorState(f"global {name}", name, b"", None), changes) for name in libraries)
 

@@ -159,8 +159,8 @@ def find_same_items(subject: Subject, effort: int = 0, num_workers: int | None =
     """Draw the same items in every worker over two epochs; the arguments are those of `Request`."""
     subject.need_map("the workers of a stream read different samples, so their draws cannot be compared item by item")
     request = Request(effort, num_workers, **asked)
-    if request.advance:  # it only confirms a verdict, and must leave time for others
-        subject.afford(2 * find_same_items(subject, effort, num_workers).seconds)
+    if request.advance:
+        subject.afford(find_same_items(subject, effort, num_workers, **{**asked, "advance": None}).seconds)
     shape = shape_of(subject, request)
     return subject.vary(
         request,

@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations, groupby
+from itertools import combinations, groupby, islice
 from typing import Literal
 
+from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.records import GeneratorState, Seeding, WorkerEpoch
 from dataguard.lab.randomness.masked_draws import MOST_SUSPECTS, find_in_stream, find_masked
 from dataguard.lab.randomness.repeated_draws import (
     Comparison,
+    Draw,
     Repeat,
     Suspect,
     blame_library,
     compare_draws,
     differing_leaves,
-    library_suspects,
 )
 from dataguard.lab.randomness.same_items import SameItems, find_same_items
 from dataguard.lab.randomness.worker_init_seeds import find_first_seeds
@@ -59,7 +60,7 @@ def _search_items(subject: Subject, between: Between) -> SharedDraws:
     comparison = compare_draws(draw, pairs)
     draws = comparison.draws
     repeat = (
-        confirm_suspects(subject, comparison)
+        confirm_suspects(draw, comparison, subject.facts)
         or blame_library(draw, pairs, comparison)
         or find_masked(subject, draws, pairs(draws))
     )
@@ -96,22 +97,24 @@ def find_seeding(subject: Subject, repeat: Repeat) -> Seeding | None:
     return first if first == second else None
 
 
-def confirm_suspects(subject: Subject, comparison: Comparison) -> Repeat | None:
+def confirm_suspects(draw: Draw, comparison: Comparison, facts: LoaderFacts) -> Repeat | None:
     """The first suspicious repeat with the suspects that it depends on; None if it depends on none of them.
 
-    A single suspect needs no test, unless each item creates it again. Suspects that were not tested come last.
+    Equal draws prove nothing against a generator: they may come from state that the workers share because they read the
+    same items. Forked workers are asked first, because others take long to start. Raises Undecided if there is too
+    little time to test the suspects.
     """
-    repeat, draw = comparison.suspicious, partial(find_same_items, subject, comparison.effort)
+    repeat = comparison.suspicious
     if repeat is None:
         return None
-    suspects = tuple(_continuing(draw, repeat))
-    if len(suspects) + len(repeat.libraries) < 2:
-        only = suspects or library_suspects(repeat.libraries)
-        return replace(repeat, suspects=only) if only else None
-    tested = (_tested(draw, repeat, suspect) for suspect in suspects[:MOST_SUSPECTS])
-    left = [*(suspect for suspect in tested if suspect), *suspects[MOST_SUSPECTS:]]
-    left.sort(key=lambda suspect: repeat.leaves.index(suspect.changes[0]) if suspect.changes else len(repeat.leaves))
-    return replace(repeat, suspects=tuple(left)) if left else None
+    for method in ("fork", None) if facts.spawns else (None,):
+        redraw = partial(draw, comparison.effort, method=method)
+        suspects = islice(_continuing(redraw, repeat), MOST_SUSPECTS)
+        proven = [suspect for suspect in (_tested(redraw, repeat, one) for one in suspects) if suspect.changes]
+        if proven:
+            proven.sort(key=lambda suspect: repeat.leaves.index(suspect.changes[0]))
+            return replace(repeat, suspects=tuple(proven))
+    return None
 
 
 def _continuing(draw: Callable[..., SameItems], repeat: Repeat) -> Iterator[Suspect]:
@@ -137,20 +140,13 @@ def _states(draws: SameItems, where: WorkerEpoch) -> list[dict[str, GeneratorSta
     return [{state.path: state for state in census.generators} for census in censuses]
 
 
-def _tested(draw: Callable[..., SameItems], repeat: Repeat, suspect: Suspect) -> Suspect | None:
-    """A suspect with the leaves that change if it is advanced in the second worker and epoch only; None if none do.
-
-    It is returned unchanged if that could not be tested, or if both still end in the same state.
-    """
-    try:
-        draws = draw(advance=(suspect.path, repeat.two))
-    except (NotApplicable, Undecided):
-        return suspect
-    differing = differing_leaves(draws, (repeat.one, repeat.two))
-    leaves = tuple(leaf for leaf in repeat.leaves if leaf in differing)
-    ends = [_states(draws, where) for where in (repeat.one, repeat.two)]
-    one, two = ([states[suspect.path].state for states in seen if suspect.path in states][-1:] for seen in ends)
-    return replace(suspect, changes=leaves) if leaves or one == two else None
+def _tested(draw: Callable[..., SameItems], repeat: Repeat, suspect: Suspect) -> Suspect:
+    """A suspect with the leaves that change if it is advanced in the second worker and epoch only."""
+    as_is, advanced = (
+        differing_leaves(draws, (repeat.one, repeat.two))
+        for draws in (draw(), draw(advance=(suspect.path, repeat.two)))
+    )
+    return replace(suspect, changes=tuple(leaf for leaf in repeat.leaves if leaf in advanced - as_is))
 
 
 def _worker_pairs(draws: SameItems) -> Sequence[Pair]:

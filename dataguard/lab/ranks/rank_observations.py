@@ -11,7 +11,7 @@ from typing import Any
 from dataguard.incident import LoaderFailed
 from dataguard.lab.randomness import same_items
 from dataguard.lab.randomness.repeated_draws import blame_library, compare_draws
-from dataguard.lab.randomness.shared_draws import SharedDraws
+from dataguard.lab.randomness.shared_draws import SharedDraws, confirm_suspects
 from dataguard.lab.ranks import same_items_ranks, shares
 from dataguard.lab.ranks.shares import Shards, share_of
 from dataguard.lab.streams import rank_awareness
@@ -58,7 +58,8 @@ class Ranks:
         world = self.world
         pairs = partial(same_items_ranks.rank_pairs, world)
         comparison = compare_draws(self._same_items, pairs)
-        repeat, draws = comparison.suspicious or blame_library(self._same_items, pairs, comparison), comparison.draws
+        draw, draws = self._same_items, comparison.draws
+        repeat = confirm_suspects(draw, comparison, self._subject.facts) or blame_library(draw, pairs, comparison)
         if repeat is None and draws.varied and self.declared and not self.shards().same_dataset:
             raise Undecided("each rank has its own dataset: no item can be drawn on several ranks and compared")
         exercised = {"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": world}

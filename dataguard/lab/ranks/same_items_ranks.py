@@ -42,9 +42,19 @@ def run_rank_items(
     def ride(rank: Rank) -> list[Ride]:
         build_here = partial(build, rank.arguments)
         own = build_here if workers else lambda **overrides: build_here(**{**overrides, "num_workers": 0})
-        return run_same_items(own, rank.folder, shape, _Common)
+        return run_same_items(own, rank.folder, _on_rank(shape, rank.number), _Common)
 
     return run_ranks(world, folder, ride)
+
+
+def _on_rank(shape: Shape, rank: int) -> Shape:
+    """What one rank is asked: a generator is advanced in a worker of one rank only."""
+    if shape.asked.advance is None:
+        return shape
+    path, (number, epoch) = shape.asked.advance
+    owner, worker = divmod(number, shape.workers)
+    own = (path, WorkerEpoch(worker, epoch)) if owner == rank else None
+    return replace(shape, asked=replace(shape.asked, advance=own))
 
 
 def read_rank_items(folder: Path, rides: list[list[Ride]] | None, shape: Shape) -> SameItems:

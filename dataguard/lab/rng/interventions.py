@@ -41,7 +41,7 @@ class SeededSamples(Instrument):
 class AdvancedRng(Instrument):
     """Advances the generator at a `path` before the second fetch of an epoch.
 
-    `only` is the worker and epoch in which to do so; by default all of them.
+    `only` is the worker and epoch in which to do so, by default all of them; the main process counts as worker 0.
     """
 
     path: str
@@ -49,11 +49,11 @@ class AdvancedRng(Instrument):
 
     def start(self, process: Process) -> Hooks:
         """Remember the worker."""
-        return _AdvancedRng(self, process.worker)
+        return _AdvancedRng(self, process.worker or 0)
 
 
 class _AdvancedRng(Hooks):
-    def __init__(self, asked: AdvancedRng, worker: int | None) -> None:
+    def __init__(self, asked: AdvancedRng, worker: int) -> None:
         self._asked = asked
         self._worker = worker
 

@@ -87,7 +87,8 @@ def test_an_exception_of_dataguard_itself_is_no_failure_of_the_loader(tmp_path: 
 @pytest.mark.parametrize("refused", [{"sampler": 5}, {"batch_sampler": [0, 1]}, {"sampler": map(int, "x")}])
 def test_what_a_sampler_refuses_is_a_failure_of_the_loader(tmp_path: Path, refused: dict[str, Any]) -> None:
     (name,) = refused
-    loader: Any = DataLoader(Numbers(), **{name: Spread(refused[name], 8, None, 1, batched=name == "batch_sampler")})
+    asked: dict[str, Any] = {name: Spread(refused[name], 8, None, 1, batched=name == "batch_sampler")}
+    loader = DataLoader(Numbers(), **asked)
     with pytest.raises(LoaderRaised):
         drive(loader, Plan(tmp_path, (Records(),)))
 
