@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
+from torch.nn.functional import interpolate, one_hot
 from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_sequence
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
@@ -419,6 +419,28 @@ def noisy(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
 def good_noisy() -> DataLoader[Any]:
     """Pictures are augmented in the batch."""
     return DataLoader(Pictures(32), batch_size=8, shuffle=True, num_workers=2, collate_fn=noisy)
+
+
+class Inspections(Pictures):
+    """Pictures of several sizes with a mask of their defects: they have none."""
+
+    def __getitem__(self, index: int) -> Any:
+        size = 8 + index % 3 * 4, 16 - index % 3 * 4
+        return {"image": picture(index, *size), "mask": torch.zeros(1, *size), "label": index}
+
+
+def resize_all(samples: list[dict[str, Any]]) -> dict[str, Tensor]:
+    """Pictures and masks in the size of the tallest picture."""
+    size = max(sample["image"].shape[1:] for sample in samples)
+    images = [interpolate(sample["image"][None], size=size)[0] for sample in samples]
+    masks = [interpolate(sample["mask"][None], size=size)[0] for sample in samples]
+    labels = torch.tensor([sample["label"] for sample in samples])
+    return {"image": torch.stack(images), "mask": torch.stack(masks), "label": labels}
+
+
+def good_resized() -> DataLoader[Any]:
+    """Blank masks of several sizes become equal."""
+    return DataLoader(Inspections(32), batch_size=8, shuffle=True, num_workers=2, collate_fn=resize_all)
 
 
 def good_picture_stream() -> DataLoader[Any]:

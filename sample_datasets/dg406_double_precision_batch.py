@@ -98,6 +98,20 @@ def good_times() -> DataLoader[Any]:
     return DataLoader(Frames(32), batch_size=8, num_workers=2)
 
 
+class Scans(Pictures):
+    """Pictures and their label masks, each with the matrix that places it in space."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, _ = super().__getitem__(index)
+        mask = (image[:1] > 0.5).float()
+        return {"scan": {"data": image, "affine": np.eye(4)}, "label": {"data": mask, "affine": np.eye(4)}}
+
+
+def good_affine() -> DataLoader[Any]:
+    """What describes a target is none."""
+    return DataLoader(Scans(32), batch_size=8, num_workers=2)
+
+
 def good_default() -> DataLoader[Any]:
     """The whole project computes in float64."""
     torch.set_default_dtype(torch.float64)

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 MAIN = 0.1
 """A leaf with at least this share of the largest leaf's elements counts as data, not as a small matrix beside them."""
-_TARGET = re.compile(r"^\[1\]$|(?:\b|_)(?:label|target|y)s?(?:\b|_)", re.IGNORECASE)
-"""The second of a pair, or a leaf with the name of a target."""
+_TARGET = re.compile(r"(?:\b|_)(?:label|target|y)s?(?:\b|_)", re.IGNORECASE)
+"""The key of a target."""
+_PART = re.compile(r"(?:\b|_)(?:bbox|box|mask|keypoint|point|value|score)(?:e?s)?(?:\b|_)", re.IGNORECASE)
+"""The key of what a model learns from a target with several parts; others describe it, such as its affine matrix."""
+_KEY = re.compile(r"[^\W\d]\w*")
 
 
 @check("DG406", "double-precision-batch", Severity.WARNING)
@@ -47,7 +50,7 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
         float64 = [leaf for leaf in float64 if len(types.get(leaf.path, ())) < 2]
         largest = max((_elements(leaf) for leaf in batch.leaves), default=0)
         for leaf in float64:
-            if _TARGET.search(leaf.path) or (len(leaf.shape or ()) > 1 and _elements(leaf) >= MAIN * largest):
+            if _is_target(leaf.path) or (len(leaf.shape or ()) > 1 and _elements(leaf) >= MAIN * largest):
                 found.setdefault(leaf.path, leaf)
             else:
                 beside.add(leaf.path)
@@ -65,6 +68,12 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
         )
     note = f"float64 beside the data: {', '.join(f'batch{path}' for path in sorted(beside)[:4])}" if beside else None
     return Looked(epoch.exercised, None if found else note)
+
+
+def _is_target(path: str) -> bool:
+    """Whether a leaf is the second of a pair, or has the key of a target, or of a part of one."""
+    *outer, own = _KEY.findall(path) or [""]
+    return path == "[1]" or bool(_TARGET.search(own) or (_PART.search(own) and any(map(_TARGET.search, outer))))
 
 
 def _elements(leaf: LeafRecord) -> int:

@@ -147,6 +147,13 @@ def holds(row: Content, content: Content) -> bool:
         return False
 
 
+def is_ambiguous(row: Content, content: Content) -> bool:
+    """Whether a row of a single value may be this content after any resizing: blank masks identify no sample."""
+    if not isinstance(row, Tensor) or not isinstance(content, Tensor) or row.numel() < 2 or row.shape == content.shape:
+        return False
+    return _equal(row, row.flatten()[0].expand_as(row))
+
+
 def _holds(row: Tensor, content: Tensor) -> bool:
     cast = content.to(row.dtype) if content.is_complex() == row.is_complex() else content
     if row.shape == cast.shape:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dataguard.lab.batches.batch_rows import Column, Content, columns, holds, key, sample_contents
+from dataguard.lab.batches.batch_rows import Column, Content, columns, holds, is_ambiguous, key, sample_contents
 from dataguard.lab.batches.collate_inputs import LARGEST, MOST, SEEDS, CollateInputs, Refused, bytes_of
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
@@ -229,6 +229,7 @@ class _Sources:
             candidates = frozenset(n for n in among if any(holds(row, content) for content in contents[n]))
             if not candidates:
                 return None
+            candidates |= frozenset(n for n in among if any(is_ambiguous(row, content) for content in contents[n]))
             rows.append(candidates)
         return tuple(rows)
 
