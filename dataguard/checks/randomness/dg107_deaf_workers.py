@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.drift import shifts
+from dataguard.checks.common.drift import reads_agree, shifts
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
 from dataguard.stats.coincidence import is_random
 
@@ -48,6 +48,8 @@ def dg107_deaf_workers(lab: Lab) -> Judgement:
             evidence={"unchanged": unchanged, "with restarted workers": "it changes", "persistent_workers": True},
             at=hook,
         )
+    elif may_lose_state and facts.default_collate and reads_agree(lab):
+        looked = {**looked, **lab.dataset.readings.exercised}
     elif may_lose_state:
         looked = {**looked, "reads": lab.randomness.carryover.reads}
         yield from _losses(lab)

@@ -23,7 +23,6 @@ VARIABLES = frozenset(
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_PROCID", "SLURM_NTASKS"}
 )
 _FUNCTIONS = ("get_rank", "get_world_size", "is_initialized")
-_BATCHES = 2
 _DEEP = 40
 """Most frames to search for the user's code above a rank query, past those of the standard library."""
 
@@ -68,7 +67,7 @@ def is_declared(subject: Subject) -> bool:
 
 
 def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | None:
-    """Build the loader, read its first batches in this process; return where the user's code first read its rank."""
+    """Build the loader, read its first batch in this process; return where the user's code first read its rank."""
     asked: list[Location] = []
 
     def note(what: str) -> None:
@@ -79,7 +78,7 @@ def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | N
     _watch_environment(note)
     for name in _FUNCTIONS:
         _watch_function(name, note)
-    drive(build(num_workers=0), Plan(folder, (Records(),), keep_going=True), batches=(_BATCHES,))
+    drive(build(num_workers=0), Plan(folder, (Records(),), keep_going=True), batches=(1,))
     return asked[0] if asked else None
 
 
