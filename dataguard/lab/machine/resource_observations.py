@@ -28,8 +28,8 @@ SHARE, MOST_SHARE = 0.005, 0.1
 """The share of the budget that a first measurement takes, and the most that slow samples may take."""
 LONGER = 4
 """How many times longer a second measurement is, if usage seems to grow."""
-FEWEST, FIRST, MOST = 24, 32, 750
-"""Samples that each worker reads in a first measurement: at most `FIRST`, or `MOST` if only pages can be counted.
+FEWEST, MOST = 24, 750
+"""Samples that each worker reads in a first measurement: the fewest, or up to the most if only pages can be counted.
 
 A longer one reads at least twice the fewest, and up to `LONGER` times the most.
 """
@@ -123,7 +123,7 @@ class Resources:
         workers = max(1, min(facts.num_workers, WORKERS))
         seconds, budget = subject.epoch.seconds_per_sample, subject.settings.budget
         stream = facts.kind == "stream"  # whose batches stay as they are
-        enough = max(FIRST, READINGS * (facts.batch_size or 1) if stream else 0)
+        enough = max(FEWEST, READINGS * (facts.batch_size or 1) if stream else 0)
         fresh = round(min(max(self._planned, FEWEST), MOST if memory_in_use() is None else min(enough, MOST)))
         if fresh * seconds > MOST_SHARE * budget:
             raise Undecided(
