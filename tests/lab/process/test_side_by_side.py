@@ -13,7 +13,7 @@ import pytest
 from dataguard.engine import scan
 from dataguard.incident import LoaderRaised
 from dataguard.lab.core.observation_cache import ObservationCache
-from dataguard.lab.process.side_by_side import Turns, pause, side_by_side, wait_until
+from dataguard.lab.process.side_by_side import Turns, pause, seconds_waited, side_by_side, wait_until
 from dataguard.model import Status
 from dataguard.settings.settings import Settings
 
@@ -34,15 +34,20 @@ def test_each_job_runs_while_the_others_pause() -> None:
 def test_a_job_waits_for_what_another_brings_about() -> None:
     done: list[str] = []
 
-    def wait() -> None:
+    def wait() -> float:
         wait_until(lambda: "made" in done)
         done.append("used")
+        return seconds_waited()
 
-    def make() -> None:
+    def make() -> float:
         pause(0.01)
         done.append("made")
 
-    assert [number for number, _ in side_by_side([wait, make])] == [1, 0]
+        return seconds_waited()
+
+    results = dict(side_by_side([wait, make]))
+    assert list(results) == [1, 0]
+    assert results[0] >= 0.01 > results[1]
     assert done == ["made", "used"]
 
 
