@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -170,23 +170,16 @@ def find_same_items(subject: Subject, effort: int = 0, num_workers: int | None =
 
 
 def shape_of(subject: Subject, request: Request) -> Shape:
-    """Choose how much to draw so that it fits into a third of the remaining seconds.
-
-    Raises Undecided when even the smallest conclusive amount does not fit.
-    """
+    """Choose how much to draw. Raises Undecided when it does not fit into a third of the remaining seconds."""
     facts, seconds = subject.facts, subject.epoch.seconds_per_sample
     number = facts.num_workers if request.num_workers is None else request.num_workers
     # The same number under another start method, so that the same workers get the same batches.
     workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
-    items, size = 8 if request.effort == 0 else 16, batch_size(facts)
+    items, size = 4 if request.effort == 0 else 16, batch_size(facts)
     epochs = request.advance[1].epoch + 1 if request.advance else EPOCHS
-    wanted = Shape(request, workers, items, 4**request.effort, size, epochs)
-    cost = 0.0
-    for shape in (wanted, replace(wanted, items=4)) if request.effort == 0 else (wanted,):
-        cost = shape.draws * shape.size * EPOCHS * seconds
-        if subject.cache.affords(cost):
-            return shape
-    raise subject.cache.shortage(cost)
+    shape = Shape(request, workers, items, 4**request.effort, size, epochs)
+    subject.afford(shape.draws * size * EPOCHS * seconds)
+    return shape
 
 
 def batch_size(facts: LoaderFacts) -> int:
