@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from io import BytesIO
@@ -12,6 +13,7 @@ import cv2
 import numpy as np
 import torch
 from PIL import Image, ImageOps
+from PIL.JpegImagePlugin import JpegImageFile
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from torchvision import datasets, transforms
@@ -230,3 +232,54 @@ class Segments(Images):
 def good_masks() -> DataLoader[Any]:
     """Photographs and masks are both as they are stored, and fit."""
     return DataLoader(Segments(), batch_size=4)
+
+
+def natively(path: Path) -> Image.Image:
+    """A photograph by a reader that opens files itself, as libraries in C++ do, and rotates them."""
+    file = os.open(path, os.O_RDONLY)
+    content = os.read(file, os.fstat(file).st_size)
+    os.close(file)
+    return ImageOps.exif_transpose(JpegImageFile(BytesIO(content)))
+
+
+def checked(path: Path) -> Tensor:
+    """Opened by Pillow, which only checks the format, and read by the other library."""
+    with Image.open(path) as image:
+        assert image.format == "JPEG"
+    tensor: Tensor = NORMALIZED(natively(path).resize(SIZE))
+    return tensor
+
+
+def good_native() -> DataLoader[Any]:
+    """Rotated by a library in C++."""
+    return loader(CAMERA, checked)
+
+
+WRITTEN = {path.read_bytes() for path in CAMERA}
+
+
+def strict(path: Path) -> Image.Image:
+    """A photograph by a reader that refuses files which other programs changed."""
+    with path.open("rb") as file:
+        content = file.read()
+    if content not in WRITTEN:
+        raise OSError("unsupported marker")
+    with Image.open(path) as image:
+        return ImageOps.exif_transpose(image.convert("RGB"))
+
+
+def fallen_back(path: Path) -> Tensor:
+    """Read by one library or, if that cannot read a file, by the other one, which opens it itself."""
+    with Image.open(path):
+        pass
+    try:
+        upright = strict(path)
+    except OSError:
+        upright = natively(path)
+    tensor: Tensor = NORMALIZED(upright.resize(SIZE))
+    return tensor
+
+
+def good_fallback() -> DataLoader[Any]:
+    """Another library stands in where the first one fails."""
+    return loader(CAMERA, fallen_back)

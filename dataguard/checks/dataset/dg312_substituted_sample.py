@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import SampleRecord
@@ -34,7 +34,9 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
     source = lab.dataset.sample_file
-    replaced = any(_is_replaced(source, substitute) for substitute in lab.dataset.substitutes)
+    replaced = [substitute for substitute in lab.dataset.substitutes if _is_replaced(source, substitute)]
+    if any(substitute.opened for substitute in replaced):
+        raise NotApplicable(f"a library opens {Path(source.path).name} past Python: it cannot be made to look missing")
     if replaced and set(_unlike(source, lab.dataset.substitutes[0].answer)) & unsteady(lab):
         raise Undecided("the sample under test varies from read to read")
     note: str | None = None

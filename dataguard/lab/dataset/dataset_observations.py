@@ -119,9 +119,16 @@ class DatasetObservations:
     def _without(self, content: bytes | None) -> Substitute:
         path, build = self.sample_file.path, self._subject.build
         first, index, _ = self._first_middle_last
-        return self._subject.vary(
-            ("without", content), lambda folder: read_without(build(), folder, first, index, path, content)
-        )
+
+        def look(*, alone: bool) -> Substitute:
+            return self._subject.vary(
+                ("without", content, alone),
+                lambda folder: read_without(build(), folder, first, index, path, content),
+                alone=alone,
+            )
+
+        found = look(alone=False)
+        return look(alone=True) if found.opened else found  # another observation may have opened it
 
     @property
     def _first_middle_last(self) -> tuple[Index, Index, Index]:

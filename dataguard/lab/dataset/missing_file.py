@@ -18,6 +18,7 @@ from dataguard.incident import LoaderRaised
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.decoding.file_opens import watched
+from dataguard.lab.decoding.kernel_opens import opens_of
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader
@@ -44,13 +45,15 @@ class SampleFile:
 class Substitute:
     """What the dataset returned without that file.
 
-    Also whether its largest leaf is constant, which files were read instead, and the first warning, if any.
+    Also whether its largest leaf is constant, which files were read instead, and the first warning, if any. `opened`
+    means that the file itself was opened nevertheless, past Python.
     """
 
     answer: Answer
     constant: bool = False
     instead: tuple[str, ...] = ()
     warning: str = ""
+    opened: bool = False
 
 
 def find_sample_file(loader: Loader, folder: Path, first: Index, index: Index, other: Index) -> SampleFile:
@@ -101,12 +104,13 @@ def read_without(
             instead.setdefault(opened)
         return opened == path
 
-    with watched(fails, garbage), warnings_seen() as messages:
+    with watched(fails, garbage), warnings_seen() as messages, opens_of(path) as opened:
         try:
             sample = reader.read(index)
         except LoaderRaised as failure:  # as it should
             return Substitute(Answer(index, incident=failure.incident))
-    return Substitute(Answer(index, leaves_of(sample)), _is_constant(sample), tuple(instead), next(iter(messages), ""))
+    warning = next(iter(messages), "")
+    return Substitute(Answer(index, leaves_of(sample)), _is_constant(sample), tuple(instead), warning, opened.seen)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from dataguard.lab.files.bit_depth import Depth, files_with_16_bits, find_depth
 from dataguard.lab.files.exif_orientation import OrientationTrials, try_orientations
 from dataguard.lab.files.file_survey import FULLY_READ, SHARE, FileSurvey, survey_files
 from dataguard.lab.files.pixel_modes import Modes, try_modes, unusual_files
-from dataguard.lab.files.swapped_file_reads import SwappedFileReader
+from dataguard.lab.files.swapped_file_reads import Bypassed, SwappedFileReader
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable
 
@@ -62,9 +62,18 @@ class Files:
         subject, survey = self._subject, self.survey
         reads = READS if subject.facts.kind == "map" else READS * len(survey.samples)
         subject.afford(reads * subject.epoch.seconds_per_sample)
-        return subject.vary(
-            ("files", key), lambda folder: run(SwappedFileReader(subject.build, folder, survey.modules))
-        )
+
+        def look(*, alone: bool) -> T:
+            return subject.vary(
+                ("files", key, alone),
+                lambda folder: run(SwappedFileReader(subject.build, folder, survey.modules)),
+                alone=alone,
+            )
+
+        try:
+            return look(alone=False)
+        except Bypassed:
+            return look(alone=True)
 
     @property
     def _indices(self) -> Sequence[Index]:

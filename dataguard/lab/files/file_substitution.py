@@ -47,7 +47,8 @@ class FileSubstitution:
     """Watches the decoders of this disposable process.
 
     `files` lists those decoded since it was last cleared, each once, with their `contents` if `keeps`. After `enough`
-    of them, `EnoughFiles` is raised. `substitute` replaces a file; `substituted` says whether that one was decoded.
+    of them, `EnoughFiles` is raised. `substitute` replaces a file; `substituted` says whether that one was decoded, and
+    `by_path` whether the decoder got its path, so that nothing need open the file itself.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,6 +57,8 @@ class FileSubstitution:
         self.keeps = False
         self.enough: int | None = None
         self.substituted = False
+        self.by_path = False
+        self._original = b""
         self._folder = folder
         self._replacements: dict[bytes, bytes] = {}
         self._paths: dict[str, Path] = {}
@@ -76,6 +79,7 @@ class FileSubstitution:
 
     def substitute(self, name: str, content: bytes, other: bytes) -> None:
         """Replace the file with this name and content by another one."""
+        self._original = content
         self._replacements = {_digest(content): other, _digest(other): other}
         if Path(name).is_absolute():
             copy = self._folder / Path(name).name
@@ -110,7 +114,7 @@ class FileSubstitution:
         """The argument that the decoder gets in place of the given one."""
         by_path = isinstance(given, str | os.PathLike)
         path = _path_of(given if by_path else getattr(given, "name", None))
-        content, given = (_mapped(path) if path else None, given) if by_path else _content_of(given)
+        content, given = (self._read(path) if path else None, given) if by_path else _content_of(given)
         if content is None:
             return given
         name = path or _digest(content).hex()
@@ -123,10 +127,14 @@ class FileSubstitution:
         other = self._replacements.get(_digest(content)) if self._replacements else None
         if other is None:
             return given
-        self.substituted = True
+        self.substituted, self.by_path = True, by_path
         if not by_path:
             return _in_the_type_of(given, other)
         return str(self._paths.get(path or "", given))
+
+    def _read(self, path: str) -> Any:
+        """The content of a file, which is known if it is replaced: then nobody has to open it."""
+        return self._original if path in self._paths else _mapped(path)
 
 
 def _path_of(given: Any) -> str | None:

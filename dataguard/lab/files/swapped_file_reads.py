@@ -17,6 +17,7 @@ import torch
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
+from dataguard.lab.decoding.kernel_opens import opens_of
 from dataguard.lab.files.file_substitution import DecodedFile, FileSubstitution
 from dataguard.lab.files.file_survey import ImageFile, SampleIndex
 from dataguard.lab.process.flight_recorder import FlightRecorder
@@ -24,13 +25,17 @@ from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
-from dataguard.model import Undecided
+from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
 T = TypeVar("T")
 _PIXELS = 64
 """Leaves with fewer values are not images."""
 _SHOWN = 4096
+
+
+class Bypassed(NotApplicable):
+    """A file that should have been replaced was opened, perhaps by another observation that runs beside this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,8 @@ class ImageLeaf:
 class SampleOutput:
     """One read of a sample: its image leaves by path, the digests of all leaves, and the files that were decoded.
 
-    `root` is the start of paths; `substituted` says whether the replaced file was among the files.
+    `root` is the start of paths; `substituted` says whether the replaced file was among the files, and `by_path`
+    whether its decoder got another path.
     """
 
     root: str
@@ -64,6 +70,7 @@ class SampleOutput:
     files: tuple[DecodedFile, ...]
     contents: tuple[bytes, ...]
     substituted: bool
+    by_path: bool
 
     def content(self, file: ImageFile) -> bytes:
         """The content of a file. Raises Undecided if it was not decoded this time."""
@@ -117,7 +124,8 @@ class SwappedFileReader:
     def read_swapped(self, file: ImageFile, content: bytes, other: bytes) -> SampleOutput:
         """A sample with the file of this content replaced by another one.
 
-        Raises Undecided if the user's code raises, or does not open that file again.
+        Raises Undecided if the user's code raises, or does not open that file again; Bypassed if it opens the file
+        itself as well.
         """
         before = self._reads.get(file.index)
         name = before.name(file) if before else file.name
@@ -126,11 +134,14 @@ class SwappedFileReader:
             self._substitution.substitute(name, content, other)
             return self._output(file.index)
 
-        seen = self._in_fork(run)
+        with opens_of(name) as opened:
+            seen = self._in_fork(run)
         if seen is None:
             raise Undecided("the sample cannot be read with a substitute for its file")
         if not seen.substituted:
             raise Undecided("a second read of the sample does not open its file, which may be cached")
+        if opened.seen and seen.by_path:
+            raise Bypassed(f"a library opens {Path(name).name} itself, past its decoder, so it cannot be replaced")
         return seen
 
     def collates(self, indices: Sequence[SampleIndex]) -> bool:
@@ -151,7 +162,13 @@ class SwappedFileReader:
         images = {path: image for path, leaf in leaves for image in [_image_leaf(path, leaf)] if image}
         digests = {path: describe(path, leaf).digest for path, leaf in leaves}
         return SampleOutput(
-            root, images, digests, tuple(substitution.files), tuple(substitution.contents), substitution.substituted
+            root,
+            images,
+            digests,
+            tuple(substitution.files),
+            tuple(substitution.contents),
+            substitution.substituted,
+            substitution.by_path,
         )
 
     def _read(self, index: SampleIndex) -> Any:
