@@ -26,6 +26,8 @@ COLOURS = 64
 """The smallest number of palette colours in an image; files with fewer are masks if no RGB files have their role."""
 SIMILAR = 0.6
 """The smallest correlation between a CMYK image and the same image in RGB."""
+FILLS = (255, -1, -100)
+"""Labels of what a crop or rotation leaves empty."""
 _COLOURED = (RGB, ALPHA, CMYK)
 
 
@@ -162,12 +164,15 @@ def _brightness_trials(reader: SwappedFileReader, file: ImageFile) -> list[ModeT
 
 
 def _is_brightness(leaf: ImageLeaf, colours: np.ndarray, indices: np.ndarray) -> bool:
-    """Whether the values of a signed integer leaf are the brightness of some colours and not their indices."""
+    """Whether the values of a signed integer leaf are the brightness of colours in the file and not their indices.
+
+    Other colours of the palette do not count: with many of them, any number is the brightness of one.
+    """
     values = np.unique(leaf.pixels)
     if not leaf.dtype.startswith("int") or np.isin(values, indices).all():
         return False
-    distance = np.abs(values[:, None] - np.rint(colours @ np.array(BRIGHTNESS))).min(axis=1)
-    return bool((distance <= 1).all())
+    distance = np.abs(values[:, None] - np.rint(colours[indices] @ np.array(BRIGHTNESS))).min(axis=1)
+    return bool((distance[~np.isin(values, FILLS)] <= 1).all())
 
 
 def _uniform(file: ImageFile) -> bytes:
