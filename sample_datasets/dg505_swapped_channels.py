@@ -143,6 +143,21 @@ def good() -> DataLoader[Any]:
     return loader(read_rgb, augment, shuffle=True)
 
 
+def permuted(image: Tensor) -> Tensor:
+    """Half of all images, with their channels in any order: the lighting noise of SSD."""
+    return image[torch.randperm(3)] if torch.rand(()) < 0.5 else image
+
+
+def good_permuted() -> DataLoader[Any]:
+    """Turned to red, green, blue; what is swapped in some draws is augmentation."""
+    return loader(read_rgb, lambda image: NORMALIZED.transforms[1](permuted(unit(image))))
+
+
+def bad_permuted() -> DataLoader[Any]:
+    """The same augmentation of images in blue, green, red."""
+    return loader(read_bgr, lambda image: NORMALIZED.transforms[1](permuted(unit(image))))
+
+
 def good_lazy() -> DataLoader[Any]:
     """Pillow opens bytes, and decodes when a transform asks for pixels."""
     return loader(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -164,12 +164,35 @@ def _agree(draws: np.ndarray, extreme: np.ndarray, span: np.ndarray) -> bool:
     return int(close.sum()) >= _AGREEING
 
 
-def _order(values: Sequence[tuple[RGB, np.ndarray]], low: np.ndarray, span: np.ndarray) -> str | None:
+def _order(values: Sequence[_Value], low: np.ndarray, span: np.ndarray) -> str | None:
+    """The colour of each channel: the order that most draws have, as some may permute channels on purpose.
+
+    If few draws show every colour clearly, the channels are decided one by one.
+    """
+    shares = {(value.draw, value.chart): (value.shade - low) / span for value in values if value.chart in PURE}
+    draws = {draw for draw, _ in shares}
+    seen = [_order_in([shares[draw, chart] for chart in PURE if (draw, chart) in shares]) for draw in draws]
+    orders = Counter(filter(None, seen)).most_common()
+    if 2 * sum(count for _, count in orders) < max(len(draws), 4):
+        return _voted([(chart, share) for (_, chart), share in shares.items()], len(low))
+    (order, count), *others = orders
+    return order if all(count >= 2 * other for _, other in others) else None
+
+
+def _order_in(shares: Sequence[np.ndarray]) -> str:
+    """The order in one draw, by the share of each pure colour in each channel; empty if it is unclear."""
+    if len(shares) < len(PURE) or len(shares[0]) != len(PURE):
+        return ""
+    places = [int(np.argmax(share)) for share in shares]
+    clear = all(share[place] >= _CLEAR for share, place in zip(shares, places, strict=True))
+    return "".join("RGB"[places.index(channel)] for channel in range(3)) if clear and len(set(places)) == 3 else ""
+
+
+def _voted(pure: Sequence[tuple[RGB, np.ndarray]], channels: int) -> str | None:
     """The colour of each channel, by a majority of the draws that show one clearly."""
-    votes = [Counter[str]() for _ in low]
-    pure = [(chart, shade) for chart, shade in values if chart in PURE]
-    for chart, shade in pure:
-        for channel, share in enumerate((shade - low) / span):
+    votes = [Counter[str]() for _ in range(channels)]
+    for chart, shares in pure:
+        for channel, share in enumerate(shares):
             if share >= _CLEAR:
                 votes[channel]["RGB"[PURE.index(chart)]] += 1
     if not any(votes):
@@ -180,7 +203,15 @@ def _order(values: Sequence[tuple[RGB, np.ndarray]], low: np.ndarray, span: np.n
     return "".join(name for name, _ in leading) if settled else None
 
 
-def _values(responses: Sequence[ChartResponse], path: str) -> list[tuple[RGB, np.ndarray]]:
+class _Value(NamedTuple):
+    """The colour of a leaf in one response."""
+
+    chart: RGB
+    draw: int
+    shade: np.ndarray
+
+
+def _values(responses: Sequence[ChartResponse], path: str) -> list[_Value]:
     """The colour of the leaf in each response. A colour that most of them share is padding."""
     responses = [response for response in responses if response.shades[path]]
     if not responses:
@@ -198,7 +229,7 @@ def _values(responses: Sequence[ChartResponse], path: str) -> list[tuple[RGB, np
     found = []
     for response in responses:
         own = [one for one in response.shades[path] if not any(_same(one, other, size) for other in padding)]
-        found.append((response.chart, (own or list(response.shades[path]))[0]))
+        found.append(_Value(response.chart, response.draw, (own or list(response.shades[path]))[0]))
     return found
 
 
@@ -206,6 +237,6 @@ def _same(one: np.ndarray, other: np.ndarray, size: float) -> bool:
     return one.shape == other.shape and bool((np.abs(one - other) <= 1e-4 * size).all())
 
 
-def _at(values: Sequence[tuple[RGB, np.ndarray]], chart: RGB) -> np.ndarray:
-    found = [shade for colour, shade in values if colour == chart]
+def _at(values: Sequence[_Value], chart: RGB) -> np.ndarray:
+    found = [value.shade for value in values if value.chart == chart]
     return np.stack(found) if found and len({one.shape for one in found}) == 1 else np.empty((0, 0))

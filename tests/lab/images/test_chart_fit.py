@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, fit, follows, response_to
+from dataguard.lab.images.colour_charts import ColourChartReader
 from dataguard.lab.images.painter import RGB
 from dataguard.settings.normalization import (
     KNOWN,
@@ -73,3 +74,23 @@ def test_a_leaf_with_one_value_does_not_follow_the_colour() -> None:
     assert not follows(taken, "")
     nothing = [ChartResponse(BLACK, 0, {"": ()}, {"": "float32"})]
     assert not follows(nothing, "")
+
+
+@pytest.mark.parametrize(
+    ("orders", "found"),
+    [
+        (["RGB", "BGR", "RGB", "GBR", "RGB", "RGB"], "RGB"),
+        (["BGR", "BGR", "RGB", "BGR", "GRB", "BGR"], "BGR"),
+        (["RGB", "BGR", "GBR", "RBG", "GRB", "BRG"], None),
+    ],
+)
+def test_the_order_is_that_of_most_draws(orders: list[str], found: str | None) -> None:
+    seen = [
+        response_to(chart, draw, image(chart)[["RGB".index(name) for name in order]])
+        for draw, order in enumerate(orders)
+        for chart in CHARTS
+    ]
+    fitted = fit(seen, "")
+    assert fitted is not None
+    assert fitted.order == found
+    assert ColourChartReader._settled(seen[: 2 * len(CHARTS)], 2) is (orders[:2] == ["RGB", "RGB"])
