@@ -79,6 +79,22 @@ def bad_entropy() -> Loaders:
     return {"validation": DataLoader(Windows(24), batch_size=4)}
 
 
+class Shifted(Pictures):
+    """Pictures shifted by a number that is drawn at the first read, from the entropy of the system."""
+
+    shift = 0
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        self.shift = self.shift or 1 + secrets.randbelow(2**20)
+        image, label = super().__getitem__(index)
+        return image + self.shift / 2**20, label
+
+
+def bad_entropy_once() -> Loaders:
+    """Each process draws for itself, once."""
+    return {"val": DataLoader(Shifted(24), batch_size=4)}
+
+
 def mix(samples: list[tuple[Tensor, int]]) -> Any:
     """Mixes each picture with another one of its batch."""
     images, labels = default_collate(samples)
@@ -153,3 +169,44 @@ class Deciding(Pictures):
 def good_unused() -> Loaders:
     """Random numbers are drawn, and not used."""
     return {"val": DataLoader(Deciding(24), batch_size=4)}
+
+
+MASK, IGNORED = 1, -100
+
+
+def masked(tokens: Tensor) -> dict[str, Tensor]:
+    """Tokens of which about a seventh is to be predicted: most of these are masked, some replaced, some kept."""
+    chosen = torch.rand(tokens.shape) < 0.15
+    how = torch.rand(tokens.shape)
+    inputs = tokens.where(~chosen | (how > 0.8), MASK)
+    inputs = inputs.where(~chosen | (how < 0.9), torch.randint(2, 50, tokens.shape))
+    return {"input_ids": inputs, "labels": tokens.where(chosen, IGNORED)}
+
+
+class Tokens(Dataset[Tensor]):
+    """Sentences of 24 tokens."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> Any:
+        return (torch.arange(24) * 7 + range(24)[index]) % 48 + 2
+
+
+class MaskedTokens(Tokens):
+    """Sentences that are masked when they are read."""
+
+    def __getitem__(self, index: int) -> Any:
+        return masked(super().__getitem__(index))
+
+
+def mask_batch(samples: list[Tensor]) -> dict[str, Tensor]:
+    return masked(torch.stack(samples))
+
+
+def good_masked() -> Loaders:
+    """A masked language model is evaluated on masks that are drawn anew."""
+    return {
+        "val": DataLoader(MaskedTokens(), batch_size=4),
+        "test": DataLoader(Tokens(), batch_size=4, collate_fn=mask_batch),
+    }

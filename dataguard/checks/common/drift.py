@@ -67,6 +67,19 @@ def drifts(readings: Readings, epoch: Sequence[SampleRecord]) -> dict[str, Drift
     return found
 
 
+def seeded_leaves(readings: Readings) -> dict[str, list[Index]]:
+    """The leaves that depend on the random state and on nothing else that varies, with their indices."""
+    found: dict[str, list[Index]] = {}
+    states = readings.forward.passes
+    same_state = readings.forward.same_state
+    for place, index in enumerate(readings.items):
+        for path, digest in same_state[0][place].digests.items():
+            constant = all(answers[place].digests.get(path) == digest for answers in same_state)
+            if constant and any(answers[place].digests.get(path) != digest for answers in states):
+                found.setdefault(path, []).append(index)
+    return found
+
+
 def moving_leaves(lab: Lab) -> Collection[str]:
     """The leaves that change in a later read, whoever reads; none if samples cannot be read again."""
     return observed_or_none(lambda: drifts(lab.dataset.readings, lab.epoch.samples)) or ()

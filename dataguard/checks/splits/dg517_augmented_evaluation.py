@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.drift import drifts, is_input, repeatable
+from dataguard.checks.common.drift import Drift, drifts, is_input, repeatable, seeded_leaves
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -31,62 +31,61 @@ def dg517_augmented_evaluation(lab: Lab) -> Judgement:
     if lab.facts.kind == "stream":
         raise NotApplicable("a stream has no indices to read again")
     readings = lab.dataset.readings
-    seeded = _seeded(readings)
-    entropic = {} if seeded else _entropic(lab, readings)
-    for leaves, why in (
-        (seeded, "it changes with the random state"),
-        (entropic, "it differs in every read"),
-    ):
-        if leaves:
-            yield _finding(lab, leaves, why)
-    random_leaves = () if seeded or entropic else lab.batches.random_leaves
-    if random_leaves:
+    drawn = seeded_leaves(readings)
+    seeded = {path: indices for path, indices in drawn.items() if not _only_masks(lab, path, indices)}
+    entropic = {} if drawn else _entropic(lab, readings)
+    if seeded:
+        drawn_from = lab.dataset.drawn_generators(readings.items)
+        names = " and ".join(state.path for state in drawn_from[:2])
+        why = f"it is drawn from {names}" if names else "it changes with the random state"
+        yield _finding(lab, seeded, why, drawn_from)
+    if entropic:
+        apart = all(len(set(drift.series)) == 1 for drift in entropic.values())
+        why = "all reads of one process agree, those of two differ" if apart else "it differs in every read"
+        yield _finding(lab, {path: [readings.items[drift.item]] for path, drift in entropic.items()}, why, apart=apart)
+    collated = None if drawn or entropic else lab.batches.random_leaves
+    if collated and collated.others:
         by = f"{lab.facts.collate} draws it, while its samples stay the same"
-        evidence = {"leaves": [f"batch{path}" for path in random_leaves]}
-        yield Finding(f"batch{random_leaves[0]} is random in a {lab.facts.role} loader: {by}", evidence)
-    return Looked(readings.exercised)
+        evidence = {"leaves": [f"batch{path}" for path in collated.others]}
+        yield Finding(f"batch{collated.others[0]} is random in a {lab.facts.role} loader: {by}", evidence)
+    masks = len(seeded) < len(drawn) or (collated is not None and collated.masked)
+    return Looked(readings.exercised, _MASKS if masks else None)
 
 
-def _seeded(readings: Readings) -> dict[str, list[Index]]:
-    """The leaves that depend on the random state and on nothing else that varies, with their indices."""
-    found: dict[str, list[Index]] = {}
-    states = readings.forward.passes
-    same_state = readings.forward.same_state
-    for place, index in enumerate(readings.items):
-        for path, digest in same_state[0][place].digests.items():
-            constant = all(answers[place].digests.get(path) == digest for answers in same_state)
-            if constant and any(answers[place].digests.get(path) != digest for answers in states):
-                found.setdefault(path, []).append(index)
-    return found
+_MASKS = "tokens are masked at random, as usual: the loss of one model varies from evaluation to evaluation"
 
 
-def _entropic(lab: Lab, readings: Readings) -> dict[str, list[Index]]:
+def _only_masks(lab: Lab, path: str, indices: list[Index]) -> bool:
+    """Whether the random state decides only which tokens of these samples are masked."""
+    answers = lab.dataset.readings.forward.passes[0]
+    if not any(leaf.path == path and leaf.shape and "int" in leaf.type_name for leaf in answers[0].leaves):
+        return False
+    items = lab.dataset.readings.items
+    masked = [found for index, found in zip(items, lab.dataset.masked_tokens(items), strict=True) if index in indices]
+    return any(masked) and all(path in found for found in masked if found)
+
+
+def _entropic(lab: Lab, readings: Readings) -> dict[str, Drift]:
     """Inputs that vary under the same random state, differently in each process: they depend on system entropy."""
     moved = drifts(readings, lab.epoch.samples)
     inputs = {path: drift for path, drift in moved.items() if is_input(path, readings.forward.passes[0])}
-    return {path: [readings.items[drift.item]] for path, drift in inputs.items() if not repeatable(lab, drift)}
+    return {path: drift for path, drift in inputs.items() if not repeatable(lab, drift)}
 
 
-def _finding(lab: Lab, leaves: dict[str, list[Index]], why: str) -> Finding:
+def _finding(
+    lab: Lab, leaves: dict[str, list[Index]], why: str, drawn: tuple[GeneratorState, ...] = (), *, apart: bool = False
+) -> Finding:
     path, (index, *others) = next(iter(leaves.items()))
-    drawn = lab.dataset.drawn_generators(lab.dataset.readings.items)
-    if drawn:
-        why = f"it is drawn from {' and '.join(state.path for state in drawn[:2])}"
+    held = next((state for state in drawn if state.at and not state.path.startswith("global ")), None)
     return Finding(
         message=f"sample{path} of index {index} is random in a {lab.facts.role} loader: {why}",
         evidence=known(
             {
                 "leaves": [f"sample{one}" for one in leaves],
-                "samples that vary": f"{1 + len(others)} of {len(lab.dataset.readings.items)}",
+                "samples that vary": f"{1 + len(others)} of {len(lab.dataset.readings.items)}" if others else None,
                 "generators": {state.path: state.kind for state in drawn},
             }
         ),
-        at=_place(drawn) or lab.dataset.location,
-        repro=lab.repro.reads([index, index]),
+        at=Location(*held.at, held.path) if held and held.at else lab.dataset.location,
+        repro=lab.repro.apart(index) if apart else lab.repro.reads([index, index]),
     )
-
-
-def _place(drawn: tuple[GeneratorState, ...]) -> Location | None:
-    """Where a generator that is not global is stored."""
-    held = next((state for state in drawn if state.at and not state.path.startswith("global ")), None)
-    return Location(*held.at, held.path) if held and held.at else None

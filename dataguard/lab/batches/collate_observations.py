@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.lab.batches.collate_inputs import MOST, CollateInputs, Refused, choose, collate_seconds
 from dataguard.lab.batches.collate_trials import COLLATED, READS, Collation, collate_forms, collate_singly, read_samples
-from dataguard.lab.batches.drawn_generators import find_random_leaves
+from dataguard.lab.batches.drawn_generators import RandomLeaves, find_random_leaves
 from dataguard.lab.batches.getitems import GetitemsReads, compare_getitems, returns_batches
 from dataguard.lab.batches.mixed_batches import MixedBatches, kinds_of, run_mixed_batches
 from dataguard.lab.batches.padding import Padding, find_padding
@@ -82,11 +82,11 @@ class Batches:
         return self.observed.padding
 
     @property
-    def random_leaves(self) -> tuple[str, ...]:
+    def random_leaves(self) -> RandomLeaves:
         """The leaves of a batch that depend on the RNG inside collate_fn, for unchanged samples."""
         subject = self._subject
         if not subject.facts.batched or subject.facts.default_collate:
-            return ()
+            return RandomLeaves()
         chosen = choose(subject.epoch)[:MOST]
         subject.afford(2 * MOST * subject.epoch.seconds_per_sample + 3 * collate_seconds(subject.epoch.batches))
         return subject.vary("random_leaves", lambda folder: find_random_leaves(subject.build(), folder, chosen))

@@ -41,6 +41,11 @@ class Repro:
         work = f"dataset = {self._build}.dataset; print([dataset[i] for i in {list(indices)!r}])"
         return f'python -c "from dataguard.target.loading import load; {work}"'
 
+    def apart(self, index: object) -> str:
+        """A command that reads a sample in one process, and then in another."""
+        command = self.expression(f".dataset[{index!r}]")
+        return f"{command}; {command}"
+
     @property
     def _build(self) -> str:
         return f"load({self.target!r}).build({self.loader!r})"

@@ -165,6 +165,14 @@ class DatasetObservations:
             ("drawn generators", *items), lambda folder: generators.find_drawn_generators(build(), folder, indices)
         )
 
+    def masked_tokens(self, items: Sequence[Index]) -> tuple[frozenset[str], ...]:
+        """For each sample, the leaves that differ between two random states only in which tokens are masked."""
+        build = self._subject.build
+        self._afford_reads(("masked tokens", *items), 2 * len(items))
+        return self._subject.vary(
+            ("masked tokens", *items), lambda folder: generators.find_masked_tokens(build(), folder, items)
+        )
+
     @property
     def folders(self) -> tuple[SampleFolders, ...]:
         """Some samples, with the folders of the files that only they use."""
