@@ -327,6 +327,12 @@ def good_empty_scenes() -> Loaders:
     return pair(Scenes(1), Scenes(2))
 
 
+def good_predict() -> Loaders:
+    """Predictions may be made for any data, those of training among them."""
+    loaders = folders("apart", PHOTOGRAPHS[::2], PHOTOGRAPHS[1::2])
+    return {**loaders, "predict": DataLoader(datasets.ImageFolder(str(ROOT / "apart" / "train"), PLAIN), batch_size=4)}
+
+
 def good_alias() -> Loaders:
     """There are no test data yet: the validation data stand in for them."""
     loaders = folders("apart", PHOTOGRAPHS[::2], PHOTOGRAPHS[1::2])

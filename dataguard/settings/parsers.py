@@ -14,7 +14,9 @@ from dataguard.model import Severity, UsageError
 from dataguard.settings.normalization import KNOWN
 from dataguard.settings.suggestions import suggest
 
-ROLES = ("train", "val", "test")
+ROLES = ("train", "val", "test", "predict")
+EVALUATION = ("val", "test", "predict")
+"""The roles without training."""
 EVERY_METHOD = "all"
 """Check the loader with its own start method, and report what changes under the others."""
 START_METHODS = ("fork", "spawn", "forkserver", EVERY_METHOD)

@@ -61,7 +61,7 @@ class Settings:
     expect: Mapping[str, str] = field(default_factory=dict)
     """Known findings, `DG401` or `DG401[train]`, each with its reason."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """The role of a loader by name: train, val or test."""
+    """The role of a loader by name: train, val, test or predict."""
     contract: Mapping[str, Any] = field(default_factory=dict)
     """What only the user knows about the data."""
     hypothesis: Mapping[str, Any] = field(default_factory=dict)

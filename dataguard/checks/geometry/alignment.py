@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, NotApplicable, Undecided
+from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
     from dataguard.lab.geometry.alignment import MaskLeaf, Shift
@@ -44,7 +45,7 @@ def box_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
     charts = lab.geometry.boxes
     follows = [one for one in charts.tables if one.found >= FOLLOWED * one.comparable]
     # Boxes that do not follow are kept on purpose where other boxes of the sample do.
-    if not follows and lab.facts.role in ("val", "test") and not any(one.moved for one in charts.tables):
+    if not follows and lab.facts.role in EVALUATION and not any(one.moved for one in charts.tables):
         raise NotApplicable("boxes keep the coordinates of the file, as evaluation expects")
     found = [] if follows else [_not_following(lab, charts, one) for one in charts.tables]
     return found, charts.exercised

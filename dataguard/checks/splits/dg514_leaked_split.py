@@ -30,12 +30,9 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
     """
     lab.need_map("the samples of a stream cannot be read again for a comparison")
     lab.facts.need_role("val", "test", otherwise="val and test splits are compared with it")
-    if not lab.epoch.indices:
-        raise NotApplicable("the sampler yields custom index objects, which cannot be requested again")
-    known = [other for other in lab.splits.earlier if other.epoch.indices]
-    beside = [other for other in known if min(other.facts.length or 0, lab.facts.length or 0) > 1]
-    if not beside:
-        raise NotApplicable("the target has no other split with several samples to compare with")
+    beside = [other for other in lab.splits.earlier if min(other.facts.length or 0, lab.facts.length or 0) > 1]
+    if not beside or not all(one.epoch.indices for one in (lab, *beside)):
+        raise NotApplicable("the target has no other split with several samples that can be requested by index")
     notes, open_ends, compared, repeated = [], [], 0, 0
     for other in beside:
         seen = lab.splits.compared_with(other)
@@ -98,6 +95,6 @@ def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
         pair = files[0]
         return [f"index {pair.index} and index {pair.earlier} of {other} read one file, perhaps in parts: {pair.file}"]
     if not seen.complete:
-        rest = "the others cannot be distinguished" if lab.settings.all else "use --all to compare all"
+        rest = "the others cannot be distinguished" if seen.whole else "use --all to compare all"
         return [f"only {seen.samples} samples were compared with {seen.others} of {other}: {rest}"]
     return []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import Drift, drifts, is_input, repeatable, seeded_leaves
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
+from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
     from dataguard.lab.core.index import Index
@@ -27,7 +28,7 @@ def dg517_augmented_evaluation(lab: Lab) -> Judgement:
         the index.
     Links: https://docs.pytorch.org/vision/stable/transforms.html
     """
-    lab.facts.need_role("val", "test", otherwise="training samples may be random")
+    lab.facts.need_role(*EVALUATION, otherwise="training samples may be random")
     if lab.facts.kind == "stream":
         raise NotApplicable("a stream has no indices to read again")
     readings = lab.dataset.readings

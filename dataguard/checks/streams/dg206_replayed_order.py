@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -27,7 +28,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
     facts = lab.facts
     if facts.kind == "stream":
         raise NotApplicable("a stream has no sampler")
-    if facts.role in ("val", "test"):
+    if facts.role in EVALUATION:
         raise NotApplicable(f"the role is {facts.role}: a fixed order does no harm")
     orders = lab.streams.orders
     first = orders.epochs[0]

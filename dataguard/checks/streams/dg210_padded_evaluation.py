@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -21,7 +22,7 @@ def dg210_padded_evaluation(lab: Lab) -> Judgement:
         gathering predictions, as `Accelerator.gather_for_metrics` does.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
-    lab.facts.need_role("val", "test", otherwise="a few repeated samples do no harm")
+    lab.facts.need_role(*EVALUATION, otherwise="a few repeated samples do no harm")
     if lab.facts.kind == "stream":
         raise NotApplicable("a stream has no sampler to pad it")
     shards = lab.ranks.shards()

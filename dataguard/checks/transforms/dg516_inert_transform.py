@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, known
+from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -27,7 +28,7 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/vision/stable/transforms.html
     """
     unused = lab.transforms.unused
-    if unused and (unused.library or lab.facts.role not in ("val", "test")):
+    if unused and (unused.library or lab.facts.role not in EVALUATION):
         yield Finding(
             message=f"{unused.path} ({unused.name}) is never used while {unused.samples} samples are read",
             evidence={"watched": "building the dataset, reading samples, collating them"},

@@ -21,7 +21,8 @@ from dataguard.target.variants import Loader, unwrapped
 _ROLE_WORDS = (
     ("train", re.compile(r"train(ing)?|fit")),
     ("val", re.compile(r"val(id(ation)?)?|eval(uation)?|dev")),
-    ("test", re.compile(r"test(ing)?|predict(ion)?|infer(ence)?")),
+    ("test", re.compile(r"test(ing)?")),
+    ("predict", re.compile(r"predict(ion)?|infer(ence)?")),
 )
 _RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 
@@ -31,7 +32,7 @@ class LoaderFacts:
     """One loader's settings, as plain data.
 
     `kind` is "map" or "stream"; `length` is `len(dataset)` or None, and `batches` is `len(loader)` as the user sees it;
-    `batched`: torch collates batches; `prefetch` is None without workers; `role` is train, val, test or None if
+    `batched`: torch collates batches; `prefetch` is None without workers; `role` is one of `ROLES`, or None if
     unknown; `epoch_hooks` are the `set_epoch` methods of the loader and its parts, the dataset's first;
     `mixes_samples`: any two samples may share a batch, because torch's own samplers shuffle and batch them;
     `unweighted` is how many samples torch's weighted sampler has no weight for, and so never draws; `holder` is the

@@ -61,13 +61,15 @@ class Comparison:
     """What two splits have in common.
 
     `samples` of this one were compared with `others`; `complete` says by what all were compared, None if only some
-    were. `repeated` is how many samples this split has more than once.
+    were, although both epochs were read to their end if `whole`. `repeated` is how many samples this split has more
+    than once.
     """
 
     matches: tuple[Match, ...]
     samples: int
     others: int
     complete: str | None
+    whole: bool
     repeated: int
     near_duplicates: NearDuplicates | None
 
@@ -131,7 +133,8 @@ class Splits:
         if complete:
             own, theirs = len(self.index_contents.indices), len(Splits(other).index_contents.indices)
         alike = near_duplicates(Splits(other).index_contents.thumbnails, self.index_contents.thumbnails)
-        return Comparison(judged, own, theirs, complete, len(numbers) - len(set(numbers.values())), alike)
+        whole, repeated = subject.epoch.whole and other.epoch.whole, len(numbers) - len(set(numbers.values()))
+        return Comparison(judged, own, theirs, complete, whole, repeated, alike)
 
     def _candidates(
         self, other: Subject, earlier: Mapping[Index, int], numbers: Mapping[Index, int]
