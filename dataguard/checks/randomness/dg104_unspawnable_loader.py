@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.start_methods import DEFAULT_ELSEWHERE
 from dataguard.incident import Incident, LoaderHung, LoaderUnspawnable, observed_or_none
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
 
@@ -32,7 +33,7 @@ def dg104_unspawnable_loader(lab: Lab) -> Judgement:
     if not lab.facts.num_workers:
         raise NotApplicable("num_workers=0: no worker starts, and nothing is pickled")
     if not lab.facts.spawns:
-        raise NotApplicable(f"the start method is {lab.facts.start_method}{_latent(lab)}")
+        return (yield from _forked(lab))
     try:
         exercised = lab.epoch.exercised
     except LoaderUnspawnable as failure:
@@ -44,14 +45,14 @@ def dg104_unspawnable_loader(lab: Lab) -> Judgement:
     return Looked({unit: count for unit, count in exercised.items() if unit != "batches"})
 
 
-def _latent(lab: Lab) -> str:
-    """What would fail under spawn, where the user's workers are forked: mentioned, but no finding."""
-    tried = _pickling(lab)
-    culprit = (tried.culprit or next(iter(tried.generators), None)) if tried else None
-    if culprit is None:
-        return ": nothing is pickled (--start-method spawn tests spawned workers)"
-    defaults = "the defaults on macOS, Windows and Python 3.14"
-    return f"; under spawn or forkserver, {defaults}, workers could not start: {culprit.words}"
+def _forked(lab: Lab) -> Judgement:
+    """The same for a loader whose workers are forked, if only because that is the default here."""
+    if lab.facts.start_given:
+        raise NotApplicable(f"the loader asks for {lab.facts.start_method}, which pickles nothing")
+    trial = lab.randomness.spawn_trial
+    if trial.failure:
+        yield _finding(lab, trial.failure)
+    return Looked({"samples": trial.items})
 
 
 def _pickling(lab: Lab) -> Pickling | None:
@@ -61,7 +62,8 @@ def _pickling(lab: Lab) -> Pickling | None:
 
 
 def _finding(lab: Lab, incident: Incident) -> Finding:
-    method = lab.facts.start_method
+    forked = not lab.facts.spawns
+    method = f"spawn ({DEFAULT_ELSEWHERE})" if forked else lab.facts.start_method
     started = incident.stage in ("sample", "collate", "transfer")
     culprit = None if started else _to_blame(lab, incident)
     raised = re.findall(r"^\w[\w.]*: .*|^\w+(?:Error|Exception)$", incident.output, flags=re.MULTILINE)
@@ -70,17 +72,17 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
         "exception": exception,
         "object": culprit.what if culprit else None,
         "path": culprit.path if culprit else None,
-        "start method": method,
+        "start method": "spawn" if forked else method,
         "under fork": "the same epoch succeeds",
         "index": incident.index,
     }
     if culprit:
         file, line = culprit.at or (None, None)
         message = f"{culprit.words}: workers cannot start under {method}"
-        return Finding(message, known(evidence), Location(file, line, culprit.path))
+        return Finding(message, known(evidence), Location(file, line, culprit.path), mild=forked)
     failed = f"{incident.where} fails" if started else "workers fail to start"
     message = f"{failed} under {method}, but not under fork: {exception}"
-    return Finding(message, known(evidence), incident.location if incident.own_frame else None)
+    return Finding(message, known(evidence), incident.location if incident.own_frame else None, mild=forked)
 
 
 def _to_blame(lab: Lab, incident: Incident) -> Culprit | None:

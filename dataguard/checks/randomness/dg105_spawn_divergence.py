@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.start_methods import DEFAULT_ELSEWHERE
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 from dataguard.stats.coincidence import is_random
 
@@ -30,18 +31,18 @@ def dg105_spawn_divergence(lab: Lab) -> Judgement:
     if lab.facts.num_workers == 0:
         raise NotApplicable("num_workers=0: no worker starts")
     if not lab.facts.spawns:
-        raise NotApplicable("the start method is fork (--start-method spawn compares with spawned workers)")
+        return (yield from _forked(lab))
     if lab.facts.kind == "stream":
         return (yield from _stream(lab))
     spawned, forked = lab.randomness.same_items(), lab.randomness.same_items(method="fork")
     if spawned.shown != forked.shown:
         raise Undecided("the loader draws different indices in each run, so their samples cannot be compared")
     paths = {*spawned.seeded, *forked.seeded}
-    for path in sorted(paths, key=lambda path: (not path.startswith("sample"), path)):
+    for path in sorted(paths, key=_samples_first):
         wrong = _wrong(path, spawned, forked)
         if wrong:
             yield Finding(
-                message=f"{path} of index {wrong[0]} differs between {lab.facts.start_method} and fork",
+                message=f"{path} of index {wrong[0]} differs between fork and {lab.facts.start_method}",
                 evidence={
                     "leaf": path,
                     "indices that differ": wrong,
@@ -66,6 +67,33 @@ def _wrong(path: str, spawned: SameItems, forked: SameItems) -> list[str]:
     return [forked.shown[item] for item in sorted(differ)]
 
 
+def _forked(lab: Lab) -> Judgement:
+    """The same for a loader whose workers are forked, if only because that is the default here."""
+    if lab.facts.start_given:
+        raise NotApplicable(f"the loader asks for {lab.facts.start_method}, which pickles nothing")
+    trial = lab.randomness.spawn_trial
+    if trial.failure:
+        raise NotApplicable(f"see DG104: under spawn, {trial.failure.headline}")
+    where = "of the stream" if lab.facts.kind == "stream" else "of index {}"
+    for path in sorted(trial.differing, key=_samples_first)[:1]:
+        found = trial.differing[path]
+        yield Finding(
+            message=f"{path} {where.format(found[0])} differs between fork and spawn ({DEFAULT_ELSEWHERE})",
+            evidence={
+                "leaf": path,
+                "samples that differ": list(found),
+                "samples compared": trial.items,
+                "frozen RNGs": "all that were found",
+            },
+            mild=True,
+        )
+    return Looked({"samples": trial.items})
+
+
+def _samples_first(path: str) -> tuple[bool, str]:
+    return not path.startswith("sample"), path
+
+
 def _stream(lab: Lab) -> Judgement:
     """The same for a stream: its samples are compared in whatever order they come."""
     workers, start = lab.facts.num_workers, lab.facts.start_method
@@ -77,7 +105,7 @@ def _stream(lab: Lab) -> Judgement:
         paths = [path for path in paths if path not in unsteady]
     if paths:
         yield Finding(
-            message=f"sample{paths[0]} of the stream differs between {start} and fork",
+            message=f"sample{paths[0]} of the stream differs between fork and {start}",
             evidence={
                 "leaves": [f"sample{path}" for path in paths],
                 f"samples under {start}": spawned.total,
