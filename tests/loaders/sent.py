@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import random
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -53,11 +52,6 @@ def from_global(_: int) -> float:
 
 def from_environment(_: int) -> float:
     return FROM_ENVIRONMENT
-
-
-def bad_global_at_run_time() -> DataLoader[Any]:
-    SETTINGS["scale"] = 0.5
-    return loader(Read(from_global))
 
 
 def good_environment_at_run_time() -> DataLoader[Any]:
@@ -204,11 +198,11 @@ def set_scale(scale: float, worker: int) -> None:
 class Table(Pictures):
     """A table as a tensor, and the same as an array."""
 
-    def __init__(self, *, write: bool, own: bool) -> None:
+    def __init__(self, *, write: bool) -> None:
         super().__init__()
         self.write = write
-        values = torch.arange(16.0) if own else torch.from_numpy(np.arange(16.0))
-        self.fast, self.table = values.numpy(), values
+        self.fast = np.arange(16.0)
+        self.table = torch.from_numpy(self.fast)
 
     def __getitem__(self, index: int) -> Any:
         image, label = super().__getitem__(index)
@@ -219,17 +213,12 @@ class Table(Pictures):
 
 def good_view_read() -> DataLoader[Any]:
     """Both are sent, with the same values."""
-    return loader(Table(write=False, own=False))
+    return loader(Table(write=False))
 
 
 def bad_view_written() -> DataLoader[Any]:
     """What is written to the tensor never reaches the array."""
-    return loader(Table(write=True, own=False))
-
-
-def bad_view_written_own() -> DataLoader[Any]:
-    """The same with a view of the tensor's own memory."""
-    return loader(Table(write=True, own=True))
+    return loader(Table(write=True))
 
 
 class Late(Pictures):
@@ -248,39 +237,10 @@ def bad_view_freed() -> DataLoader[Any]:
     return loader(Late())
 
 
-def unspawnable_lambda() -> DataLoader[Any]:
-    return loader(Pictures(transform=lambda image: image * 2))
-
-
-def unspawnable_lock() -> DataLoader[Any]:
-    dataset = Pictures()
-    dataset.lock = threading.Lock()  # type: ignore[attr-defined]
-    return loader(dataset)
-
-
-def unspawnable_file() -> DataLoader[Any]:
+def bad_file() -> DataLoader[Any]:
     dataset = Pictures()
     dataset.file = opened()  # type: ignore[attr-defined]
     return loader(dataset)
-
-
-def unspawnable_generator() -> DataLoader[Any]:
-    noise = Noise()
-    noise.generator = torch.Generator()
-    return loader(Pictures(transform=noise))
-
-
-MISSING: dict[str, float] = {}
-
-
-def from_missing(_: int) -> float:
-    return MISSING["scale"]
-
-
-def unspawnable_global() -> DataLoader[Any]:
-    """A spawned worker finds no such key."""
-    MISSING["scale"] = 2.0
-    return loader(Read(from_missing))
 
 
 class Stream(IterableDataset[Tensor]):
@@ -307,22 +267,3 @@ def bad_stream() -> DataLoader[Any]:
 def asked_for_fork() -> DataLoader[Any]:
     SETTINGS["scale"] = 0.5
     return loader(Read(lambda _: SETTINGS["scale"]), multiprocessing_context="fork")
-
-
-class Half(Pictures):
-    """Values of torch's default dtype."""
-
-    def __getitem__(self, index: int) -> Any:
-        return torch.tensor(1.5 * index), self.labels[index]
-
-
-def bad_default_dtype() -> DataLoader[Any]:
-    torch.set_default_dtype(torch.float64)
-    return loader(Half())
-
-
-factories: dict[str, Callable[[], DataLoader[Any]]] = {
-    name: value
-    for name, value in list(globals().items())
-    if name.startswith(("good_", "bad_", "unspawnable_", "asked_"))
-}

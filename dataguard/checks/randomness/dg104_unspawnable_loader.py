@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @check("DG104", "unspawnable-loader", Severity.ERROR)
 def dg104_unspawnable_loader(lab: Lab) -> Judgement:
-    """Workers fail under spawn or forkserver, but work under fork.
+    """Workers fail under spawn or forkserver, but work under fork: a warning where fork is the platform's default.
 
     Symptom: "Can't pickle local object", "cannot pickle '_thread.lock' object" or "DataLoader worker exited
         unexpectedly" on macOS, on Windows, or on Linux from Python 3.14 on, with code that worked before.
@@ -26,7 +26,7 @@ def dg104_unspawnable_loader(lab: Lab) -> Judgement:
         generators and `torch.Generator`; and it imports modules again, without values set in them at run time.
     Fix: define functions and classes at module level, and bind arguments with `functools.partial`; open files and
         create locks and generators on first use inside the worker, and drop them in `__getstate__`; pass values set at
-        run time as attributes of the dataset. `multiprocessing_context="fork"` keeps the old behaviour on Linux.
+        run time as attributes of the dataset. `multiprocessing_context="fork"` keeps fork on Linux.
     Links: https://docs.pytorch.org/docs/stable/data.html#platform-specific-behaviors
         https://docs.python.org/3/library/multiprocessing.html#the-spawn-and-forkserver-start-methods
     """

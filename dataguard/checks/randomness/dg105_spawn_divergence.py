@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @check("DG105", "spawn-divergence", Severity.ERROR)
 def dg105_spawn_divergence(lab: Lab) -> Judgement:
-    """Spawned workers start, but return different samples than forked workers.
+    """Spawned workers start, but return other samples than forked ones: a warning where fork is the platform's default.
 
     Symptom: no error; the same code trains on different data on macOS, on Windows, or when the default start method
         of Python changes.
     Cause: a spawned worker imports every module again and receives the dataset through pickle. Module globals and class
         attributes set at run time are back at their defaults, what `__getstate__` drops is missing, and a numpy view of
-        a tensor no longer shares its memory.
+        a tensor no longer shares its memory, or has lost it.
     Fix: pass values set at run time to the dataset as attributes, set them again in `worker_init_fn`, or include them
         in `__getstate__`; keep a tensor or its numpy view, not both.
     Links: https://docs.pytorch.org/docs/stable/data.html#platform-specific-behaviors
