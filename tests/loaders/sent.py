@@ -267,3 +267,11 @@ def bad_stream() -> DataLoader[Any]:
 def asked_for_fork() -> DataLoader[Any]:
     SETTINGS["scale"] = 0.5
     return loader(Read(lambda _: SETTINGS["scale"]), multiprocessing_context="fork")
+
+
+def unconfirmed() -> DataLoader[Any]:
+    """It differs, but its lock keeps a spawned worker from starting."""
+    SETTINGS["scale"] = 0.5
+    dataset = Read(from_global)
+    dataset.lock = multiprocessing.Lock()  # type: ignore[attr-defined]
+    return loader(dataset)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.start_methods import DEFAULT_ELSEWHERE
+from dataguard.checks.randomness.start_methods import SPAWN, spawn_trial
 from dataguard.incident import Incident, LoaderHung, LoaderUnspawnable, observed_or_none
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
 
@@ -33,7 +33,10 @@ def dg104_unspawnable_loader(lab: Lab) -> Judgement:
     if not lab.facts.num_workers:
         raise NotApplicable("num_workers=0: no worker starts, and nothing is pickled")
     if not lab.facts.spawns:
-        return (yield from _forked(lab))
+        trial = spawn_trial(lab)
+        if trial.failure:
+            yield _finding(lab, trial.failure)
+        return Looked({"samples": trial.items})
     try:
         exercised = lab.epoch.exercised
     except LoaderUnspawnable as failure:
@@ -45,16 +48,6 @@ def dg104_unspawnable_loader(lab: Lab) -> Judgement:
     return Looked({unit: count for unit, count in exercised.items() if unit != "batches"})
 
 
-def _forked(lab: Lab) -> Judgement:
-    """The same for a loader whose workers are forked, if only because that is the default here."""
-    if lab.facts.start_given:
-        raise NotApplicable(f"the loader asks for {lab.facts.start_method}, which pickles nothing")
-    trial = lab.randomness.spawn_trial
-    if trial.failure:
-        yield _finding(lab, trial.failure)
-    return Looked({"samples": trial.items})
-
-
 def _pickling(lab: Lab) -> Pickling | None:
     return observed_or_none(
         lambda: lab.randomness.pickling
@@ -63,7 +56,7 @@ def _pickling(lab: Lab) -> Pickling | None:
 
 def _finding(lab: Lab, incident: Incident) -> Finding:
     forked = not lab.facts.spawns
-    method = f"spawn ({DEFAULT_ELSEWHERE})" if forked else lab.facts.start_method
+    method = SPAWN if forked else lab.facts.start_method
     started = incident.stage in ("sample", "collate", "transfer")
     culprit = None if started else _to_blame(lab, incident)
     raised = re.findall(r"^\w[\w.]*: .*|^\w+(?:Error|Exception)$", incident.output, flags=re.MULTILINE)

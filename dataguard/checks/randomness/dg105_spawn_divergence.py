@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.start_methods import DEFAULT_ELSEWHERE
+from dataguard.checks.randomness.start_methods import SPAWN, differing_items, spawn_trial
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
-from dataguard.stats.coincidence import is_random
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.randomness.same_items import SameItems
 
 
 @check("DG105", "spawn-divergence", Severity.ERROR)
@@ -30,68 +29,44 @@ def dg105_spawn_divergence(lab: Lab) -> Judgement:
     """
     if lab.facts.num_workers == 0:
         raise NotApplicable("num_workers=0: no worker starts")
-    if not lab.facts.spawns:
-        return (yield from _forked(lab))
-    if lab.facts.kind == "stream":
+    if lab.facts.spawns and lab.facts.kind == "stream":
         return (yield from _stream(lab))
+    found, looked = (_spawned if lab.facts.spawns else _forked)(lab)
+    where = "of the stream" if lab.facts.kind == "stream" else "of index {}"
+    for path in sorted(found, key=lambda path: (not path.startswith("sample"), path))[:1]:
+        method = lab.facts.start_method if lab.facts.spawns else SPAWN
+        yield Finding(
+            message=f"{path} {where.format(found[path][0])} differs between fork and {method}",
+            evidence={
+                "leaf": path,
+                "samples that differ": list(found[path]),
+                "samples compared": looked.exercised["items"],
+                "frozen RNGs": "those of python, numpy and torch" if lab.facts.spawns else "all that were found",
+            },
+            mild=not lab.facts.spawns,
+        )
+    return looked
+
+
+Differing = Mapping[str, Sequence[str]]
+"""The samples in which a leaf differs, by its path."""
+
+
+def _spawned(lab: Lab) -> tuple[Differing, Looked]:
+    """The loader's own workers, compared with forked ones."""
     spawned, forked = lab.randomness.same_items(), lab.randomness.same_items(method="fork")
     if spawned.shown != forked.shown:
         raise Undecided("the loader draws different indices in each run, so their samples cannot be compared")
-    paths = {*spawned.seeded, *forked.seeded}
-    for path in sorted(paths, key=_samples_first):
-        wrong = _wrong(path, spawned, forked)
-        if wrong:
-            yield Finding(
-                message=f"{path} of index {wrong[0]} differs between fork and {lab.facts.start_method}",
-                evidence={
-                    "leaf": path,
-                    "indices that differ": wrong,
-                    "indices compared": forked.items,
-                    "frozen RNGs": "those of python, numpy and torch",
-                },
-            )
-            break
-    return Looked({"draws": forked.draws, "items": forked.items, "workers": forked.workers})
+    exercised = {"draws": forked.draws, "items": forked.items, "workers": forked.workers}
+    return differing_items(spawned, forked), Looked(exercised)
 
 
-def _wrong(path: str, spawned: SameItems, forked: SameItems) -> list[str]:
-    """The indices whose leaf is the same in every forked worker, but differs in the first spawned worker."""
-    drawn = forked.seeded.get(path, {})
-    groups, found = drawn.get((0, 0), ()), spawned.seeded.get(path, {}).get((0, 0), ())
-    if is_random(groups) or any(other != groups for (_, epoch), other in drawn.items() if not epoch):
-        return []
-    items = len(forked.shown)
-    if not groups or not found:
-        return list(forked.shown)
-    differ = {number % items for number, (one, two) in enumerate(zip(groups, found, strict=True)) if one != two}
-    return [forked.shown[item] for item in sorted(differ)]
-
-
-def _forked(lab: Lab) -> Judgement:
-    """The same for a loader whose workers are forked, if only because that is the default here."""
-    if lab.facts.start_given:
-        raise NotApplicable(f"the loader asks for {lab.facts.start_method}, which pickles nothing")
-    trial = lab.randomness.spawn_trial
+def _forked(lab: Lab) -> tuple[Differing, Looked]:
+    """The trial of a spawned worker, if fork is only the default here."""
+    trial = spawn_trial(lab)
     if trial.failure:
         raise NotApplicable(f"see DG104: under spawn, {trial.failure.headline}")
-    where = "of the stream" if lab.facts.kind == "stream" else "of index {}"
-    for path in sorted(trial.differing, key=_samples_first)[:1]:
-        found = trial.differing[path]
-        yield Finding(
-            message=f"{path} {where.format(found[0])} differs between fork and spawn ({DEFAULT_ELSEWHERE})",
-            evidence={
-                "leaf": path,
-                "samples that differ": list(found),
-                "samples compared": trial.items,
-                "frozen RNGs": "all that were found",
-            },
-            mild=True,
-        )
-    return Looked({"samples": trial.items})
-
-
-def _samples_first(path: str) -> tuple[bool, str]:
-    return not path.startswith("sample"), path
+    return trial.differing, Looked({"items": trial.items})
 
 
 def _stream(lab: Lab) -> Judgement:

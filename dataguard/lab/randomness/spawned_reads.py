@@ -40,6 +40,9 @@ from dataguard.target.variants import Loader
 ITEMS = 4
 """How many samples are read."""
 
+_FORKED_LOCK = "created in a fork context"
+"""What Python says of a lock that would have been made otherwise where workers are spawned."""
+
 Step = Mapping[str, bytes] | None
 """What one step of a worker gave: the digests of leaves by path; None if it failed."""
 Steps = Mapping[str, Step]
@@ -72,6 +75,8 @@ def find_spawn_trial(subject: Subject) -> SpawnTrial:
         return SpawnTrial(ITEMS)
     real = _real_reads(subject, "spawn")
     if isinstance(real, Incident):
+        if _FORKED_LOCK in real.message and (spawned or {}).get("start", {}) is not None:
+            raise Undecided("its locks were made for forked workers, so that no other can be started here")
         return SpawnTrial(ITEMS, real)
     other = _real_reads(subject, "fork") if leaves else real
     if isinstance(other, Incident):

@@ -40,3 +40,8 @@ def test_what_fails_or_differs_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> 
     assert all("spawn (the default on macOS and Windows" in result.findings[0].message for result in warned)
     asked = [result for result in report.results if result.loader == "sent.asked_for_fork"]
     assert {result.reason for result in asked} == {"the loader asks for fork, which pickles nothing"}
+
+
+def test_what_cannot_be_confirmed_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = scanned(monkeypatch, "unconfirmed")
+    assert {result.status for result in report.results} == {Status.INCONCLUSIVE}, report
