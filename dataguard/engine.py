@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import Report, Result, UsageError
+from dataguard.model import Check, Interrupted, Report, Result, UsageError
 from dataguard.process.launcher import shared_zygote
-from dataguard.process.progress import ProgressListener, ReadingProgress
+from dataguard.process.progress import CheckProgress, Listener
 from dataguard.process.resume_store import forget_all, state_of
 from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
 from dataguard.settings.settings import Settings, chosen, misspelled
 from dataguard.target.spelling import require_findable
-
-Listener = Callable[[str, str, Result | ReadingProgress | None], None]
-"""Called with a check's id and a loader's name: when the check starts, on progress, and with its result."""
 
 
 def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
@@ -31,16 +29,13 @@ def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
     return owner if loader == session.name else f"{owner}.{loader}"
 
 
-def _relayed(listen: Listener | None, check: str, loader: str) -> ProgressListener | None:
-    return (lambda progress: listen(check, loader, progress)) if listen else None
-
-
 def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen: Listener | None = None) -> Report:
     """Run the selected checks on every loader of the targets (`[name=]pkg.mod:attr`).
 
     When torchrun started several ranks to share a scan of all samples, only rank 0 judges, and the reports of the other
     ranks are empty. The ranks delete their checkpoints once all are done; a single process does so here.
-    Raises UsageError for a wrong target or setting; whatever the user's loaders do becomes a result.
+    Raises UsageError for a wrong target or setting, and Interrupted on Ctrl-C; whatever the user's loaders do becomes a
+    result.
     """
     spellings = (targets,) if isinstance(targets, str) else tuple(targets)
     settings = settings or Settings()
@@ -49,34 +44,68 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     require_findable(spellings)
     team = own_team(shared=settings.all)
     checks = chosen(CATALOGUE, settings) if team is None or team.leads else ()
-    started = time.monotonic()
-    results: list[Result] = []
-    names: dict[str, None] = {}
-    environment: Mapping[str, object] = {}
-    notes: tuple[str, ...] = ()
+    scanned = _Scan(spellings, settings, checks, listen)
     with shared_zygote() if len(spellings) > 1 else nullcontext():
         for spelling in spellings:
-            with examine(spelling, settings) as session:
-                session.state = state_of(spelling, settings)
-                session.on_progress = _relayed(listen, "", "")
-                names |= dict.fromkeys(session.loaders())
-                wanted = [(check, loader) for loader in session.loaders() for check in checks]
-                made: dict[int, Result] = {}
-                for number, result in session.judge_all(wanted):
-                    check, loader = wanted[number]
-                    made[number] = replace(result, loader=_shown(loader, session, spellings))
-                    if listen:
-                        listen(check.id, made[number].loader, made[number])
-                results.extend(made[number] for number in sorted(made))
-                environment = session.environment
-                notes += session.notes
+            try:
+                scanned.add(spelling)
+            except KeyboardInterrupt as stop:
+                raise Interrupted(scanned.report(), scanned.total) from stop
     if team is None:
         forget_all(spellings, settings)
-    return Report(
-        targets=spellings,
-        results=tuple(results),
-        environment=environment,
-        settings=settings.as_mapping(),
-        seconds=time.monotonic() - started,
-        notes=(*misspelled(settings, names), *notes),
-    )
+    return scanned.report()
+
+
+class _Scan:
+    """The results of a scan, target by target."""
+
+    def __init__(
+        self, spellings: Sequence[str], settings: Settings, checks: Sequence[Check], listen: Listener | None
+    ) -> None:
+        self._started = time.monotonic()
+        self._spellings = tuple(spellings)
+        self._settings = settings
+        self._checks = checks
+        self._listen = listen
+        self._results: dict[tuple[str, int], Result] = {}
+        self._names: dict[str, None] = {}
+        self._environment: Mapping[str, object] = {}
+        self._notes: tuple[str, ...] = ()
+        self.total = 0
+
+    def add(self, spelling: str) -> None:
+        """Run the checks on every loader of one target."""
+        self._announce(building=spelling)
+        with examine(spelling, self._settings) as session:
+            session.state = state_of(spelling, self._settings)
+            session.on_progress = self._listen
+            loaders = session.loaders()
+            self._names |= dict.fromkeys(loaders)
+            self._environment = session.environment
+            wanted = [(check, loader) for loader in loaders for check in self._checks]
+            shown = [_shown(loader, session, self._spellings) for _, loader in wanted]
+            self.total += len(wanted)
+            waiting = {number: (check.id, shown[number]) for number, (check, _) in enumerate(wanted)}
+            self._announce(running=next(iter(waiting.values()), None))
+            for number, result in session.judge_all(wanted):
+                named = self._results[spelling, number] = replace(result, loader=shown[number])
+                del waiting[number]
+                self._announce(result=named, running=next(iter(waiting.values()), None))
+            self._notes += session.notes
+
+    def _announce(self, **news: Any) -> None:
+        if self._listen:
+            self._listen(CheckProgress(len(self._results), self.total, **news))
+
+    def report(self) -> Report:
+        """What has been found so far, in the order of targets, loaders and checks."""
+        places = {spelling: place for place, spelling in enumerate(self._spellings)}
+        ordered = sorted(self._results, key=lambda key: (places[key[0]], key[1]))
+        return Report(
+            targets=self._spellings,
+            results=tuple(self._results[key] for key in ordered),
+            environment=self._environment,
+            settings=self._settings.as_mapping(),
+            seconds=time.monotonic() - self._started,
+            notes=(*misspelled(self._settings, self._names), *self._notes),
+        )

@@ -208,3 +208,12 @@ class Report:
             return 3
         failed = (result for result in self.results if result.status is Status.FAILED)
         return int(any(result.severity.rank <= fail_on.rank for result in failed))
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a scan; `report` holds the results that were made before, of `total` checks."""
+
+    def __init__(self, report: Report, total: int) -> None:
+        super().__init__()
+        self.report = report
+        self.total = total

@@ -101,15 +101,15 @@ def measure(spelling: str, settings: Settings, wanted: BenchOptions, names: Sequ
     require_findable([spelling])
     started = time.monotonic()
     method = None if settings.start_method == EVERY_METHOD else settings.start_method
-    with Session(spelling, replace(settings, all=False, start_method=method)) as session, progress() as listen:
+    with Session(spelling, replace(settings, all=False, start_method=method)) as session, progress() as terminal:
         known = session.loaders()
         for name in names:
             if name not in known:
                 raise UsageError(f"--loader {name}: no such loader in {spelling}{suggest(name, known)}")
         measured = []
         for name in [name for name in known if not names or name in names]:
-            if listen:
-                listen("bench", name, None)
+            if terminal:
+                terminal.show(f"measuring {name}")
             # The budget applies to each loader.
             measured.append(session.bench(name, wanted))
         environment = session.environment

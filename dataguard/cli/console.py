@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from dataguard.model import Doc, Report, Result, Status, UsageError
-from dataguard.process.progress import ReadingProgress
+from dataguard.model import Doc, Report, Status, UsageError
 from dataguard.render.formats import check_format, formats_of, renderer
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from dataguard.cli.live_progress import Terminal
 
 STDOUT = "-"
 PAPER = 100
@@ -26,7 +27,6 @@ _WIDEST = 120
 """A line longer than this is hard to read, however wide the terminal."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Listener = Callable[[str, str, Result | ReadingProgress | None], None]
 
 
 def format_option(command: str, *, multiple: bool = False) -> Callable[[Command], Command]:
@@ -101,7 +101,7 @@ def announce(report: Report, outputs: list[str]) -> None:
 
 
 @contextmanager
-def progress(*, shown: bool = True) -> Iterator[Listener | None]:
+def progress(*, shown: bool = True) -> Iterator[Terminal | None]:
     """Show progress on stderr if it is a terminal and progress is to be `shown`."""
     if not (shown and sys.stderr.isatty()):
         yield None
@@ -109,7 +109,7 @@ def progress(*, shown: bool = True) -> Iterator[Listener | None]:
     from dataguard.cli.live_progress import Terminal
 
     with Terminal() as terminal:
-        yield terminal.listen
+        yield terminal
 
 
 def console(stream: TextIO) -> Console:

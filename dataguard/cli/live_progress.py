@@ -1,4 +1,4 @@
-"""What a terminal shows during a scan: the running check, how many samples are read, and which are unreadable."""
+"""What a terminal shows during a scan: how far it is, findings as they are made, samples read and unreadable ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TimeRemainingColumn
 from rich.text import Text
 
-from dataguard.model import Result, Status
-from dataguard.process.progress import ReadingProgress
+from dataguard.model import Status
+from dataguard.process.progress import CheckProgress, ReadingProgress
 
 
 class Rate(ProgressColumn):
@@ -45,17 +45,33 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def listen(self, check: str, loader: str, update: Result | ReadingProgress | None) -> None:
-        """Show what is running; see `engine.Listener`."""
+    def listen(self, update: CheckProgress | ReadingProgress) -> None:
+        """Show what has happened; see `dataguard.process.progress.Listener`."""
         if isinstance(update, ReadingProgress):
             self._read(update)
-        elif update is not None:
-            self._done[update.status] = self._done.get(update.status, 0) + 1
+        else:
+            self._checked(update)
+        self._live.update(Group(self._line, self._bar) if self._task else self._line, refresh=True)
+
+    def show(self, what: str) -> None:
+        """Show what is being done."""
+        self._live.update(Text(what, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def _checked(self, progress: CheckProgress) -> None:
+        result = progress.result
+        if result is not None:
+            self._done[result.status] = self._done.get(result.status, 0) + 1
             self._end()
+            for finding in result.findings if result.status is Status.FAILED else ():
+                mark = f"{result.severity.value}: {result.code}{f' on {result.loader}' if result.loader else ''}"
+                self._live.console.print(Text(f"{mark}: {finding.message}"), soft_wrap=True)
+        place = f"check {min(progress.done + 1, progress.total)} of {progress.total}" if progress.total else ""
+        now = (
+            f"building {progress.building}" if progress.building else " on ".join(filter(None, progress.running or ()))
+        )
         counts = ", ".join(f"{self._done[status]} {status.value}" for status in Status if status in self._done)
-        line = Text(" on ".join(filter(None, (check, loader))), no_wrap=True, overflow="ellipsis")
-        line.append(f"  {counts}", "dim")
-        self._live.update(Group(line, self._bar) if self._task else line, refresh=True)
+        self._line = Text("  ".join(filter(None, (place, now))), no_wrap=True, overflow="ellipsis")
+        self._line.append(f"  {counts}", "dim")
 
     def _read(self, progress: ReadingProgress) -> None:
         for one in progress.unreadable:

@@ -28,7 +28,7 @@ from dataguard.cli.console import (
     progress,
     put,
 )
-from dataguard.model import Severity, UsageError
+from dataguard.model import Interrupted, Severity, UsageError
 from dataguard.process.resume_store import forget_all, holds_something, state_of
 from dataguard.process.torchrun import own_team
 from dataguard.render.formats import renderer
@@ -37,7 +37,7 @@ from dataguard.settings.settings import LISTED, Settings, resolve
 from dataguard.settings.suggestions import suggest
 
 if TYPE_CHECKING:
-    from dataguard.model import Check
+    from dataguard.model import Check, Report
 
 MISUSED, BROKEN, INTERRUPTED = 2, 3, 130
 _SEVERITIES = ", ".join(severity.value for severity in Severity)
@@ -47,10 +47,6 @@ Examples:
   dataguard scan mypkg.data:make_loaders --select DG1,ragged-collate --workers 2
   dataguard scan mypkg.data:make_loaders --format json --output report.json
 """
-
-
-class Resumable(KeyboardInterrupt):
-    """Ctrl-C during a scan, with a hint on how to continue."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,9 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"{error.format_message()}\nSee '{command} --help'.", MISUSED)
     except click.ClickException as error:
         return _complain(error.format_message(), MISUSED)
-    except (click.Abort, KeyboardInterrupt) as stop:
-        hint = next((str(one) for one in (stop, stop.__cause__) if isinstance(one, Resumable)), "")
-        return _complain(f"interrupted, no report{hint}", INTERRUPTED, kind="")
+    except (click.Abort, KeyboardInterrupt):
+        return _complain("interrupted, no report", INTERRUPTED, kind="")
     except Exception:  # noqa: BLE001 - user code runs in another process, so whatever arrives here is a dataguard bug
         request = f"This is a bug in dataguard {__version__}. Please report it with the lines above."
         return _complain(f"{traceback.format_exc()}\n{request}", BROKEN, kind="bug: ")
@@ -147,27 +142,41 @@ def scan(
             'or set targets = ["mypkg.data:make_loader"] under [tool.dataguard] in pyproject.toml'
         )
     wanted = destinations(formats, outputs)
-    from dataguard.checks import CATALOGUE
     from dataguard.engine import scan as run
 
-    team = own_team(shared=settings.all)
-    try:
-        with progress(shown=team is None or team.leads) as listen:
-            report = run(settings.targets, settings, listen)
-    except KeyboardInterrupt as stop:
-        kept = any(holds_something(state_of(target, settings)) for target in settings.targets)
-        raise Resumable("; to continue, run the same command with --resume" if kept else "") from stop
+    team, stopped = own_team(shared=settings.all), None
+    with progress(shown=team is None or team.leads) as terminal:
+        try:
+            report = run(settings.targets, settings, terminal.listen if terminal else None)
+        except Interrupted as stop:
+            report, stopped = stop.report, stop
     code = report.exit_code(settings.fail_on)
-    if team is None or team.leads:
-        docs = {check.code: check.doc for check in CATALOGUE}
-        for form, output in wanted:
-            deliver(report, docs, form, output, int(verbose) - int(quiet))
-        if not quiet and all(output != STDOUT for _, output in wanted):
-            announce(report, [output for _, output in wanted])
+    if (team is None or team.leads) and (report.results or not stopped):
+        _deliver_all(report, wanted, quiet=quiet, verbose=verbose)
+    if stopped:
+        return _complain(_interruption(stopped, settings), INTERRUPTED, kind="")
     if team is not None:
         code = team.agree(code)
         forget_all(settings.targets, settings)
     return code
+
+
+def _deliver_all(report: Report, wanted: Sequence[tuple[str, str]], *, quiet: bool, verbose: bool) -> None:
+    from dataguard.checks import CATALOGUE
+
+    docs = {check.code: check.doc for check in CATALOGUE}
+    for form, output in wanted:
+        deliver(report, docs, form, output, int(verbose) - int(quiet))
+    if not quiet and all(output != STDOUT for _, output in wanted):
+        announce(report, [output for _, output in wanted])
+
+
+def _interruption(stop: Interrupted, settings: Settings) -> str:
+    """What Ctrl-C left: a report of what was judged before, and samples that need not be read again."""
+    done = len(stop.report.results)
+    kept = any(holds_something(state_of(target, settings)) for target in settings.targets)
+    hint = "; to continue, run the same command with --resume" if kept else ""
+    return f"interrupted, {f'{done} of {stop.total} checks ran' if done else 'no report'}{hint}"
 
 
 @dataguard.command(name="list", short_help="List all checks.")

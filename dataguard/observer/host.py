@@ -55,6 +55,8 @@ MOST_AT_ONCE = 4
 """Observations that run side by side at most; each has workers of its own."""
 ROOMY = 1 << 30
 """Bytes of free shared memory from which on observations run side by side."""
+EXPENSIVE = ("DG1", "DG6", "DG8")
+"""Codes of checks that draw the same samples again and again, or take times."""
 _PACKAGES = ("dataguard", "torch", "torchvision", "numpy", "opencv-python", "opencv-python-headless", "pillow")
 
 
@@ -209,7 +211,10 @@ def _judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Ite
     loaders = dict.fromkeys(loader for _, loader in wanted)
     if len(wanted) > len(loaders):
         deque(side_by_side([partial(_read_epoch, labs[loader]) for loader in loaders]), maxlen=0)
-    yield from side_by_side([partial(judge, check, labs[loader], loader) for check, loader in wanted])
+    # Cheap checks come before expensive ones, which may use up the budget of a loader.
+    order = sorted(range(len(wanted)), key=lambda number: wanted[number][0].code.startswith(EXPENSIVE))
+    jobs = [partial(judge, check, labs[loader], loader) for check, loader in (wanted[number] for number in order)]
+    yield from ((order[place], result) for place, result in side_by_side(jobs))
 
 
 def _read_epoch(lab: Lab) -> None:

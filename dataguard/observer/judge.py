@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.incident import LoaderFailed
+from dataguard.lab.process.side_by_side import seconds_waited
 from dataguard.model import Check, Finding, Looked, NotApplicable, Result, Severity, Status, Undecided, UsageError
 from dataguard.settings.settings import Settings, expectation
 
@@ -48,7 +49,7 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         tuple(findings),
         reason,
         looked.exercised,
-        time.monotonic() - started,
+        time.monotonic() - started - seconds_waited(),
     )
     return expected(result, expectation(lab.settings, check, loader))
 

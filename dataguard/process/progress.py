@@ -1,4 +1,4 @@
-"""Progress of a scan of all samples, for the reporting process. Standard library only."""
+"""Progress of a scan: checks that were run, samples that were read. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dataguard.incident import Incident
+from dataguard.model import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,25 @@ class ReadingProgress:
 
 
 ProgressListener = Callable[[ReadingProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckProgress:
+    """Of `total` checks of a target, counted once for each loader, `done` have a result.
+
+    `result` is the last one that was made; `running` is the first check that has none yet, with its loader, None at the
+    end. `building` is a target whose loaders are being built; its checks are not in `total` yet.
+    """
+
+    done: int
+    total: int
+    result: Result | None = None
+    running: tuple[str, str] | None = None
+    building: str | None = None
+
+
+Listener = Callable[[CheckProgress | ReadingProgress], None]
+"""Called before and after the loaders of a target are built, with every result, and while all samples are read."""
 
 PROGRESS = "news"
 """Marks a message from the observing process as a progress update, not an answer."""

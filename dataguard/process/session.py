@@ -57,6 +57,9 @@ class Session:
         self.state: Path | None = None
         """The folder with the state of a scan of all samples, if any."""
         self._loaders: tuple[str, ...] | None = None
+        self._planned: dict[tuple[str, str], int] = {}
+        self._made: dict[int, Result] = {}
+        self._coming: Iterator[tuple[int, Result]] = iter(())
         self._reaper: Reaper | None = None
         self._pipe: Connection | None = None
         self._folder: Path | None = None
@@ -78,6 +81,12 @@ class Session:
             self._start()
         return self._loaders or ()
 
+    def plan(self, wanted: Sequence[tuple[Check, str]]) -> None:
+        """Announce what `judge` will be asked for, so that it runs side by side, beginning with the first request."""
+        self._planned = {(check.code, loader): number for number, (check, loader) in enumerate(wanted)}
+        self._made.clear()
+        self._coming = self.judge_all(wanted)
+
     def judge_all(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
         """Run checks on loaders, side by side; yields the number of each with its result as it is made.
 
@@ -91,10 +100,18 @@ class Session:
         if left:
             self.close()
         for number, (check, loader) in left.items():
-            yield number, self.judge(check, loader)
+            yield number, self._judge(check, loader)
 
     def judge(self, check: Check, loader: str) -> Result:
-        """Run a check on one of the loaders; never raises for what the user's code does."""
+        """Run a check on one of the loaders, or wait for its result; never raises for what the user's code does."""
+        number = self._planned.pop((check.code, loader), None)
+        if number is None:
+            return self._judge(check, loader)
+        while number not in self._made:
+            self._made.update([next(self._coming)])
+        return self._made.pop(number)
+
+    def _judge(self, check: Check, loader: str) -> Result:
         started = time.monotonic()
         try:
             ((_, result),) = self._asked([(check, loader)])

@@ -35,6 +35,9 @@ class EveryStart(Session):
         methods = [method for method in _DEFAULT_OF if method in multiprocessing.get_all_start_methods()]
         self._others = {method: Session(spelling, replace(sampled, start_method=method)) for method in methods}
 
+    def plan(self, wanted: Sequence[tuple[Check, str]]) -> None:
+        """Nothing runs ahead: which start methods a check needs depends on its result with the loader's own."""
+
     def judge_all(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
         """Run checks on loaders, one at a time; yields the number of each with its result."""
         for number, (check, loader) in enumerate(wanted):

@@ -87,6 +87,16 @@ class LoaderContracts:
             report.result.append(Contracts.from_parent(collector, path=path, contracts=contracts, plugin=self))
         return report
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Tell each observing process which tests will run; a worker of xdist is handed its tests one at a time."""
+        if not hasattr(self.config, "workerinput"):
+            chosen: dict[Session, list[tuple[Check, str]]] = {}
+            for item in session.items:
+                if isinstance(item, Contract):
+                    chosen.setdefault(item.named.session, []).append((item.check, item.named.loader))
+            for observing, wanted in chosen.items():
+                observing.plan(wanted)
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Raise a worker's usage error again in xdist's controller, because the worker's output is lost."""

@@ -33,10 +33,10 @@ class Trend:
     samples: int
 
 
-def trend(points: Points, least: float, share: float = 1.0) -> Trend | None:
+def trend(points: Points, least: float, clear: float = 1.0) -> Trend | None:
     """The trend of one process; None for too few readings. Growth of a third by less than `least` is noise.
 
-    `share` scales all thresholds.
+    `clear` scales how far growth must exceed the scatter, and how steady it must be.
     """
     if len(points) < FEWEST or points[-1][0] <= points[0][0]:
         return None
@@ -48,8 +48,8 @@ def trend(points: Points, least: float, share: float = 1.0) -> Trend | None:
         return None
     slope, intercept = statistics.linear_regression([x for x, _ in late], [y for _, y in late])
     scatter = math.sqrt(statistics.fmean((y - slope * x - intercept) ** 2 for x, y in late))
-    is_enough = min(middle, last) >= share * least and middle + last >= share * CLEAR * scatter
-    steady = is_enough and last >= share * STEADY * middle
+    is_enough = min(middle, last) >= least and middle + last >= clear * CLEAR * scatter
+    steady = is_enough and last >= clear * STEADY * middle
     return Trend(slope, steady, middle + last, round(end - start))
 
 

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import dataguard
 from dataguard.cli import main
-from dataguard.model import Finding, Report, Status, UsageError
+from dataguard.model import Finding, Interrupted, Report, Status, UsageError
 from dataguard.process.resume_store import state_of
 from dataguard.settings.settings import Settings
 from tests.support.sample_reports import CATALOGUE, clean, empty, full, result, stub_engine
@@ -102,12 +102,18 @@ class TestExitCodes:
         assert state is not None
         state.mkdir(parents=True)
         (state / "position.json").touch()
-        code, _, err = run("scan", TARGET, "--all", answer=KeyboardInterrupt())
+        code, _, err = run("scan", TARGET, "--all", answer=Interrupted(empty(), 67))
         assert (code, err.strip().endswith("run the same command with --resume")) == (130, True)
 
-    def test_ctrl_c_is_130_and_one_line(self, run: Run) -> None:
-        code, out, err = run("scan", TARGET, answer=KeyboardInterrupt())
+    @pytest.mark.parametrize("stop", [KeyboardInterrupt(), Interrupted(empty(), 67)])
+    def test_ctrl_c_before_any_result_is_130_and_one_line(self, run: Run, stop: KeyboardInterrupt) -> None:
+        code, out, err = run("scan", TARGET, answer=stop)
         assert (code, out, err.strip()) == (130, "", "dataguard: interrupted, no report")
+
+    def test_ctrl_c_reports_what_was_judged_before(self, run: Run) -> None:
+        code, out, err = run("scan", TARGET, "--format", "json", answer=Interrupted(full(), 67))
+        results = json.loads(out)["results"]
+        assert (code, err.strip()) == (130, f"dataguard: interrupted, {len(results)} of 67 checks ran")
 
 
 class TestUsage:
@@ -295,14 +301,15 @@ PROGRAM = """
 import sys, time, pytest
 from tests.support.sample_reports import *
 from dataguard.cli.main import main
-from dataguard.process.progress import ReadingProgress, Unreadable
+from dataguard.process.progress import CheckProgress, ReadingProgress, Unreadable
 
 def scan(targets, settings, listen):
     if listen:
-        listen("DG101-cloned-worker-rng", "train", None)
+        running = ("DG101-cloned-worker-rng", "train")
+        listen(CheckProgress(0, 67, None, running))
         amiss = Unreadable(0, 3, 7, "7", "OSError: truncated", "OSError", "images/7.jpg", None)
-        listen("DG101-cloned-worker-rng", "train", ReadingProgress("train", 30, 100, (amiss,)))
-        listen("DG101-cloned-worker-rng", "train", full().results[1])
+        listen(ReadingProgress("train", 30, 100, (amiss,)))
+        listen(CheckProgress(1, 67, full().results[1], running))
     if "slow" in targets[0]:
         sys.stdout.write("ready" + chr(10)); sys.stdout.flush()
         time.sleep(60)
@@ -333,8 +340,10 @@ class TestProcesses:
         out, _ = process.communicate(timeout=30)
         shown = os.read(ours, 65536)
         os.close(ours)
-        assert b"DG101-cloned-worker-rng on train" in shown
+        assert b"check 2 of 67  DG101-cloned-worker-rng on train" in shown
         assert b"1 failed" in shown
+        (finding,) = full().results[1].findings
+        assert f"{full().results[1].code} on train: {finding.message[:20]}".encode() in shown
         assert b"30/100" in shown
         assert b"unreadable: train: index 7: images/7.jpg: OSError: truncated" in shown
         assert json.loads(out)["results"]

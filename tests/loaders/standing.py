@@ -41,6 +41,10 @@ def make() -> dict[str, DataLoader]:
     }
 
 
+def make_plain() -> DataLoader:
+    return DataLoader(Noisy(), batch_size=8)
+
+
 class Forever(DataLoader):
     """Starts its workers while it is constructed, and wraps what deals out its batches."""
 

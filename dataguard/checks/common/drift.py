@@ -82,6 +82,15 @@ def ignores_index(lab: Lab) -> bool:
     return ignored and any(_is_distinct(readings, path) for path in leaves)
 
 
+def reads_agree(lab: Lab) -> bool:
+    """Whether all reads of a sample with the same random state are equal, whatever was read before."""
+    readings = observed_or_none(lambda: lab.dataset.readings)
+    if readings is None:
+        return False
+    passes = [*readings.forward.same_state, *readings.backward.same_state]
+    return all([answer.digests for answer in one] == [answer.digests for answer in passes[0]] for one in passes)
+
+
 def is_aliased(lab: Lab) -> bool:
     """Whether samples share one buffer, so that a later one overwrites an earlier one."""
     readings = observed_or_none(lambda: lab.dataset.readings)

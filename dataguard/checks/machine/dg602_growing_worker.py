@@ -37,7 +37,7 @@ def dg602_growing_worker(lab: Lab) -> Judgement:
         before they start.
     Links: https://docs.python.org/3/library/functools.html#functools.lru_cache
     """
-    growth = growth_of(lab, _allocated, LEAST)
+    growth = growth_of(lab, _allocated, LEAST, live=True)
     if growth is None:
         return Looked(lab.resources.usage.exercised, _unseen(lab))
     files = open_files(lab)
@@ -67,7 +67,7 @@ def _needed(lab: Lab, growth: Growth) -> float | None:
 
 def _unseen(lab: Lab) -> str | None:
     """A note where growth too small to see in so few samples could still fill the memory."""
-    trends = [trend(points, 0) for points in lab.resources.usage.points(_allocated)]
+    trends = [trend(points, 0) for points in lab.resources.usage.points(lambda one: one.in_use or one.allocated)]
     rates = [one.rate for one in trends if one is not None and not one.steady]
     memory, length = memory_of(lab), lab.facts.length
     if not rates or not memory or not length or max(rates) * length < TOO_MUCH * memory:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _FILES = 2
 """Files that a process must open in each third of its reads; fewer may be temporary."""
+_LIVE = 512
+"""Bytes of live objects per sample whose growth is examined for longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +73,14 @@ class Growth:
         return None if kept == float("inf") else kept
 
 
-def growth_of(lab: Lab, measure: Callable[[Reading], float], least: float) -> Growth | None:
+def growth_of(lab: Lab, measure: Callable[[Reading], float], least: float, *, live: bool = False) -> Growth | None:
     """The growth of a measure in every process; None where it levels off or does not grow.
 
-    It must grow by `least` in each third of the samples. A first, short measurement needs half of that; a longer one
-    follows and needs all of it.
+    It must grow by `least` in each third of the samples. A first, short measurement needs half of that, or growth of
+    what is `live`; a longer one follows and needs all of it.
     """
     usage = lab.resources.usage
-    if not any(one is not None and one.steady for one in _trends(usage, measure, least, HINT)):
+    if not (_hints(usage, measure, HINT * least) or (live and _hints(usage, _in_use, _LIVE * usage.fresh / 3))):
         return None
     usage = lab.resources.longer_usage
     new, again = _trends(usage, measure, least)
@@ -94,12 +96,21 @@ def open_files(lab: Lab) -> Growth | None:
     return growth_of(lab, lambda reading: reading.descriptors, _FILES)
 
 
+def _hints(usage: Usage, measure: Callable[[Reading], float], least: float) -> bool:
+    """Whether a short measurement may show growth."""
+    return any(one is not None and one.steady for one in _trends(usage, measure, least, HINT))
+
+
+def _in_use(reading: Reading) -> float:
+    return reading.in_use or 0
+
+
 def _trends(
-    usage: Usage, measure: Callable[[Reading], float], least: float, share: float = 1.0
+    usage: Usage, measure: Callable[[Reading], float], least: float, clear: float = 1.0
 ) -> tuple[Trend | None, Trend | None]:
     """The trends while samples were new, and while they repeated."""
     new, again = (
-        common(trend(points, least, share) for points in usage.points(measure, again=repeated))
+        common(trend(points, least, clear) for points in usage.points(measure, again=repeated))
         for repeated in (False, True)
     )
     return new, again

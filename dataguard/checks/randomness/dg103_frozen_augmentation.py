@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.randomness.frozen_draws import by_cache, by_index, require_no_choice
+from dataguard.checks.randomness.frozen_draws import by_cache, by_index, require_no_choice, varied_draws
 from dataguard.model import Finding, Judgement, Location, Looked, Severity
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/notes/randomness.html
     """
     lab.facts.need_role("train", otherwise="evaluation data should not vary")
+    draws = varied_draws(lab)
+    if draws is not None:
+        return Looked({"draws": draws.draws * draws.items, "items": draws.items})
     trace = lab.randomness.seeds()
     leaves = [path for path in trace.dependent if path.startswith("sample")] or list(trace.dependent)
     require_no_choice(lab, trace, leaves)

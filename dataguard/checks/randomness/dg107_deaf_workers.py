@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.drift import shifts
+from dataguard.checks.common.drift import reads_agree, shifts
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
 from dataguard.stats.coincidence import is_random
 
@@ -23,8 +23,7 @@ def dg107_deaf_workers(lab: Lab) -> Judgement:
     Symptom: no error; a curriculum stays at its first stage, a stream keeps its first order, `set_epoch` has no effect;
         or anything that depends on the samples read so far restarts with every epoch.
     Cause: each worker has a copy of the dataset. With `persistent_workers=True` it keeps the copy of the first epoch;
-        without, what reading changed in it (a counter, a table, a running mean) is lost when the epoch ends. Other
-        workers never see it.
+        without, what reading changed in it, such as a counter, is lost with the epoch; other workers never see it.
     Fix: store state that changes in shared memory, as `torch.zeros((), dtype=torch.long).share_memory_()` or a
         `multiprocessing.Value`. Or count in the main process, pass the count to the dataset in `set_epoch`, and restart
         the workers in each epoch, with `persistent_workers=False`.
@@ -49,8 +48,9 @@ def dg107_deaf_workers(lab: Lab) -> Judgement:
             at=hook,
         )
     elif may_lose_state:
-        looked = {**looked, "reads": lab.randomness.carryover.reads}
-        yield from _losses(lab)
+        steady = facts.default_collate and reads_agree(lab)
+        looked |= lab.dataset.readings.exercised if steady else {"reads": lab.randomness.carryover.reads}
+        yield from () if steady else _losses(lab)
     return Looked(looked)
 
 

@@ -5,12 +5,34 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Location, Undecided, known
 from dataguard.stats.coincidence import is_random
 
 if TYPE_CHECKING:
+    from dataguard.lab.core.records import LeafRecord
     from dataguard.lab.lab import Lab
     from dataguard.lab.randomness.constant_seeds import SeedTrace
+    from dataguard.lab.randomness.same_items import SameItems
+
+
+def varied_draws(lab: Lab) -> SameItems | None:
+    """Draws of the same items in which all of a sample varies but its labels: then nothing is frozen (map-style only).
+
+    None where some value is the same in every draw of an item.
+    """
+    draws = observed_or_none(lambda: lab.randomness.same_items())
+    if draws is None:
+        return None
+    labels = {f"sample{leaf.path}" for leaf in lab.epoch.samples[0].leaves if _is_plain(leaf)}
+    drawn = {path: by.values() for path, by in draws.as_is.items() if path.startswith("sample") and path not in labels}
+    varied = all(any(len(set(group)) > 1 for groups in by for group in groups) for by in drawn.values())
+    return draws if drawn and varied else None
+
+
+def _is_plain(leaf: LeafRecord) -> bool:
+    """Whether a value is a class index, a name or the like, and no measure."""
+    return not leaf.shape and not (leaf.dtype or leaf.kind).startswith(("float", "torch.float"))
 
 
 def require_no_choice(lab: Lab, trace: SeedTrace, leaves: Sequence[str]) -> None:

@@ -18,13 +18,15 @@ class Pages:
 class Reading:
     """A process after so many `samples`: bytes `allocated`, its `pages` if counted, and open `descriptors`.
 
-    `at` is the time, and `spent` the CPU time of all earlier readings, in seconds.
+    `in_use` are the bytes of live objects, None if they are unknown: growth shows in it after few samples, as nothing
+    is rounded to pages. `at` is the time, and `spent` the CPU time of all earlier readings, in seconds.
     """
 
     worker: int | None
     epoch: int
     samples: int
     allocated: int
+    in_use: int | None
     pages: Pages | None
     descriptors: int
     at: float

@@ -98,6 +98,7 @@ class Epochs:
             lambda folder: full_epoch.run_portion(subject, folder, limit, samples, job.team, start),
             lambda folder, driven: full_epoch.read_portion(folder, driven, earlier, afresh),
             unbounded=True,
+            alone=True,
             folder=runs.begin() if runs else None,
             watch=job.progress(subject.facts, past),
         )

@@ -13,10 +13,11 @@ from dataguard.lab.core.records import BatchRecord, read_spools
 from dataguard.lab.machine.copied_containers import CopiedContainer, find_copied_containers
 from dataguard.lab.machine.growing_containers import READS, GrowingContainers, find_growing_containers
 from dataguard.lab.machine.thread_contention import ROUNDS, SECONDS, START, ThreadContention, measure_contention
-from dataguard.lab.machine.worker_readings import Usage, UsagePlan, measure_usage, read_usage
+from dataguard.lab.machine.worker_readings import READINGS, Usage, UsagePlan, measure_usage, read_usage
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
+from dataguard.lab.spy.usage_readings import memory_in_use
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
@@ -28,7 +29,10 @@ SHARE, MOST_SHARE = 0.005, 0.1
 LONGER = 4
 """How many times longer a second measurement is, if usage seems to grow."""
 FEWEST, MOST = 24, 750
-"""Samples that each worker reads in a first measurement; a longer one reads at least twice the fewest."""
+"""Samples that each worker reads in a first measurement: the fewest, or up to the most if only pages can be counted.
+
+A longer one reads at least twice the fewest, and up to `LONGER` times the most.
+"""
 MOST_WORKERS = 16
 """The most workers that compete with each other."""
 BATCH = 0.05
@@ -118,13 +122,15 @@ class Resources:
         subject, facts = self._subject, self._subject.facts
         workers = max(1, min(facts.num_workers, WORKERS))
         seconds, budget = subject.epoch.seconds_per_sample, subject.settings.budget
-        fresh = round(min(max(self._planned, FEWEST), MOST))
+        stream = facts.kind == "stream"  # whose batches stay as they are
+        enough = max(FEWEST, READINGS * (facts.batch_size or 1) if stream else 0)
+        fresh = round(min(max(self._planned, FEWEST), MOST if memory_in_use() is None else min(enough, MOST)))
         if fresh * seconds > MOST_SHARE * budget:
             raise Undecided(
                 f"a sample takes {seconds:.2g} s, and {fresh} per worker would take more than a tenth of the budget: "
                 f"use --budget {math.ceil(fresh * seconds / MOST_SHARE)}"
             )
-        size = facts.batch_size or 1 if facts.kind == "stream" else min(facts.batch_size or 1, max(1, fresh // 24))
+        size = facts.batch_size or 1 if stream else min(facts.batch_size or 1, max(1, fresh // 24))
         return UsagePlan(workers, fresh, fresh, size, facts.num_workers > workers)
 
     def _measured(self, plan: UsagePlan) -> Usage:

@@ -19,10 +19,14 @@ T = TypeVar("T")
 
 
 class _Job(greenlet):
-    """A job, and what it waits for: a condition, and a time before which there is no need to test it."""
+    """A job, and what it waits for: a condition, and a time before which there is no need to test it.
+
+    `waited` are the seconds that it has waited for other jobs.
+    """
 
     ready: Callable[[], bool] = staticmethod(lambda: True)
     at = 0.0
+    waited = 0.0
 
 
 def side_by_side(jobs: Sequence[Callable[[], T]]) -> Iterator[tuple[int, T]]:
@@ -61,7 +65,15 @@ def wait_until(condition: Callable[[], bool]) -> None:
     """Let other jobs run until the condition holds, which only they can bring about."""
     job = getcurrent()
     if isinstance(job, _Job) and not condition():
+        started = time.monotonic()
         _give_way(job, 0.0, condition)
+        job.waited += time.monotonic() - started
+
+
+def seconds_waited() -> float:
+    """The seconds that this job has waited for other jobs so far."""
+    job = getcurrent()
+    return job.waited if isinstance(job, _Job) else 0.0
 
 
 def _give_way(job: _Job, at: float, ready: Callable[[], bool]) -> None:

@@ -141,12 +141,30 @@ def reseed(library: str, seed: int) -> None:
 
 
 def probed_states() -> Iterator[GeneratorState]:
-    """A substitute for the states of unreadable generators: their next numbers, which the user's code then skips."""
+    """A substitute for the states of unreadable generators: a digest of their next numbers.
+
+    The user's code skips those numbers: it continues from a seed that follows from them, so that the next numbers are
+    known, and the state counts as the same until somebody else draws.
+    """
     for library in unreadable():
-        drawn = sys.modules[library].randu(np.empty((1, 4), dtype=np.float32), 0.0, 1.0)
-        yield GeneratorState(
-            f"global {library}", library, hashlib.blake2b(drawn.tobytes(), digest_size=8).digest(), None
-        )
+        numbers = _next_numbers(library)
+        expected, state = _probed.get(library, (b"", b""))
+        digest = hashlib.blake2b(numbers, digest_size=8).digest()
+        state = state if numbers == expected else digest
+        seed = int.from_bytes(digest[:4], "little") >> 1
+        reseed(library, seed)
+        _probed[library] = _next_numbers(library), state
+        reseed(library, seed)
+        yield GeneratorState(f"global {library}", library, state, None)
+
+
+_probed: dict[str, tuple[bytes, bytes]] = {}
+"""For each unreadable library, the numbers that come next if nobody draws, and the state when somebody last did."""
+
+
+def _next_numbers(library: str) -> bytes:
+    drawn: bytes = sys.modules[library].randu(np.empty((1, 4), dtype=np.float32), 0.0, 1.0).tobytes()
+    return drawn
 
 
 def unreadable() -> tuple[str, ...]:

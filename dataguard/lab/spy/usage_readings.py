@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -16,6 +20,8 @@ from dataguard.lab.core.process_usage import Pages, Reading
 
 _STATUS, _MAPS = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")
 _DESCRIPTORS = Path("/proc/self/fd")
+_BLOCK = 64
+"""About the bytes of a block of Python's own allocator."""
 SPARING = 100
 """An optional reading is skipped unless so many times the duration of the last reading has passed since."""
 
@@ -70,7 +76,8 @@ class _UsageReadings(Hooks):
         at, before = time.perf_counter(), time.thread_time()
         taken, files = memory_taken(), descriptors_open()
         pages = pages_held() if self._pages and self._samples else None
-        reading = Reading(self._process.worker, epoch, self._samples, taken, pages, files, at, self._spent)
+        live = memory_in_use()
+        reading = Reading(self._process.worker, epoch, self._samples, taken, live, pages, files, at, self._spent)
         self._process.spool.write(reading)
         cost = time.thread_time() - before
         self._spent += cost
@@ -87,6 +94,38 @@ def memory_taken() -> int:
         words = _table(_STATUS.read_text(encoding="ascii", errors="replace"))
         return words["RssAnon"] + words.get("VmSwap", 0)
     return int(psutil.Process().memory_full_info().uss)
+
+
+class _Mallinfo2(ctypes.Structure):
+    """The statistics of glibc's allocator, in bytes; see mallinfo(3)."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def memory_in_use() -> int | None:
+    """Bytes of objects that are not freed: of glibc's allocator, and about those of Python's; None without glibc 2.33.
+
+    Python takes the memory for small objects in arenas, past the C library, and counts only its blocks.
+    """
+    try:
+        statistics = _mallinfo2()()
+    except (AttributeError, OSError):
+        return None
+    return int(statistics.uordblks + statistics.hblkhd + _BLOCK * sys.getallocatedblocks())
+
+
+@functools.cache
+def _mallinfo2() -> Any:
+    """The function of the C library. Raises AttributeError if it has none."""
+    function = ctypes.CDLL(None).mallinfo2
+    function.restype = _Mallinfo2
+    return function
 
 
 def pages_held() -> Pages | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch.distributed as dist
 from torch.utils.data import IterableDataset
 
 from dataguard.incident import is_library
+from dataguard.lab.core.index_schedules import Schedule
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
@@ -23,7 +25,8 @@ VARIABLES = frozenset(
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_PROCID", "SLURM_NTASKS"}
 )
 _FUNCTIONS = ("get_rank", "get_world_size", "is_initialized")
-_BATCHES = 2
+_SAMPLES = 4
+"""Samples of a map-style dataset that are read."""
 _DEEP = 40
 """Most frames to search for the user's code above a rank query, past those of the standard library."""
 
@@ -68,7 +71,7 @@ def is_declared(subject: Subject) -> bool:
 
 
 def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | None:
-    """Build the loader, read its first batches in this process; return where the user's code first read its rank."""
+    """Build the loader, read its first batch in this process; return where the user's code first read its rank."""
     asked: list[Location] = []
 
     def note(what: str) -> None:
@@ -79,8 +82,21 @@ def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | N
     _watch_environment(note)
     for name in _FUNCTIONS:
         _watch_function(name, note)
-    drive(build(num_workers=0), Plan(folder, (Records(),), keep_going=True), batches=(_BATCHES,))
+    loader = build(num_workers=0, schedule=lambda inner, batched: _First(inner, batched=batched))
+    drive(loader, Plan(folder, (Records(),), keep_going=True), batches=(1,))
     return asked[0] if asked else None
+
+
+class _First(Schedule):
+    """The first batch, or the first indices, reduced to a few samples."""
+
+    def __init__(self, inner: Any, *, batched: bool) -> None:
+        super().__init__(inner)
+        self.batched = batched
+
+    def __iter__(self) -> Iterator[Any]:
+        for entry in islice(iter(self.inner), 1 if self.batched else _SAMPLES):
+            yield list(islice(iter(entry), _SAMPLES)) if self.batched else entry
 
 
 def _watch_environment(note: Callable[[str], None]) -> None:

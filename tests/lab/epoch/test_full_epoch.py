@@ -142,7 +142,7 @@ def test_an_interrupted_scan_goes_on_where_it_was(tmp_path: Path, monkeypatch: p
     """Of three loaders one was read to its end, one was interrupted, and one was not begun."""
     monkeypatch.chdir(tmp_path)
 
-    def listen(check: str, loader: str, told: object) -> None:
+    def listen(told: object) -> None:
         if (
             isinstance(told, ReadingProgress)
             and told.loader == "unbatched"

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from dataguard.checks import CATALOGUE
 from dataguard.engine import scan
 from dataguard.incident import LoaderRaised
 from dataguard.lab.core.observation_cache import ObservationCache
-from dataguard.lab.process.side_by_side import Turns, pause, side_by_side, wait_until
+from dataguard.lab.process.side_by_side import Turns, pause, seconds_waited, side_by_side, wait_until
 from dataguard.model import Status
+from dataguard.process.session import Session
 from dataguard.settings.settings import Settings
 
 
@@ -34,15 +36,20 @@ def test_each_job_runs_while_the_others_pause() -> None:
 def test_a_job_waits_for_what_another_brings_about() -> None:
     done: list[str] = []
 
-    def wait() -> None:
+    def wait() -> float:
         wait_until(lambda: "made" in done)
         done.append("used")
+        return seconds_waited()
 
-    def make() -> None:
+    def make() -> float:
         pause(0.01)
         done.append("made")
 
-    assert [number for number, _ in side_by_side([wait, make])] == [1, 0]
+        return seconds_waited()
+
+    results = dict(side_by_side([wait, make]))
+    assert list(results) == [1, 0]
+    assert results[0] >= 0.01 > results[1]
     assert done == ["made", "used"]
 
 
@@ -141,3 +148,14 @@ def test_results_come_in_the_order_of_checks_and_loaders() -> None:
     loaders = list(dict.fromkeys(loader for loader, _ in order))
     assert order == [(loader, code) for loader in loaders for code in sorted({code for _, code in order})]
     assert not report.count(Status.BROKEN)
+
+
+@pytest.mark.scan
+def test_planned_checks_may_be_asked_for_in_any_order() -> None:
+    wanted = [check for check in CATALOGUE if check.code in ("DG001", "DG303", "DG501")]
+    with Session("tests.loaders.standing:make_plain", Settings()) as session:
+        session.plan([(check, "make_plain") for check in wanted])
+        results = [session.judge(check, "make_plain") for check in reversed(wanted)]
+        again = session.judge(wanted[0], "make_plain")
+    assert [result.code for result in results] == ["DG501", "DG303", "DG001"]
+    assert {result.status for result in (*results, again)} == {Status.PASSED}
