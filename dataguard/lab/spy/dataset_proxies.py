@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-Read = Callable[[Any, Callable[[], Any]], Any]
-"""Called with an index (None in a stream) and a function that reads; returns what that returns."""
+Read = Callable[..., Any]
+"""Called with an index (None in a stream), a function that reads, and how many samples it reads if not one; returns
+what that returns."""
 
 
 class WatchedItems:
@@ -27,7 +28,8 @@ class WatchedBatches(WatchedItems):
     """A map-style dataset that fetches a whole batch at once."""
 
     def __getitems__(self, indices: Any) -> Any:
-        return self._read(indices[0] if len(indices) == 1 else None, lambda: self._dataset.__getitems__(indices))
+        index, count = indices[0] if len(indices) == 1 else None, max(len(indices), 1)
+        return self._read(index, lambda: self._dataset.__getitems__(indices), count)
 
 
 class WatchedIterator:
