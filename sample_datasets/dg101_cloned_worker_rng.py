@@ -86,7 +86,8 @@ class TorchGeneratorPictures(Pictures):
 
 def bad_torch_generator() -> DataLoader[Any]:
     """The dataset holds a `torch.Generator`, copied by fork; under spawn it can not even be sent (DG104)."""
-    return DataLoader(TorchGeneratorPictures(), batch_size=4, num_workers=2, persistent_workers=True)
+    settings: dict[str, Any] = {"persistent_workers": True, "multiprocessing_context": "fork"}
+    return DataLoader(TorchGeneratorPictures(), batch_size=4, num_workers=2, **settings)
 
 
 def bad_transform() -> DataLoader[Any]:

@@ -110,8 +110,8 @@ class BrightenHeld:
 
 
 def bad_held() -> DataLoader[Any]:
-    """A held torch generator is put back to its seed for every sample."""
-    return loader(BrightenHeld())
+    """A held torch generator, which can not be sent to spawned workers (DG104), is put back to its seed each time."""
+    return loader(BrightenHeld(), multiprocessing_context="fork")
 
 
 def bad_main_process() -> DataLoader[Any]:
@@ -351,6 +351,13 @@ class LastingPictures(Pictures):
         super().__init__(transform=transform)
         self.load = lru_cache(maxsize=None)(self.load_augmented)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "load"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.load = lru_cache(maxsize=None)(self.load_augmented)
+
     def load_augmented(self, index: int) -> Sample:
         """Load a picture and augment it."""
         return super().__getitem__(index)
@@ -472,11 +479,21 @@ def streamed(transform: Callable[[Tensor, int], Tensor]) -> dict[str, DataLoader
     return {"train": DataLoader(Stream(transform), batch_size=4, num_workers=2)}
 
 
+def alike(image: Tensor, _: int) -> Tensor:
+    """Brighten alike, whatever the number of the picture."""
+    return brighten_alike(image)
+
+
+def anyhow(image: Tensor, _: int) -> Tensor:
+    """Brighten at random, whatever the number of the picture."""
+    return brighten(image)
+
+
 def bad_stream() -> dict[str, DataLoader[Any]]:
     """A constant seeds the generator of every sample of a stream."""
-    return streamed(lambda image, number: brighten_alike(image))
+    return streamed(alike)
 
 
 def good_stream() -> dict[str, DataLoader[Any]]:
     """torch's global generator is seeded once, in every worker."""
-    return streamed(lambda image, number: brighten(image))
+    return streamed(anyhow)

@@ -41,7 +41,13 @@ def scale(image: Tensor, factor: float) -> Tensor:
 
 
 def bad() -> DataLoader[Any]:
-    """One of the transforms is a lambda."""
+    """One of the transforms is a lambda, and the start method is left to the platform."""
+    chain = Chain(invert, torch.relu, lambda image: image * 2)
+    return DataLoader(Pictures(transform=chain), batch_size=4, num_workers=2)
+
+
+def bad_spawn() -> DataLoader[Any]:
+    """The same, and the loader asks for spawn."""
     chain = Chain(invert, torch.relu, lambda image: image * 2)
     return DataLoader(Pictures(transform=chain), batch_size=4, num_workers=2, multiprocessing_context="spawn")
 
@@ -64,7 +70,7 @@ def scaling(factor: float) -> Transform:
 def bad_closure() -> DataLoader[Any]:
     """The transform is a function that was defined inside another one."""
     pictures = Pictures(transform=Chain(invert, scaling(0.5)))
-    return DataLoader(pictures, batch_size=4, num_workers=2, multiprocessing_context="spawn")
+    return DataLoader(pictures, batch_size=4, num_workers=2)
 
 
 def bad_local_class() -> DataLoader[Any]:
@@ -75,7 +81,7 @@ def bad_local_class() -> DataLoader[Any]:
             image, label = super().__getitem__(index)
             return 1 - image, label
 
-    return DataLoader(Inverted(), batch_size=4, num_workers=2, multiprocessing_context="spawn")
+    return DataLoader(Inverted(), batch_size=4, num_workers=2)
 
 
 class NoisyPictures(Pictures):
@@ -92,7 +98,7 @@ class NoisyPictures(Pictures):
 
 def bad_torch_generator() -> DataLoader[Any]:
     """A torch.Generator is pickled without an error, but the worker dies as it unpickles it."""
-    return DataLoader(NoisyPictures(), batch_size=4, num_workers=1, multiprocessing_context="spawn")
+    return DataLoader(NoisyPictures(), batch_size=4, num_workers=1)
 
 
 class Annotated(Pictures):
@@ -109,7 +115,7 @@ class Annotated(Pictures):
 
 def bad_open_file() -> DataLoader[Any]:
     """An open file cannot be pickled."""
-    return DataLoader(Annotated(Path(__file__)), batch_size=4, num_workers=2, multiprocessing_context="spawn")
+    return DataLoader(Annotated(Path(__file__)), batch_size=4, num_workers=2)
 
 
 class Cache:
@@ -138,7 +144,7 @@ class CachedPictures(Pictures):
 
 def bad_lock() -> DataLoader[Any]:
     """A lock cannot be pickled; it hides in an object of the dataset."""
-    return DataLoader(CachedPictures(), batch_size=4, num_workers=2, multiprocessing_context="spawn")
+    return DataLoader(CachedPictures(), batch_size=4, num_workers=2)
 
 
 def bad_collate() -> DataLoader[Any]:
@@ -148,7 +154,6 @@ def bad_collate() -> DataLoader[Any]:
         batch_size=4,
         num_workers=2,
         collate_fn=lambda samples: default_collate(samples),
-        multiprocessing_context="spawn",
     )
 
 
@@ -159,7 +164,6 @@ def bad_worker_init() -> DataLoader[Any]:
         batch_size=4,
         num_workers=2,
         worker_init_fn=lambda worker: torch.set_num_threads(1),
-        multiprocessing_context="spawn",
     )
 
 
@@ -172,7 +176,7 @@ class Strict(Pictures):
 
 def bad_setstate() -> DataLoader[Any]:
     """The dataset is pickled, but its own `__setstate__` raises in the worker."""
-    return DataLoader(Strict(), batch_size=4, num_workers=2, multiprocessing_context="spawn")
+    return DataLoader(Strict(), batch_size=4, num_workers=2)
 
 
 SETTINGS: dict[str, float] = {}
@@ -190,7 +194,7 @@ class Configured(Pictures):
 def bad_global() -> DataLoader[Any]:
     """A module's global is set at run time; a spawned worker imports the module anew and finds it empty."""
     SETTINGS["scale"] = 0.5
-    return DataLoader(Configured(), batch_size=4, num_workers=2, multiprocessing_context="spawn")
+    return DataLoader(Configured(), batch_size=4, num_workers=2)
 
 
 class Numbers(IterableDataset[Tensor]):
@@ -206,10 +210,10 @@ class Numbers(IterableDataset[Tensor]):
 def bad_stream() -> DataLoader[Any]:
     """A stream that maps a lambda."""
     stream = Numbers(lambda number: picture(number))
-    return DataLoader(stream, batch_size=4, num_workers=2, multiprocessing_context="spawn")
+    return DataLoader(stream, batch_size=4, num_workers=2)
 
 
-def kept(dataset: Any, method: str) -> DataLoader[Any]:
+def kept(dataset: Any, method: str | None = None) -> DataLoader[Any]:
     """A loader whose workers are started once for all epochs."""
     settings: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": method, "persistent_workers": True}
     return DataLoader(dataset, batch_size=4, **settings)
@@ -217,8 +221,12 @@ def kept(dataset: Any, method: str) -> DataLoader[Any]:
 
 def good() -> DataLoader[Any]:
     """Functions of a module are found by their names."""
-    chain = Chain(invert, torch.relu)
-    return kept(Pictures(transform=chain), "spawn")
+    return kept(Pictures(transform=Chain(invert, torch.relu)))
+
+
+def good_spawn() -> DataLoader[Any]:
+    """The same, and the loader asks for spawn."""
+    return kept(Pictures(transform=Chain(invert, torch.relu)), "spawn")
 
 
 def good_forkserver() -> DataLoader[Any]:
@@ -230,11 +238,11 @@ def good_forkserver() -> DataLoader[Any]:
 def good_partial() -> DataLoader[Any]:
     """Arguments are bound by `functools.partial`."""
     pictures = Pictures(transform=partial(scale, factor=0.5))
-    return kept(pictures, "spawn")
+    return kept(pictures)
 
 
 def good_lambda_forked() -> DataLoader[Any]:
-    """Forked workers inherit the lambda; that they could not be spawned is no defect of this loader."""
+    """Forked workers inherit the lambda; and the loader asks for that."""
     pictures = Pictures(transform=Chain(invert, lambda image: image * 2))
     return DataLoader(pictures, batch_size=4, num_workers=2, multiprocessing_context="fork")
 
@@ -264,7 +272,7 @@ class LazilyAnnotated(Pictures):
 
 def good_reopened_file() -> DataLoader[Any]:
     """The dataset drops its open file in `__getstate__`."""
-    return kept(LazilyAnnotated(Path(__file__)), "spawn")
+    return kept(LazilyAnnotated(Path(__file__)))
 
 
 class Ranked(Sampler[int]):
@@ -290,7 +298,6 @@ def good_sampler() -> DataLoader[Any]:
         sampler=Ranked(16, key=lambda index: -index),
         generator=torch.Generator(),
         persistent_workers=True,
-        multiprocessing_context="spawn",
     )
 
 
@@ -309,4 +316,4 @@ class Handed(Pictures):
 def good_settings() -> DataLoader[Any]:
     """What is set at run time is an attribute of the dataset, and sent along with it."""
     factors = [1 / (label + 1) for label in range(4)]
-    return kept(Handed(factors), "spawn")
+    return kept(Handed(factors))

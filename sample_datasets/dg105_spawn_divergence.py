@@ -20,9 +20,8 @@ SETTINGS = {"scale": 1.0}
 
 
 def loader(dataset: Dataset[Any], **settings: Any) -> DataLoader[Any]:
-    """A loader whose workers are spawned, once for all epochs."""
-    settings = {"num_workers": 2, "multiprocessing_context": "spawn", "persistent_workers": True, **settings}
-    return DataLoader(dataset, batch_size=4, **settings)
+    """A loader whose workers start as they do on this platform, once for all epochs."""
+    return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True, **settings)
 
 
 def scale_by_global(image: Tensor) -> Tensor:
@@ -34,6 +33,12 @@ def bad() -> DataLoader[Any]:
     """A global is set at run time; spawned workers import this module and find its default."""
     SETTINGS["scale"] = 0.5
     return loader(Pictures(transform=scale_by_global))
+
+
+def bad_spawn() -> DataLoader[Any]:
+    """The same, and the loader asks for spawn."""
+    SETTINGS["scale"] = 0.5
+    return loader(Pictures(transform=scale_by_global), multiprocessing_context="spawn")
 
 
 class Scaled(Pictures):
@@ -78,6 +83,11 @@ def bad_forkserver() -> DataLoader[Any]:
 def good() -> DataLoader[Any]:
     """The transform is a function of this module, and all that it needs is pickled."""
     return loader(Pictures(transform=halve))
+
+
+def good_spawn() -> DataLoader[Any]:
+    """The same, and the loader asks for spawn."""
+    return loader(Pictures(transform=halve), multiprocessing_context="spawn")
 
 
 def good_fork() -> DataLoader[Any]:

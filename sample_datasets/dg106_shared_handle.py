@@ -46,8 +46,9 @@ class Records(Dataset[tuple[Tensor, int]]):
 
 
 def loader(read: Read, **settings: Any) -> DataLoader[Any]:
-    """A loader of records with two workers."""
-    return DataLoader(Records(read), **{"batch_size": 4, "num_workers": 2, **settings})
+    """A loader of records with two workers, which asks for fork: open files can not be sent to spawned ones (DG104)."""
+    forked = {"batch_size": 4, "num_workers": 2, "multiprocessing_context": "fork"}
+    return DataLoader(Records(read), **{**forked, **settings})
 
 
 def temporary(content: bytes = b"") -> IO[bytes]:
@@ -329,7 +330,7 @@ def good_one_worker() -> DataLoader[Any]:
 
 def good_main_process() -> DataLoader[Any]:
     """Without workers nothing is shared."""
-    return loader(SeekAndRead(RECORDS.open("rb")), num_workers=0)
+    return loader(SeekAndRead(RECORDS.open("rb")), num_workers=0, multiprocessing_context=None)
 
 
 class Mapped:
@@ -429,4 +430,4 @@ class LoggedPictures(Pictures):
 
 def good_log() -> DataLoader[Any]:
     """The offset of a log moves because it is written to."""
-    return DataLoader(LoggedPictures(), batch_size=4, num_workers=2)
+    return DataLoader(LoggedPictures(), batch_size=4, num_workers=2, multiprocessing_context="fork")

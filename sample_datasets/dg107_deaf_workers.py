@@ -313,6 +313,13 @@ class Remembering(Pictures):
         self.decoded: dict[int, Tensor] = {}
         self.last = lru_cache(maxsize=2)(self.decode)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "last"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.last = lru_cache(maxsize=2)(self.decode)
+
     def decode(self, index: int) -> Tensor:
         """Take the square root, which stands for something slow."""
         return torch.sqrt(self.images[index])

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler
 
 from sample_datasets._parts import Pictures, brighten, picture, share
 
@@ -20,6 +20,20 @@ Sample = tuple[Tensor, int]
 def bad(rank: int, world_size: int) -> DataLoader[Any]:
     """Shuffling without a DistributedSampler deals every picture to every rank."""
     return DataLoader(Pictures(32), batch_size=4, shuffle=True, num_workers=2)
+
+
+def bad_replacement(rank: int, world_size: int) -> DataLoader[Any]:
+    """Each rank draws its share with replacement, and all from one seed."""
+    pictures, generator = Pictures(32), torch.Generator().manual_seed(0)
+    sampler = RandomSampler(pictures, replacement=True, num_samples=32 // world_size, generator=generator)
+    return DataLoader(pictures, batch_size=4, sampler=sampler, num_workers=2)
+
+
+def good_replacement(rank: int, world_size: int) -> DataLoader[Any]:
+    """Each rank draws from a seed of its own."""
+    pictures, generator = Pictures(32), torch.Generator().manual_seed(rank)
+    sampler = RandomSampler(pictures, replacement=True, num_samples=32 // world_size, generator=generator)
+    return DataLoader(pictures, batch_size=4, sampler=sampler, num_workers=2)
 
 
 class Stream(IterableDataset[Sample]):

@@ -92,6 +92,27 @@ class Batches(Sampler[list[int]]):
         return iter([[2 * number, 2 * number + 1] for number in order])
 
 
+class DrawnOnce(Batches):
+    """Draws its batches when it is created, and takes an epoch that nothing reads."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        super().__init__(count, seed)
+        self.batches = list(super().__iter__())
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Take the epoch."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.batches)
+
+
+def bad_drawn_once() -> DataLoader[Any]:
+    """Batches are shuffled in the constructor, whatever the epoch."""
+    return DataLoader(Pictures(30), batch_sampler=DrawnOnce(15, seed=3), num_workers=2)
+
+
 def bad_batches() -> DataLoader[Any]:
     """Batches are shuffled by a generator that is seeded in every epoch."""
     return DataLoader(Pictures(30), batch_sampler=Batches(15, seed=3), num_workers=2)

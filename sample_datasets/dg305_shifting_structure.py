@@ -52,6 +52,16 @@ def bad_keys() -> DataLoader[Any]:
     return DataLoader(SomeBoxed(), batch_size=4, num_workers=2)
 
 
+def listed(samples: list[dict[str, Any]]) -> tuple[Tensor, list[dict[str, Any]]]:
+    """Stack pictures, and leave targets as they are."""
+    return torch.stack([one["image"] for one in samples]), samples
+
+
+def bad_listed_keys() -> DataLoader[Any]:
+    """Targets are listed, so nothing fails until a loss looks for a box that is not there: a warning."""
+    return DataLoader(SomeBoxed(), batch_size=4, shuffle=True, collate_fn=listed)
+
+
 class Stream(IterableDataset[Any]):
     """A stream of pictures with labels, some of them spelled out."""
 

@@ -167,6 +167,26 @@ def with_attention(samples: list[Sound]) -> dict[str, Tensor]:
     return {"wave": waves, "attention": mask, "label": labels}
 
 
+def with_full_mask(samples: list[Sound]) -> dict[str, Tensor]:
+    tokens, labels = pad_sounds(samples)
+    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "label": labels}
+
+
+def bad_full_mask() -> DataLoader[Any]:
+    """A mask that is made after padding, and so masks nothing."""
+    return loader(Texts(first=1), with_full_mask)
+
+
+def with_token_mask(samples: list[Sound]) -> dict[str, Tensor]:
+    tokens, labels = pad_sounds(samples)
+    return {"input_ids": tokens, "attention_mask": (tokens != 0).long(), "label": labels}
+
+
+def good_token_mask() -> DataLoader[Any]:
+    """A mask that leaves out the padding."""
+    return loader(Texts(first=1), with_token_mask)
+
+
 def good_attention() -> DataLoader[Any]:
     """A mask to be added to attention scores."""
     return loader(Sounds(), with_attention)

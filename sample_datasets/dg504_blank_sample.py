@@ -123,6 +123,11 @@ def bad_flat() -> DataLoader[Any]:
     return detections(lambda number: [*corners(number), [7.0, 3.0, 7.0, 11.0]] if number == 6 else corners(number))
 
 
+def bad_mostly_flat() -> DataLoader[Any]:
+    """Every fourth box has no height: under the names of torchvision's detectors, boxes are corners."""
+    return detections(lambda number: [[3.0, 5.0, 9.0, 15.0], [7.0, 3.0, 17.0, 3.0 if number % 2 else 11.0]])
+
+
 def bad_outside() -> DataLoader[Any]:
     """One picture was made smaller, and its boxes were not."""
     return detections(lambda number: [[480.0, 100.0, 600.0, 220.0]] if number == 10 else corners(number))

@@ -63,6 +63,7 @@ from dataguard.checks.streams.dg207_unshuffled_train import dg207_unshuffled_tra
 from dataguard.checks.streams.dg208_starved_worker import dg208_starved_worker
 from dataguard.checks.streams.dg209_broken_resume import dg209_broken_resume
 from dataguard.checks.streams.dg210_padded_evaluation import dg210_padded_evaluation
+from dataguard.checks.streams.dg211_dropped_evaluation import dg211_dropped_evaluation
 from dataguard.checks.throughput.dg801_starved_step import dg801_starved_step
 from dataguard.checks.throughput.dg802_unoverlapped_copy import dg802_unoverlapped_copy
 from dataguard.checks.throughput.dg803_slow_worker_count import dg803_slow_worker_count
@@ -93,6 +94,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg208_starved_worker,
     dg209_broken_resume,
     dg210_padded_evaluation,
+    dg211_dropped_evaluation,
     dg301_overlong_len,
     dg302_endless_index,
     dg303_wrapped_index,

@@ -46,7 +46,8 @@ class EveryStart(Session):
     def judge(self, check: Check, loader: str) -> Result:
         """Run a check on one of the loaders; never raises for what the user's code does."""
         own = super().judge(check, loader)
-        if own.status in _REPORTED or check.code >= _INDEPENDENT:
+        settled = own.status in _REPORTED and own.severity is check.severity  # under another one it may be an error
+        if settled or check.code >= _INDEPENDENT:
             return own
         started_here = self.environment.get("start_method")
         for method, session in self._others.items():

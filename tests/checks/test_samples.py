@@ -29,7 +29,8 @@ ELSEWHERE = {"DG601", "DG603", "DG801", "DG802", "DG803"}
 
 NOT_UNDER_SPAWN = {
     "dg101_cloned_worker_rng:bad_torch_generator",  # does not survive the way into a spawned worker
-    "dg104_unspawnable_loader:good_lambda_forked",  # is good because its workers are forked
+    "dg103_frozen_augmentation:bad_held",  # the same
+    "dg104_unspawnable_loader:good_lambda_forked",  # is good because it asks for forked workers
     "dg105_spawn_divergence:good_fork",  # the same
 }
 """Faces that cannot be spawned: DG104 says so, whatever their own check says of them."""

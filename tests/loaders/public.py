@@ -131,11 +131,10 @@ def stateful_cloned() -> DataLoader[Any]:
     return loader
 
 
-def graphs() -> DataLoader[Any]:
-    """PyG's loader, whose batches are objects of its own, with a random transform."""
+def rings() -> Any:
+    """A dataset of PyG, of a class that is made once PyG is needed."""
     from torch_geometric import transforms
     from torch_geometric.data import Data, Dataset
-    from torch_geometric.loader import DataLoader as GraphLoader
 
     class Rings(Dataset):
         """Rings of three to seven nodes."""
@@ -148,9 +147,17 @@ def graphs() -> DataLoader[Any]:
             ring = torch.stack([torch.arange(size), torch.arange(1, size + 1) % size])
             return Data(x=torch.full((size, 4), float(index)), pos=torch.rand(size, 2), edge_index=ring, y=index % 2)
 
-    loader: DataLoader[Any] = GraphLoader(
-        Rings(transform=transforms.RandomJitter(0.1)), batch_size=8, shuffle=True, num_workers=2
-    )
+        def __reduce__(self) -> Any:
+            return rings, ()
+
+    return Rings(transform=transforms.RandomJitter(0.1))
+
+
+def graphs() -> DataLoader[Any]:
+    """PyG's loader, whose batches are objects of its own, with a random transform."""
+    from torch_geometric.loader import DataLoader as GraphLoader
+
+    loader: DataLoader[Any] = GraphLoader(rings(), batch_size=8, shuffle=True, num_workers=2)
     return loader
 
 

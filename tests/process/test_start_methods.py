@@ -7,7 +7,7 @@ import os
 import pytest
 
 from dataguard.engine import scan
-from dataguard.model import Result, Status
+from dataguard.model import Result, Severity, Status
 from dataguard.settings.settings import Settings
 
 pytestmark = pytest.mark.scan
@@ -40,7 +40,13 @@ def test_what_fails_anyway_is_not_blamed_on_the_start_method() -> None:
     assert (found.findings[0].repro or "").endswith("--select DG101")
 
 
+def test_what_is_a_warning_here_is_an_error_elsewhere() -> None:
+    found = judged("sample_datasets.dg104_unspawnable_loader:bad", "DG104")["DG104"]
+    assert found.severity is Severity.ERROR
+    assert found.findings[0].message.startswith(SPAWN)
+
+
 def test_what_forked_workers_skip_is_tried() -> None:
-    found = judged("sample_datasets.dg101_cloned_worker_rng:good", "DG104")["DG104"]
+    found = judged("sample_datasets.dg105_spawn_divergence:good_fork", "DG104")["DG104"]
     assert found.status is Status.PASSED
     assert found.reason == "workers were started with spawn, the default on macOS and Windows"

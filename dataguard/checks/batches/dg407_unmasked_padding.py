@@ -25,6 +25,15 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
     looked = {"samples": padding.samples, "padded leaves": len(padding.padded)}
     if not padding.padded:
         raise NotApplicable("no padded leaf seen in the batch")
+    masked = next((one for one in padding.padded if one.full_mask), None)
+    if masked is not None:
+        short, row = min((length, row) for row, length in enumerate(masked.lengths))
+        yield Finding(
+            message=f"batch{masked.full_mask} is 1 everywhere, but row {row} of batch{masked.leaf} has length {short} "
+            f"and is padded to {masked.longest}",
+            evidence={"lengths": list(masked.lengths), "padding value": masked.fill},
+        )
+        return Looked(looked)
     ambiguous = [one for one in padding.padded if not (one.lengths_from or one.distinct)]
     if ambiguous:
         one = ambiguous[0]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import LeafRecord, SampleRecord
+    from dataguard.lab.batches.mixed_batches import MixedPair
+    from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
 
 
 def unlike(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
@@ -28,3 +30,11 @@ def _kind(leaf: LeafRecord | None) -> str:
     if leaf is None:
         return "absent"
     return f"{leaf.type_name} of rank {len(leaf.shape)}" if leaf.shape else leaf.type_name
+
+
+def lists_key(batch: BatchRecord | MixedPair, different: tuple[str, str]) -> bool:
+    """Whether a key that some samples lack arrives in the dicts of others, which collate_fn only lists."""
+    path, kinds = different
+    key = re.search(r"\['[^']+'\]$", path)
+    listed = re.compile(rf"\[\d+\]{re.escape(key[0])}$") if key and "absent" in kinds else None
+    return listed is not None and any(listed.search(leaf.path) for leaf in batch.leaves)

@@ -114,7 +114,11 @@ def boxes_of(lab: Lab) -> list[Boxes]:
                 if numbers.layout:
                     layouts[path] = numbers.layout
     known = {path: ALIASES.get(declared, declared) if declared else layouts.get(path) for path in found}
-    return [_judged(path, _unpadded(boxes), known[path]) for path, boxes in found.items()]
+    return [
+        _judged(path, _unpadded(boxes), known[path], conventional=_follows_torchvision(path, boxes[0].sample.numbers))
+        for path, boxes in found.items()
+        if boxes
+    ]
 
 
 def _may_be_boxes(numbers: Numbers, beside: Sequence[Numbers], *, declared: bool) -> bool:
@@ -163,7 +167,12 @@ def _unpadded(boxes: Sequence[Box]) -> list[Box]:
     return [box for box in boxes if not (fixed and len(set(box.numbers)) == 1)]
 
 
-def _judged(path: str, boxes: Sequence[Box], layout: str | None) -> Boxes:
+def _follows_torchvision(path: str, sample: Sequence[Numbers]) -> bool:
+    """Whether boxes and their labels have the names by which torchvision's detectors take corners."""
+    return path.endswith("['boxes']") and any(one.path == f"{path[:-9]}['labels']" for one in sample)
+
+
+def _judged(path: str, boxes: Sequence[Box], layout: str | None, *, conventional: bool = False) -> Boxes:
     if layout is not None and layout in FORMATS:
         wrong = [(box, fault) for box in boxes for fault in [box.fault(layout)] if fault]
         return Boxes(path, boxes, (layout,), tuple(wrong))
@@ -174,6 +183,8 @@ def _judged(path: str, boxes: Sequence[Box], layout: str | None) -> Boxes:
     if not formats and _are_corners(boxes, possible[0]):
         outside = [(box, OUTSIDE) for box in boxes if min(box.numbers[2:]) <= 0]
         return Boxes(path, boxes, (possible[0],) if outside else (), tuple(outside))
+    if conventional and _are_ordered(boxes) and any(box.fault("xyxy") == NO_AREA for box in boxes):
+        formats = ("xyxy",)
     wrong = [
         (box, faults[0])
         for box in boxes
@@ -190,3 +201,11 @@ def _are_corners(boxes: Sequence[Box], layout: str) -> bool:
     """
     ordered = all(box.numbers[2] > box.numbers[0] and box.numbers[3] > box.numbers[1] for box in boxes)
     return ordered and len(boxes) >= ORDERED and sum(box.fault(layout) is None for box in boxes) >= SEEN * len(boxes)
+
+
+def _are_ordered(boxes: Sequence[Box]) -> bool:
+    """Whether no second corner is before the first, and most are behind it, in so many boxes that all are corners."""
+    numbers = [box.numbers for box in boxes if not box.is_normalized]
+    ordered = all(third >= x and fourth >= y for x, y, third, fourth in numbers)
+    area = sum(third > x and fourth > y for x, y, third, fourth in numbers)
+    return ordered and len(numbers) >= ORDERED and area >= SEEN * len(boxes)

@@ -53,7 +53,7 @@ def meaningless(contract: Mapping[str, Any], labels: Labels, classes: Classes) -
     if labels.kind is Kind.PIXEL and "ignore_index" not in contract:
         undivided = set(labels.values) == {0, VOID} and labels.type_name != "uint8"
         background = () if declared or 0 not in labels.values else (classes.count,)  # class names may omit it
-        return (*void, *background, *(() if declared else (UNLABELLED,)), *(() if undivided else (VOID,)))
+        return (*void, *background, *(() if declared else (UNLABELLED,)), *(() if undivided or declared else (VOID,)))
     if declared:
         return void
     if labels.kind is Kind.BOX:  # torchvision's detectors count a background first

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.randomness.start_methods import SPAWN, spawn_trial
 from dataguard.incident import Incident, LoaderHung, LoaderUnspawnable, observed_or_none
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @check("DG104", "unspawnable-loader", Severity.ERROR)
 def dg104_unspawnable_loader(lab: Lab) -> Judgement:
-    """Workers fail under spawn or forkserver, but work under fork.
+    """Workers fail under spawn or forkserver, but work under fork: a warning where fork is the platform's default.
 
     Symptom: "Can't pickle local object", "cannot pickle '_thread.lock' object" or "DataLoader worker exited
         unexpectedly" on macOS, on Windows, or on Linux from Python 3.14 on, with code that worked before.
@@ -25,14 +26,17 @@ def dg104_unspawnable_loader(lab: Lab) -> Judgement:
         generators and `torch.Generator`; and it imports modules again, without values set in them at run time.
     Fix: define functions and classes at module level, and bind arguments with `functools.partial`; open files and
         create locks and generators on first use inside the worker, and drop them in `__getstate__`; pass values set at
-        run time as attributes of the dataset. `multiprocessing_context="fork"` keeps the old behaviour on Linux.
+        run time as attributes of the dataset. `multiprocessing_context="fork"` keeps fork on Linux.
     Links: https://docs.pytorch.org/docs/stable/data.html#platform-specific-behaviors
         https://docs.python.org/3/library/multiprocessing.html#the-spawn-and-forkserver-start-methods
     """
     if not lab.facts.num_workers:
         raise NotApplicable("num_workers=0: no worker starts, and nothing is pickled")
     if not lab.facts.spawns:
-        raise NotApplicable(f"the start method is {lab.facts.start_method}{_latent(lab)}")
+        trial = spawn_trial(lab)
+        if trial.failure:
+            yield _finding(lab, trial.failure)
+        return Looked({"samples": trial.items})
     try:
         exercised = lab.epoch.exercised
     except LoaderUnspawnable as failure:
@@ -44,16 +48,6 @@ def dg104_unspawnable_loader(lab: Lab) -> Judgement:
     return Looked({unit: count for unit, count in exercised.items() if unit != "batches"})
 
 
-def _latent(lab: Lab) -> str:
-    """What would fail under spawn, where the user's workers are forked: mentioned, but no finding."""
-    tried = _pickling(lab)
-    culprit = (tried.culprit or next(iter(tried.generators), None)) if tried else None
-    if culprit is None:
-        return ": nothing is pickled (--start-method spawn tests spawned workers)"
-    defaults = "the defaults on macOS, Windows and Python 3.14"
-    return f"; under spawn or forkserver, {defaults}, workers could not start: {culprit.words}"
-
-
 def _pickling(lab: Lab) -> Pickling | None:
     return observed_or_none(
         lambda: lab.randomness.pickling
@@ -61,7 +55,8 @@ def _pickling(lab: Lab) -> Pickling | None:
 
 
 def _finding(lab: Lab, incident: Incident) -> Finding:
-    method = lab.facts.start_method
+    forked = not lab.facts.spawns
+    method = SPAWN if forked else lab.facts.start_method
     started = incident.stage in ("sample", "collate", "transfer")
     culprit = None if started else _to_blame(lab, incident)
     raised = re.findall(r"^\w[\w.]*: .*|^\w+(?:Error|Exception)$", incident.output, flags=re.MULTILINE)
@@ -70,17 +65,17 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
         "exception": exception,
         "object": culprit.what if culprit else None,
         "path": culprit.path if culprit else None,
-        "start method": method,
+        "start method": "spawn" if forked else method,
         "under fork": "the same epoch succeeds",
         "index": incident.index,
     }
     if culprit:
         file, line = culprit.at or (None, None)
         message = f"{culprit.words}: workers cannot start under {method}"
-        return Finding(message, known(evidence), Location(file, line, culprit.path))
+        return Finding(message, known(evidence), Location(file, line, culprit.path), mild=forked)
     failed = f"{incident.where} fails" if started else "workers fail to start"
     message = f"{failed} under {method}, but not under fork: {exception}"
-    return Finding(message, known(evidence), incident.location if incident.own_frame else None)
+    return Finding(message, known(evidence), incident.location if incident.own_frame else None, mild=forked)
 
 
 def _to_blame(lab: Lab, incident: Incident) -> Culprit | None:

@@ -2,68 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.randomness.start_methods import SPAWN, differing_items, spawn_trial
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
-from dataguard.stats.coincidence import is_random
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.randomness.same_items import SameItems
 
 
 @check("DG105", "spawn-divergence", Severity.ERROR)
 def dg105_spawn_divergence(lab: Lab) -> Judgement:
-    """Spawned workers start, but return different samples than forked workers.
+    """Spawned workers start, but return other samples than forked ones: a warning where fork is the platform's default.
 
     Symptom: no error; the same code trains on different data on macOS, on Windows, or when the default start method
         of Python changes.
     Cause: a spawned worker imports every module again and receives the dataset through pickle. Module globals and class
         attributes set at run time are back at their defaults, what `__getstate__` drops is missing, and a numpy view of
-        a tensor no longer shares its memory.
+        a tensor no longer shares its memory, or has lost it.
     Fix: pass values set at run time to the dataset as attributes, set them again in `worker_init_fn`, or include them
         in `__getstate__`; keep a tensor or its numpy view, not both.
     Links: https://docs.pytorch.org/docs/stable/data.html#platform-specific-behaviors
     """
     if lab.facts.num_workers == 0:
         raise NotApplicable("num_workers=0: no worker starts")
-    if not lab.facts.spawns:
-        raise NotApplicable("the start method is fork (--start-method spawn compares with spawned workers)")
-    if lab.facts.kind == "stream":
+    if lab.facts.spawns and lab.facts.kind == "stream":
         return (yield from _stream(lab))
+    found, looked = (_spawned if lab.facts.spawns else _forked)(lab)
+    where = "of the stream" if lab.facts.kind == "stream" else "of index {}"
+    for path in sorted(found, key=lambda path: (not path.startswith("sample"), path))[:1]:
+        method = lab.facts.start_method if lab.facts.spawns else SPAWN
+        yield Finding(
+            message=f"{path} {where.format(found[path][0])} differs between fork and {method}",
+            evidence={
+                "leaf": path,
+                "samples that differ": list(found[path]),
+                "samples compared": looked.exercised["items"],
+                "frozen RNGs": "those of python, numpy and torch" if lab.facts.spawns else "all that were found",
+            },
+            mild=not lab.facts.spawns,
+        )
+    return looked
+
+
+Differing = Mapping[str, Sequence[str]]
+"""The samples in which a leaf differs, by its path."""
+
+
+def _spawned(lab: Lab) -> tuple[Differing, Looked]:
+    """The loader's own workers, compared with forked ones."""
     spawned, forked = lab.randomness.same_items(), lab.randomness.same_items(method="fork")
     if spawned.shown != forked.shown:
         raise Undecided("the loader draws different indices in each run, so their samples cannot be compared")
-    paths = {*spawned.seeded, *forked.seeded}
-    for path in sorted(paths, key=lambda path: (not path.startswith("sample"), path)):
-        wrong = _wrong(path, spawned, forked)
-        if wrong:
-            yield Finding(
-                message=f"{path} of index {wrong[0]} differs between {lab.facts.start_method} and fork",
-                evidence={
-                    "leaf": path,
-                    "indices that differ": wrong,
-                    "indices compared": forked.items,
-                    "frozen RNGs": "those of python, numpy and torch",
-                },
-            )
-            break
-    return Looked({"draws": forked.draws, "items": forked.items, "workers": forked.workers})
+    exercised = {"draws": forked.draws, "items": forked.items, "workers": forked.workers}
+    return differing_items(spawned, forked), Looked(exercised)
 
 
-def _wrong(path: str, spawned: SameItems, forked: SameItems) -> list[str]:
-    """The indices whose leaf is the same in every forked worker, but differs in the first spawned worker."""
-    drawn = forked.seeded.get(path, {})
-    groups, found = drawn.get((0, 0), ()), spawned.seeded.get(path, {}).get((0, 0), ())
-    if is_random(groups) or any(other != groups for (_, epoch), other in drawn.items() if not epoch):
-        return []
-    items = len(forked.shown)
-    if not groups or not found:
-        return list(forked.shown)
-    differ = {number % items for number, (one, two) in enumerate(zip(groups, found, strict=True)) if one != two}
-    return [forked.shown[item] for item in sorted(differ)]
+def _forked(lab: Lab) -> tuple[Differing, Looked]:
+    """The trial of a spawned worker, if fork is only the default here."""
+    trial = spawn_trial(lab)
+    if trial.failure:
+        raise NotApplicable(f"see DG104: under spawn, {trial.failure.headline}")
+    return trial.differing, Looked({"items": trial.items})
 
 
 def _stream(lab: Lab) -> Judgement:
@@ -77,7 +80,7 @@ def _stream(lab: Lab) -> Judgement:
         paths = [path for path in paths if path not in unsteady]
     if paths:
         yield Finding(
-            message=f"sample{paths[0]} of the stream differs between {start} and fork",
+            message=f"sample{paths[0]} of the stream differs between fork and {start}",
             evidence={
                 "leaves": [f"sample{path}" for path in paths],
                 f"samples under {start}": spawned.total,

@@ -67,8 +67,8 @@ def _streamed(lab: Lab, shards: Shards) -> tuple[int, str | None]:
 
 
 def _dealt(shards: Shards) -> tuple[int, str | None]:
-    """The same for indices, all of which every rank is given."""
-    everything = shards.alone.counts
-    if not everything or any(share.counts != everything for share in shards.ranks):
+    """The same for indices, where every rank is given the same: all of them, or the same draws."""
+    first, *others = [share.counts for share in shards.ranks]
+    if not first or not others or any(counts != first for counts in others):
         return 0, None
-    return shards.alone.total, f"index {min(everything, key=str)}"
+    return first.total(), f"index {min(first, key=str)}"

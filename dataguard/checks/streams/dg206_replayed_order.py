@@ -36,7 +36,9 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
         raise NotApplicable("the indices of later epochs cannot be observed")
     if not orders.whole:
         raise NotApplicable(f"{facts.sampler} is infinite: there is only one epoch")
-    shuffles = facts.shuffled or not orders.replayed or orders.advanced != orders.epochs[-1]
+    # An order that is not the dataset's is meant to change if its own sampler takes the epoch.
+    takes_epoch = not orders.ascending and any("sampler" in (hook.what or "") for hook in facts.epoch_hooks)
+    shuffles = facts.shuffled or takes_epoch or not orders.replayed or orders.advanced != orders.epochs[-1]
     if not shuffles or (orders.ascending and orders.replayed):
         raise NotApplicable(f"{facts.sampler} does not shuffle")
     if orders.replayed and None in first:

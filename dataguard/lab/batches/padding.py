@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +19,7 @@ FEWEST = 3
 MOST_NUMBERS = 16
 """A row of more values than this is no list of sizes."""
 
+_ATTENTION = re.compile(r"att(ention|n)_?mask", re.IGNORECASE)
 IGNORED = (255, -100)
 """Class indices of ignored pixels in masks: by convention, and in torch's losses."""
 
@@ -28,7 +30,7 @@ class Padded:
 
     `lengths` are those of the contents along `axis`, row by row. `lengths_from` names a leaf that gives them.
     `distinct`: the padding value never occurs in the contents, or losses ignore it in masks, so that it marks the
-    padding.
+    padding. `full_mask` names an attention mask of the same shape that marks all of it, the padding too, as content.
     """
 
     leaf: str
@@ -39,6 +41,7 @@ class Padded:
     fill: str
     distinct: bool
     lengths_from: str | None
+    full_mask: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,16 @@ def _padded(path: str, tensors: Sequence[Tensor], column: Column, found: Sequenc
         str(fills[0].item()),
         _is_ignored(fills[0], inside) or _is_distinct(fills[0], [one.to(rows[0].dtype) for one in inside]),
         lengths_from,
+        next((one.name for one in others if _is_full_mask(one, rows[0])), None),
     )
+
+
+def _is_full_mask(column: Column, row: Tensor) -> bool:
+    """Whether a leaf is named as an attention mask, has one entry per entry of these rows, and leaves out none."""
+    if not _ATTENTION.search(column.name):
+        return False
+    rows = [one for one in column.rows if isinstance(one, Tensor) and one.shape == row.shape]
+    return len(rows) == len(column.rows) and all(bool((one == 1).all()) for one in rows)
 
 
 def _owner(row: Content, place: int, tensors: Sequence[Tensor]) -> int | None:

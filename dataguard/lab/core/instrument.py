@@ -35,7 +35,7 @@ class Fetch:
     """One fetch: the samples of a batch are read and collated. `number` counts the fetches of a process in an epoch.
 
     `roots` are the user's objects that take part in it, by name. `indices` come from the sampler (None in a stream).
-    `seconds` is the duration of each read: of one sample or, with `__getitems__`, of several. The other fields are set
+    `seconds` is the time that each sample took to read; those of `__getitems__` share its time. The others are set
     once collate_fn has run: `incident` is why there is no batch or why it cannot be sent, and `refuses_each` whether
     collate_fn fails on each of the samples alone.
     """

@@ -34,6 +34,7 @@ class LoaderFacts:
     `kind` is "map" or "stream"; `length` is `len(dataset)` or None, and `batches` is `len(loader)` as the user sees it;
     `batched`: torch collates batches; `prefetch` is None without workers; `role` is one of `ROLES`, or None if
     unknown; `epoch_hooks` are the `set_epoch` methods of the loader and its parts, the dataset's first;
+    `start_given`: the start method is not the platform's default, but was asked for;
     `mixes_samples`: any two samples may share a batch, because torch's own samplers shuffle and batch them;
     `unweighted` is how many samples torch's weighted sampler has no weight for, and so never draws; `holder` is the
     class of the object that the user iterates instead, if any; `bare`: the user passed only a dataset; `own_iter`: the
@@ -51,6 +52,7 @@ class LoaderFacts:
     drop_last: bool
     num_workers: int
     start_method: str
+    start_given: bool
     persistent: bool
     prefetch: int | None
     pin_memory: bool
@@ -109,6 +111,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         drop_last=loader.drop_last,
         num_workers=loader.num_workers,
         start_method=start_method(loader),
+        start_given=loader.multiprocessing_context is not None,
         persistent=loader.persistent_workers,
         prefetch=loader.prefetch_factor if loader.num_workers else None,
         pin_memory=loader.pin_memory,

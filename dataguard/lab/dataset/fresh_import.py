@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -20,15 +21,26 @@ from dataguard.target.variants import Loader
 
 def rebuild(target: Target, name: str, settings: Settings, wanted: Mapping[str, object]) -> Loader:
     """Build a loader from newly imported modules; from the existing ones if they cannot be imported twice."""
+    fresh = reimported(target.spelling)
+    branches = {branch.name: branch for branch in fresh.branches()} if fresh else {}
+    return gated_build(branches.get(target.name, target), name, settings.seed, wanted)
+
+
+def reimported(spelling: str) -> Target | None:
+    """The target from newly imported modules; None, with the existing ones, if they cannot be imported twice."""
     own = own_modules()
+    _replaced.append(own)
     for module in own:
         del sys.modules[module]
     try:
-        branches = {branch.name: branch for branch in load(target.spelling).branches()}
-        target = branches.get(target.name, target)
+        return load(spelling)
     except Exception:  # noqa: BLE001 - a module may register itself somewhere, and refuse to do so twice
         sys.modules.update(own)
-    return gated_build(target, name, settings.seed, wanted)
+        return None
+
+
+_replaced: list[Mapping[str, ModuleType]] = []
+"""Modules that were imported before, kept alive: a temporary folder of one would be removed with it."""
 
 
 Place = tuple[str, int, str]
@@ -62,9 +74,19 @@ def read_rebuilt(
 
 
 def own_modules() -> dict[str, ModuleType]:
-    """The user's modules."""
-    own = [name for name, file in imported_files().items() if is_own_source(name, file)]
-    return {name: sys.modules[name] for name in own}
+    """The user's modules, and the namespace packages that hold them."""
+    own = {name for name, file in imported_files().items() if is_own_source(name, file)}
+    around = {parent for name in own for parent in _parents(name) if _is_namespace(parent)}
+    return {name: sys.modules[name] for name in own | around}
+
+
+def _parents(name: str) -> Iterator[str]:
+    return itertools.accumulate(name.split(".")[:-1], "{}.{}".format)
+
+
+def _is_namespace(name: str) -> bool:
+    """Whether this is a package without a file; it holds on to modules that were imported from it."""
+    return name in sys.modules and sys.modules[name].__dict__.get("__file__") is None
 
 
 def is_own_source(name: str, file: str) -> bool:

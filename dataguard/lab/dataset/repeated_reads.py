@@ -12,12 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import iter_leaves, leaves_of
+from dataguard.lab.reading.memory_ranges import AddressRanges, address_ranges, overlap
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable
@@ -131,41 +129,15 @@ def _overwritten(kept: Sequence[tuple[Index, Any]], answers: Mapping[Index, Answ
         changed = [path for path in before if now.get(path) != before[path]]
         for path in changed:
             places = _ranges_at(sample, path)
-            later = next((other for other, two in kept[number + 1 :] if _overlap(places, _ranges_at(two, path))), None)
+            later = next((other for other, two in kept[number + 1 :] if overlap(places, _ranges_at(two, path))), None)
             if later is not None:
                 found.append(Overwrite(path, index, later))
     return found
-
-
-AddressRanges = tuple[tuple[int, int], ...]
-"""Ranges of memory addresses, each with start and end."""
 
 
 def _ranges_at(sample: Any, path: str) -> AddressRanges:
     """The address ranges of the value at a path, and of the containers that lead to it."""
     containers = [] if sample is None else [(id(sample), id(sample) + 1)]
     return tuple(
-        place for step, leaf in iter_leaves(sample) if step == path for place in (*containers, *_address_ranges(leaf))
+        place for step, leaf in iter_leaves(sample) if step == path for place in (*containers, *address_ranges(leaf))
     )
-
-
-def _address_ranges(leaf: Any) -> AddressRanges:
-    if isinstance(leaf, torch.Tensor):
-        if leaf.layout is not torch.strided or not leaf.numel():
-            return ()
-        steps = [stride * leaf.element_size() for stride in leaf.stride()]
-        return _array_range(leaf.data_ptr(), leaf.shape, steps, leaf.element_size())
-    if isinstance(leaf, np.ndarray):
-        return _array_range(leaf.ctypes.data, leaf.shape, leaf.strides, leaf.itemsize) if leaf.size else ()
-    mutable = not isinstance(leaf, str | bytes | int | float | complex | bool | type(None) | np.generic)
-    return ((id(leaf), id(leaf) + 1),) if mutable else ()
-
-
-def _array_range(start: int, shape: Sequence[int], steps: Sequence[int], size: int) -> AddressRanges:
-    """The address range of an array; steps are in bytes, and may be negative."""
-    reaches = [(count - 1) * step for count, step in zip(shape, steps, strict=True)]
-    return ((start + sum(min(reach, 0) for reach in reaches), start + sum(max(reach, 0) for reach in reaches) + size),)
-
-
-def _overlap(one: AddressRanges, two: AddressRanges) -> bool:
-    return any(start < other_end and other < end for start, end in one for other, other_end in two)

@@ -7,6 +7,7 @@ from typing import Any
 from dataguard.lab.core.records import GeneratorState
 from dataguard.lab.randomness import cached_draws, constant_seeds, same_items, shared_draws, shared_offsets
 from dataguard.lab.randomness.spawn_pickling import Pickling, try_pickling
+from dataguard.lab.randomness.spawned_reads import SpawnTrial, find_spawn_trial
 from dataguard.lab.randomness.state_carryover import Carryover, find_carryover
 from dataguard.lab.subject import Subject
 
@@ -59,3 +60,8 @@ class Randomness:
         return subject.cache.observe(
             "pickling", lambda _: try_pickling(subject.build(), forked=not subject.facts.spawns)
         )
+
+    @property
+    def spawn_trial(self) -> SpawnTrial:
+        """What would fail or differ if the forked workers of the loader were spawned."""
+        return find_spawn_trial(self._subject)

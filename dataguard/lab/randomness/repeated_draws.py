@@ -9,14 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dataguard.lab.core.records import GeneratorState, Seeding, WorkerEpoch
-from dataguard.lab.randomness.same_items import SameItems
+from dataguard.lab.randomness.same_items import AMOUNTS, SameItems
 from dataguard.lab.rng.shared_states import Pair, cloned_generators
 from dataguard.model import Undecided
 from dataguard.stats import coincidence
 from dataguard.stats.coincidence import Agreement, Groups, agreement
-
-EFFORTS = 3
-"""How many times to draw, four times more each time, before coincidence stays undecided."""
 
 Draw = Callable[..., SameItems]
 """Makes the draws, like `find_same_items`."""
@@ -98,7 +95,7 @@ def compare_draws(draw: Draw, pairs: Pairs) -> Comparison:
 
     Raises Undecided when coincidence cannot be excluded.
     """
-    for effort in range(EFFORTS):
+    for effort in range(len(AMOUNTS)):
         draws = draw(effort)
         repeats, unsure = _compare(draws, pairs(draws))
         if repeats or not unsure:

@@ -34,6 +34,8 @@ SEEDED_STATES = 2
 DRAWS_AS_IS = 4
 MOST_WORKERS = {"fork": 4, "spawn": 2, "forkserver": 2}
 """Most workers that are compared; a worker that imports torch takes seconds to start."""
+AMOUNTS = ((4, 1), (8, 1), (16, 4), (16, 16))
+"""How many items to draw, and in how many times the rounds of the constants above, by effort."""
 LATE = 4
 """The fetch after which generators are searched again, because some are created late."""
 MIXED = 4
@@ -42,7 +44,7 @@ MIXED = 4
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an observer requests. Each step of `effort` draws four times more.
+    """What an observer requests. Each step of `effort` draws more: see `AMOUNTS`.
 
     `as_is_first` puts the rounds as they are before the seeded ones, so that generators that are created late do not
     depend on our seeds. `reseed` names libraries whose generator gets a different seed in each worker and epoch. If
@@ -175,9 +177,9 @@ def shape_of(subject: Subject, request: Request) -> Shape:
     number = facts.num_workers if request.num_workers is None else request.num_workers
     # The same number under another start method, so that the same workers get the same batches.
     workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
-    items, size = 4 if request.effort == 0 else 16, batch_size(facts)
+    (items, scale), size = AMOUNTS[request.effort], batch_size(facts)
     epochs = request.advance[1].epoch + 1 if request.advance else EPOCHS
-    shape = Shape(request, workers, items, 4**request.effort, size, epochs)
+    shape = Shape(request, workers, items, scale, size, epochs)
     subject.afford(shape.draws * size * EPOCHS * seconds)
     return shape
 

@@ -1,26 +1,16 @@
-"""Whether the objects sent to a spawned worker can be pickled, and if not, which part of them cannot.
-
-Tensors and arrays are passed through without a copy, so that the trial is cheap whatever the dataset holds.
-"""
+"""Which part of the objects sent to a spawned worker cannot be pickled."""
 
 from __future__ import annotations
 
 import io
-import os
-import pickle
 import threading
 import time
 import types
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import context
-from multiprocessing.heap import Arena
-from multiprocessing.reduction import ForkingPickler
 from multiprocessing.synchronize import SemLock
 from typing import Any
 
-import numpy as np
 import torch
 
 from dataguard.incident import is_library
@@ -28,12 +18,9 @@ from dataguard.lab.core.object_graph import FEW
 from dataguard.lab.core.pickled_parts import parts_of
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.process.exceptions import incident_of
+from dataguard.lab.reading.spawn_transfer import MOST_SECONDS, TooMuch, as_if_spawning, send
 from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.target.variants import Loader
-
-MOST_SECONDS = 3.0
-MOST_BYTES = 100_000_000
-"""Bytes after which a part counts as picklable."""
 
 MOST_DEEP = 100
 """Most failing parts whose own parts are searched."""
@@ -85,17 +72,17 @@ def try_pickling(loader: Loader, *, forked: bool) -> Pickling:
 
 def find_culprit(roots: Mapping[str, Any], *, forked: bool = False, seconds: float = MOST_SECONDS) -> Culprit | None:
     """The smallest part of the first root that cannot be pickled; None if every root can."""
-    search = _Search(time.monotonic() + seconds, (SemLock, Arena) if forked else ())
-    with _as_if_spawning():
+    search = _Search(time.monotonic() + seconds, forked=forked)
+    with as_if_spawning():
         return next((found for path, root in roots.items() if (found := search.smallest(path, root))), None)
 
 
 class _Search:
     """A search for the smallest part that fails; after the deadline it returns the part reached so far."""
 
-    def __init__(self, deadline: float, exempt: tuple[type, ...]) -> None:
+    def __init__(self, deadline: float, *, forked: bool) -> None:
         self.deadline = deadline
-        self.exempt = exempt
+        self.forked = forked
         self.entered: dict[int, Any] = {}
         """The failing parts by `id`; held, so that each `id` stays unique."""
 
@@ -107,7 +94,7 @@ class _Search:
         if error is None:
             return None
         self.entered[id(value)] = value
-        unsettled = isinstance(error, _TooMuch)
+        unsettled = isinstance(error, TooMuch)
         if self.may_blame_parts(value, error):
             for step, part in self.suspects(value):
                 found = self.smallest(path + step, part, value if _place(value) else holder)
@@ -132,7 +119,7 @@ class _Search:
         while len(parts) > FEW:
             half = parts[: len(parts) // 2]
             error = self.attempt([part for _, part in half])
-            if isinstance(error, _TooMuch):
+            if isinstance(error, TooMuch):
                 return parts[:: len(parts) // FEW]
             parts = half if error else parts[len(half) :]
         return parts
@@ -141,91 +128,11 @@ class _Search:
         """The exception that pickling an object and unpickling the result raises, if any."""
         if time.monotonic() > self.deadline:
             return None
-        kept: list[Any] = []
-        sink = _Sink(self.deadline)
         try:
-            _Pickler(sink, kept, self.exempt).dump(value)
-            sink.seek(0)
-            _Unpickler(sink, kept).load()
+            send(value, forked=self.forked, deadline=self.deadline).received()
         except Exception as error:  # noqa: BLE001 - `__reduce__` is the user's code
             return error
         return None
-
-
-class _TooMuch(Exception):
-    """Pickling would take too much time or memory."""
-
-
-class _Sink(io.BytesIO):
-    """A buffer to pickle into, up to a limit."""
-
-    def __init__(self, deadline: float) -> None:
-        super().__init__()
-        self.deadline = deadline
-
-    def write(self, data: Any) -> int:
-        if self.tell() > MOST_BYTES or time.monotonic() > self.deadline:
-            raise _TooMuch
-        return super().write(data)
-
-
-class _Pickler(ForkingPickler):
-    """Pickles as for a new process, but passes tensors, arrays and exempt types through."""
-
-    def __init__(self, sink: io.BytesIO, kept: list[Any], exempt: tuple[type, ...]) -> None:
-        super().__init__(sink)
-        self.kept = kept
-        self.exempt = exempt
-
-    def persistent_id(self, value: Any) -> int | None:
-        if not (_is_content(value) or isinstance(value, self.exempt)):
-            return None
-        self.kept.append(value)
-        return len(self.kept) - 1
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, source: io.BytesIO, kept: Sequence[Any]) -> None:
-        super().__init__(source)
-        self.kept = kept
-
-    def persistent_load(self, number: Any) -> Any:
-        return self.kept[number]
-
-
-def _is_content(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        return value.is_leaf or not value.requires_grad  # torch refuses to send any other
-    return type(value) is np.ndarray and not value.dtype.hasobject
-
-
-class _Spawning:
-    """Replaces the process being started, which multiprocessing asks to inherit file descriptors."""
-
-    def duplicate_for_child(self, descriptor: int) -> int:
-        return descriptor
-
-    @staticmethod
-    def DupFd(descriptor: int) -> _Descriptor:
-        return _Descriptor(descriptor)
-
-
-@dataclass(frozen=True, slots=True)
-class _Descriptor:
-    number: int
-
-    def detach(self) -> int:
-        return os.dup(self.number)
-
-
-@contextmanager
-def _as_if_spawning() -> Iterator[None]:
-    stand_in: Any = _Spawning()
-    context.set_spawning_popen(stand_in)  # otherwise queues, pipes and locks refuse to be pickled
-    try:
-        yield
-    finally:
-        context.set_spawning_popen(None)
 
 
 def _culprit(path: str, value: Any, holder: Any, error: Exception) -> Culprit:

@@ -7,8 +7,9 @@ from typing import Any
 
 from dataguard.lab.core.index import members
 
-Read = Callable[[Any, Callable[[], Any]], Any]
-"""Called with an index (None in a stream) and a function that reads; returns what that returns."""
+Read = Callable[..., Any]
+"""Called with an index (None in a stream), a function that reads, and how many samples it reads if not one; returns
+what that returns."""
 
 
 class WatchedItems:
@@ -29,8 +30,9 @@ class WatchedBatches(WatchedItems):
     """A map-style dataset that fetches a whole batch at once."""
 
     def __getitems__(self, indices: Any) -> Any:
-        only = members(indices)
-        return self._read(only[0] if len(only) == 1 else None, lambda: self._dataset.__getitems__(indices))
+        asked = members(indices)
+        index = asked[0] if len(asked) == 1 else None
+        return self._read(index, lambda: self._dataset.__getitems__(indices), max(len(asked), 1))
 
 
 class WatchedIterator:

@@ -44,8 +44,8 @@ class WatchedFetcher:
             self.started = time.perf_counter()
             return self.torch_fetch(batch)
 
-    def read(self, index: Any, get: Callable[[], Any]) -> Any:
-        """Get one sample (or, through `__getitems__`, several) from the user's dataset."""
+    def read(self, index: Any, get: Callable[[], Any], count: int = 1) -> Any:
+        """Get one sample (or, through `__getitems__`, so many at once) from the user's dataset."""
         fetch = self.current
         around = nested([enter() for enter in self.hooks.around_sample])
         with self.watcher.catching("sample", index, fetch.indices), around:
@@ -55,7 +55,7 @@ class WatchedFetcher:
             except StopIteration as error:
                 self._stopped(error, index)
                 raise
-            fetch.seconds.append(time.perf_counter() - started)
+            fetch.seconds += [(time.perf_counter() - started) / count] * count
         return sample
 
     def _stopped(self, error: StopIteration, index: Any) -> None:

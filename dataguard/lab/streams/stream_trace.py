@@ -216,7 +216,9 @@ class StreamTrace:
         If the stream is longer than what was read, a leaf that identifies samples has to have the same order in both.
         Raises Undecided when there is none.
         """
-        pairs = {path: (self.by_leaf(path), other.by_leaf(path)) for path in dict.fromkeys((*self.paths, *other.paths))}
+        paths = dict.fromkeys((*self.paths, *other.paths))
+        # A sample that is a single leaf has no path.
+        pairs = {path: (self.by_leaf(path), other.by_leaf(path)) for path in paths} or {"": (self, other)}
         if self.ended and other.ended:
             return [path for path, (one, two) in pairs.items() if not one.same_samples(two)]
         same = [path for path, (one, two) in pairs.items() if one._begins_like(two)]

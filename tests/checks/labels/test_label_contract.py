@@ -32,7 +32,7 @@ READERS = {
         ),
         (
             {"num_classes": 5, "target_form": "index"},
-            {"DG502": ["unlabelled", "background"], "DG503": ["shares", "several", "masks", "single"]},
+            {"DG502": ["unlabelled", "void", "background"], "DG503": ["shares", "several", "masks", "single"]},
         ),
         (
             {"target_form": "soft", "bbox_format": "xywh"},

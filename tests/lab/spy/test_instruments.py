@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch.utils.data._utils.fetch import _MapDatasetFetcher
 from dataguard.incident import LoaderRaised
 from dataguard.lab.core.index_schedules import Spread
 from dataguard.lab.core.instrument import Fetch, HookLists, Hooks, Instrument, Process
-from dataguard.lab.core.records import read_spools
+from dataguard.lab.core.records import SampleRecord, read_spools
 from dataguard.lab.rng.frozen_rng import FrozenRngs, UnfrozenRng
 from dataguard.lab.rng.interventions import AdvancedRng, SeededFetches, SeededLibraries, SeededSamples
 from dataguard.lab.rng.rng_census import RngCensus
@@ -163,3 +164,17 @@ INSTRUMENTS = (
 def test_an_instrument_travels_to_spawned_workers_and_defines_a_hook(instrument: Instrument, tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(instrument)) == instrument
     assert any(vars(HookLists([instrument.start(Process(tmp_path, 0))])).values())
+
+
+class SlowAtOnce(Numbers):
+    def __getitems__(self, indices: Sequence[int]) -> list[int]:
+        time.sleep(0.04)
+        return list(indices)
+
+
+@pytest.mark.scan
+def test_samples_that_are_read_at_once_share_the_time(tmp_path: Path) -> None:
+    drive(DataLoader(SlowAtOnce(), batch_size=8), Plan(tmp_path, (Records(),)), batches=(1,))
+    seconds = [record.seconds for record in read_spools(tmp_path) if isinstance(record, SampleRecord)]
+    assert len(seconds) == 8
+    assert 0.04 <= sum(seconds) < 0.2

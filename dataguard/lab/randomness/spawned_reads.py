@@ -1,0 +1,279 @@
+"""What a loader whose workers are forked would do if they were spawned.
+
+The start of a spawned worker is emulated, which avoids a second import of torch: what it is sent is pickled, the user's
+modules are imported again, without what was set in them since, and there it is unpickled, and reads a few samples. What
+fails or differs from an emulated forked worker is tried again with real ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import operator
+import tempfile
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import IterableDataset
+
+from dataguard.incident import Incident, LoaderFailed, LoaderHung, observed_or_none
+from dataguard.lab.core.index_schedules import SameItems
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
+from dataguard.lab.dataset.fresh_import import reimported
+from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.reading.sample_reader import emulate_worker
+from dataguard.lab.reading.spawn_transfer import TooMuch, as_if_spawning, send
+from dataguard.lab.rng.frozen_rng import FrozenRngs, RngFreezer
+from dataguard.lab.rng.global_rng import SEED, seed_global_generators
+from dataguard.lab.spy.drive import announce_epoch, drive
+from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
+from dataguard.lab.subject import Subject
+from dataguard.model import Undecided
+from dataguard.target.variants import Loader
+
+ITEMS = 4
+"""How many samples are read."""
+
+_FORKED_LOCK = "created in a fork context"
+"""What Python says of a lock that would have been made otherwise where workers are spawned."""
+
+Step = Mapping[str, bytes] | None
+"""What one step of a worker gave: the digests of leaves by path; None if it failed."""
+Steps = Mapping[str, Step]
+"""The steps of an emulated worker by name: `start`, `init`, the samples, and a `batch` of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnTrial:
+    """What a spawned worker does otherwise than a forked one, as real ones confirm.
+
+    `failure` is how it fails. `differing` are the samples in which a leaf differs, by its path: their indices, or their
+    numbers in a stream. `items` is how many samples were compared.
+    """
+
+    items: int
+    failure: Incident | None = None
+    differing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def find_spawn_trial(subject: Subject) -> SpawnTrial:
+    """Try spawned workers. Raises Undecided where an object is too big to be pickled for this, or time ran out."""
+    subject.afford(2 * ITEMS * subject.epoch.seconds_per_sample)
+    forked, spawned = _emulated(subject, "fork"), _emulated(subject, "spawn")
+    # A step that fails in both, such as an init that needs a real worker, says nothing.
+    fails = spawned is None or any(
+        step is None and (forked or {}).get(name, {}) is not None for name, step in spawned.items()
+    )
+    leaves = set() if fails else _steadily_changed(subject, forked or {}, spawned or {})
+    if not fails and not leaves:
+        return SpawnTrial(ITEMS)
+    real = _real_reads(subject, "spawn")
+    if isinstance(real, Incident):
+        if _FORKED_LOCK in real.message and (spawned or {}).get("start", {}) is not None:
+            raise Undecided("its locks were made for forked workers, so that no other can be started here")
+        return SpawnTrial(ITEMS, real)
+    other = _real_reads(subject, "fork") if leaves else real
+    if isinstance(other, Incident):
+        raise Undecided(other.under_other_settings)
+    return SpawnTrial(ITEMS, differing=_differing(other, real, leaves))
+
+
+def _steadily_changed(subject: Subject, forked: Steps, spawned: Steps) -> set[str]:
+    """The leaves that differ between the two, and not because every process has its own."""
+    leaves = _changed(forked, spawned)
+    for method, steps in (("fork", forked), ("spawn", spawned)) if leaves else ():
+        leaves -= _changed(steps, _emulated(subject, method, run=1) or {})
+    return leaves
+
+
+def _changed(one: Steps, two: Steps) -> set[str]:
+    """The leaves that differ in any step."""
+    pairs = ((name.partition(" ")[0], step or {}, two.get(name) or {}) for name, step in one.items())
+    return {
+        name + path
+        for name, step, other in pairs
+        if step and other
+        for path in step.keys() | other.keys()
+        if step.get(path) != other.get(path)
+    }
+
+
+def _emulated(subject: Subject, method: str, run: int = 0) -> Steps | None:
+    """What an emulated worker does; None if it died or hung. Each run has other addresses and random numbers."""
+    emulate = partial(_emulate_spawned, subject, run) if method == "spawn" else partial(_emulate_forked, subject)
+    steps: Steps | None = observed_or_none(lambda: subject.vary(("emulated", method, run), emulate))
+    if steps is not None and not steps:
+        raise Undecided("the dataset takes too long to be pickled here (--start-method spawn tests spawned workers)")
+    return steps
+
+
+def _emulate_forked(subject: Subject, folder: Path) -> Steps:
+    loader, indices = _ready(subject)
+    return dict(_steps(loader, indices, folder))
+
+
+def _emulate_spawned(subject: Subject, run: int, folder: Path) -> Steps:
+    """The steps of a spawned worker; none if the loader is too big to be pickled."""
+    loader, indices = _ready(subject)
+    try:
+        with as_if_spawning():
+            sent = send((loader.dataset, loader.collate_fn, loader.worker_init_fn), forked=True)
+            _become_new_process(subject.target.spelling, run, folder)
+            dataset, collate_fn, worker_init_fn = sent.received()
+    except TooMuch:
+        return {}
+    except Exception:  # noqa: BLE001 - whatever the user's code raises when it is pickled or imported
+        return {"start": None}
+    if sent.generators:  # they are pickled, but the worker may die as it unpickles them
+        return {"start": None}
+    arrived = copy.copy(loader)
+    vars(arrived).update(dataset=dataset, collate_fn=collate_fn, worker_init_fn=worker_init_fn)
+    return dict(_steps(arrived, indices, folder))
+
+
+def _ready(subject: Subject) -> tuple[Loader, list[Any]]:
+    """The loader when its workers start, and the indices that they read."""
+    loader = subject.build(schedule=_schedule)
+    announce_epoch(loader, 0)
+    if isinstance(loader.dataset, IterableDataset):
+        return loader, list(range(ITEMS))
+    batches: Any = loader.batch_sampler
+    return loader, list(loader.sampler) if batches is None else [batch[0] for batch in batches]
+
+
+def _schedule(inner: Any, batched: bool) -> SameItems:
+    return SameItems(inner, 1, ITEMS, (ITEMS,), 1, batched=batched, spread=True)
+
+
+def _become_new_process(spelling: str, run: int, folder: Path) -> None:
+    """Forget what was set in the user's modules since they were imported, and torch's default dtype."""
+    # A module may make a folder for this process, which nobody would remove.
+    make = partial(_made_inside, tempfile.mkdtemp, folder)
+    setattr(tempfile, "mkdtemp", make)  # noqa: B010 - mypy forbids the plain form
+    torch.set_default_dtype(torch.float32)
+    seed_global_generators(SEED + run)
+    reimported(spelling)
+    _occupied.extend(bytearray(size) for size in range(500 * run))
+
+
+_occupied: list[bytearray] = []
+"""What moves later objects of another run to other addresses."""
+
+
+def _made_inside(
+    make: Callable[..., str], folder: Path, suffix: Any = None, prefix: Any = None, dir: Any = None
+) -> str:
+    return make(suffix, prefix, folder if dir is None else dir)
+
+
+def _steps(loader: Loader, indices: Sequence[Any], folder: Path) -> Iterator[tuple[str, Step]]:
+    """What one worker does, in this disposable process, with all RNGs frozen."""
+    recorder, freezer = FlightRecorder(folder), RngFreezer([[SEED + number for number in range(ITEMS + 1)]])
+    roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn}
+    seed_global_generators(SEED)
+    torch.set_num_threads(1)
+    try:
+        emulate_worker(loader, recorder, loader.num_workers)
+    except LoaderFailed:
+        yield "init", None
+    samples: list[Any] = []
+    stream = isinstance(loader.dataset, IterableDataset)
+    reading = _stream(loader.dataset) if stream else partial(operator.getitem, loader.dataset)
+    for number, index in enumerate(indices):
+        recorder.mark(None, "sample", index)
+        try:
+            with freezer.frozen(0, number, roots):
+                samples.append(reading(index))
+            yield f"sample {number}", _digests(samples[-1])
+        except StopIteration:
+            break
+        except Exception:  # noqa: BLE001 - the user's code may raise anything
+            yield f"sample {number}", None
+    if samples:
+        with freezer.frozen(0, ITEMS, roots), contextlib.suppress(Exception):  # it may need full batches
+            yield "batch", _digests(loader.collate_fn(samples if loader.batch_sampler is not None else samples[0]))
+
+
+def _stream(dataset: Any) -> Callable[[Any], Any]:
+    """Reads the samples of a stream one by one; the first read begins it."""
+    begun: list[Iterator[Any]] = []
+
+    def read(_: Any) -> Any:
+        if not begun:
+            begun.append(iter(dataset))
+        return next(begun[0])
+
+    return read
+
+
+def _digests(value: Any) -> Mapping[str, bytes]:
+    return {leaf.path: leaf.digest for leaf in leaves_of(value)}
+
+
+Reads = Sequence[tuple[str, Mapping[str, bytes]]]
+"""What a real worker read: for each sample its index, or its number in a stream, and digests by leaf."""
+
+
+def _real_reads(subject: Subject, method: str) -> Reads | Incident:
+    """What a real worker reads, or how it fails."""
+    try:
+        reads: Reads = subject.cache.observe(
+            ("real worker", method), partial(_run_worker, subject.build, method), _read_worker
+        )
+    except LoaderHung as failure:
+        if failure.incident.worker is not None:
+            return failure.incident
+        why = f"{failure.incident.headline} while a worker started by {method}"
+        raise Undecided(f"{why}, which is slow with many imports: raise --timeout") from failure
+    except LoaderFailed as failure:
+        return failure.incident
+    return reads
+
+
+def _run_worker(build: Callable[..., Loader], method: str, folder: Path) -> bool:
+    loader = build(
+        num_workers=1,
+        persistent_workers=False,
+        multiprocessing_context=method,
+        schedule=_schedule,
+    )
+    stream = isinstance(loader.dataset, IterableDataset)
+    seeds = [[SEED + number for number in range(ITEMS)]]
+    plan = Plan(folder, (FrozenRngs(seeds), Records()), most=ITEMS if stream else None, length=ITEMS, keep_going=True)
+    drive(loader, plan, batches=(-(-ITEMS // (loader.batch_size or 1)) if stream else ITEMS,))
+    return True
+
+
+def _read_worker(folder: Path, complete: bool | None) -> Reads:
+    if not complete:
+        raise Undecided("the budget ran out while a worker started")
+    records = list(read_spools(folder))
+    samples = sorted(
+        (one for one in records if isinstance(one, SampleRecord)), key=lambda one: (one.batch, one.position)
+    )
+    batches = {one.batch: one.leaves for one in records if isinstance(one, BatchRecord)}
+    reads = []
+    for number, sample in enumerate(samples[:ITEMS]):
+        leaves = [("sample", leaf) for leaf in sample.leaves]
+        leaves += [("batch", leaf) for leaf in batches.get(sample.batch, ()) if not sample.position]
+        found = {root + leaf.path: leaf.digest for root, leaf in leaves}
+        reads.append((sample.shown or str(number), found))
+    return reads
+
+
+def _differing(forked: Reads, spawned: Reads, leaves: Container[str]) -> dict[str, tuple[str, ...]]:
+    """The samples in which one of these leaves differs."""
+    if [name for name, _ in forked] != [name for name, _ in spawned]:
+        raise Undecided("the loader draws different indices in each run, so their samples cannot be compared")
+    found: dict[str, tuple[str, ...]] = {}
+    for (name, one), (_, two) in zip(forked, spawned, strict=True):
+        for path in one.keys() | two.keys():
+            if path in leaves and one.get(path) != two.get(path):
+                found[path] = (*found.get(path, ()), name)
+    return found

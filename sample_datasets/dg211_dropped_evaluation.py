@@ -1,0 +1,47 @@
+"""DG211 dropped-evaluation: an evaluation loader drops its last batch, and with it the same samples every time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils.data import DataLoader, DistributedSampler, SubsetRandomSampler
+
+from sample_datasets._parts import Pictures
+
+
+def bad() -> dict[str, DataLoader[Any]]:
+    """Twenty-seven pictures in batches of four: three are never evaluated."""
+    return {"val": DataLoader(Pictures(27), batch_size=4, drop_last=True, num_workers=2)}
+
+
+def bad_test() -> dict[str, DataLoader[Any]]:
+    """The same for a test, in one process."""
+    return {"test": DataLoader(Pictures(33), batch_size=16, drop_last=True)}
+
+
+def good() -> dict[str, DataLoader[Any]]:
+    """The last batch is smaller."""
+    return {"val": DataLoader(Pictures(27), batch_size=4, num_workers=2)}
+
+
+def good_divides() -> dict[str, DataLoader[Any]]:
+    """Twenty-eight pictures make seven whole batches."""
+    return {"val": DataLoader(Pictures(28), batch_size=4, drop_last=True, num_workers=2)}
+
+
+def good_train() -> dict[str, DataLoader[Any]]:
+    """Training drops other pictures in each epoch."""
+    return {"train": DataLoader(Pictures(27), batch_size=4, drop_last=True, shuffle=True, num_workers=2)}
+
+
+def good_some() -> dict[str, DataLoader[Any]]:
+    """A sampler that chooses some of the pictures evaluates all of those."""
+    sampler = SubsetRandomSampler(range(20))
+    return {"val": DataLoader(Pictures(27), batch_size=4, sampler=sampler, drop_last=True, num_workers=2)}
+
+
+def good_ranks(rank: int = 0, world_size: int = 1) -> dict[str, DataLoader[Any]]:
+    """Each rank has a share, and as many batches as the others."""
+    pictures = Pictures(32)
+    sampler: DistributedSampler[Any] = DistributedSampler(pictures, world_size, rank, shuffle=False)
+    return {"val": DataLoader(pictures, batch_size=4, sampler=sampler, drop_last=True, num_workers=2)}
