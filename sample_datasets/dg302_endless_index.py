@@ -45,6 +45,11 @@ class ProceduralPictures(Dataset[Tensor]):
         return picture(index if index >= 0 else index + len(self))
 
 
+def bad_dataset() -> Dataset[Any]:
+    """No sampler keeps whoever reads the bare dataset from asking for more: an error."""
+    return WrappedPictures()
+
+
 def good_unbounded() -> DataLoader[Any]:
     """Nothing checks the index, but no sample comes twice: the report of the pass says that iteration never ends."""
     return DataLoader(ProceduralPictures(), batch_size=4)

@@ -48,6 +48,22 @@ def bad() -> DataLoader[Any]:
     return DataLoader(Fading(), batch_size=4, shuffle=True)
 
 
+class Restoring(Arrays):
+    """Pictures that are scaled where they lie, and scaled back after a copy was made."""
+
+    def __getitem__(self, index: int) -> Sample:
+        image = self.images[index]
+        image *= np.float32(1 / 255)
+        scaled = torch.tensor(image)
+        image *= 255
+        return scaled, index % 4
+
+
+def bad_rounded() -> DataLoader[Any]:
+    """What is scaled back differs in the last digit, and in one more after many reads: a warning."""
+    return DataLoader(Restoring(), batch_size=4, shuffle=True)
+
+
 class Erasing(Pictures):
     """Pictures, of each of which a random square is erased."""
 

@@ -55,6 +55,24 @@ def bad_walk() -> DataLoader[Any]:
     return DataLoader(Files(files, list(CLASSES)), batch_size=4, shuffle=True, num_workers=2)
 
 
+class Unlabelled(Dataset[Tensor]):
+    """Photographs without labels, as a model of images is trained on them."""
+
+    def __init__(self, files: list[str]) -> None:
+        self.files = files
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return content(self.files[index]).reshape(1, 8, 8)
+
+
+def bad_unlabelled() -> DataLoader[Any]:
+    """The order of files is that of the listing, and is shuffled anyway: a warning."""
+    return DataLoader(Unlabelled(glob.glob(f"{ROOT}/*/*")), batch_size=4, shuffle=True)
+
+
 FOLDERS = [path.name for path in ROOT.iterdir() if path.is_dir()]
 
 

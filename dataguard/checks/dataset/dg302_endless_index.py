@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def dg302_endless_index(lab: Lab) -> Judgement:
     """An index past the end returns a sample instead of raising IndexError.
 
-    Symptom: `for sample in dataset` never ends, and an index that is too large silently returns a wrong sample.
+    Symptom: `for sample in dataset` never ends, and an index that is too large silently returns a wrong sample. A
+        warning for a loader whose sampler asks for no such index.
     Cause: the index is taken modulo the length, or clamped to the last sample.
     Fix: raise IndexError for an index outside range(len(self)). To repeat a dataset, use a sampler or a larger length.
     Links: https://docs.python.org/3/reference/datamodel.html#object.__getitem__
@@ -32,6 +33,7 @@ def dg302_endless_index(lab: Lab) -> Judgement:
         return Looked(looked, note=f"dataset[{ends.length}] does not raise IndexError: iteration runs past the end")
     if lab.dataset.content_repeats:
         raise NotApplicable("the index already wraps around inside the range: see DG303")
+    asked = any(isinstance(index, int) and index >= ends.length for index in lab.epoch.indices)
     clamped = set(equals.values()) == {ends.length - 1} and len(equals) > 1
     yield Finding(
         message=f"dataset[{ends.length}] returns dataset[{equals[ends.length]}], but len(dataset) is {ends.length}",
@@ -40,6 +42,7 @@ def dg302_endless_index(lab: Lab) -> Judgement:
             "likely cause": "the index is clamped" if clamped else "the index wraps around",
         },
         repro=lab.repro.expression(f".dataset[{ends.length}]"),
+        mild=not (asked or lab.facts.bare),  # a sampler keeps to the range
     )
     return Looked(looked)
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import Cause, drifts, item_of, mutations
+from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Judgement, Location, Looked, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
+
+
+ROUNDING = 1e-6
+"""Changes relative to the largest value, over several reads, that arithmetic in float32 explains."""
 
 
 @check("DG307", "mutated-source", Severity.ERROR)
@@ -17,7 +24,8 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
     """Reading a sample modifies the data that the dataset stores, so the next read returns something else.
 
     Symptom: no error; images fade, saturate or keep erased patches from epoch to epoch, while the first read looks
-        right. Without workers, or with persistent ones, the changes accumulate over the whole training.
+        right. Without workers, or with persistent ones, the changes accumulate over the whole training. A warning if
+        values move by rounding only.
     Cause: a transform works in place (`image /= 255`, `tensor.sub_()`, `boxes[:, 0] *= scale`, `inplace=True`) on an
         array that the dataset, a cache or a list holds; `torch.from_numpy` and slices share memory with their source.
     Fix: copy before modifying (`image = self.images[index].clone()`), or use out-of-place operations.
@@ -28,9 +36,11 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
     for leaf, (drift, changes) in list(found.items())[:1]:
         index, change = item_of(readings, drift), changes[0]
         values = len(set(drift.series))
+        moved = observed_or_none(partial(lab.dataset.rounding, index, leaf)) or math.inf
+        rounds = f", by at most {moved:.0e} of its largest value" if moved <= ROUNDING else ""
         yield Finding(
             message=f"sample{leaf} of index {index} has {values} different values in {len(drift.series)} reads with "
-            f"the same random state: reading it modifies {change.path}",
+            f"the same random state: reading it modifies {change.path}{rounds}",
             evidence={
                 "leaves": [f"sample{path}" for path in found],
                 "changed by reading": [one.path for one in changes[:8]],
@@ -38,6 +48,7 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
             },
             at=Location(*change.at, change.path) if change.at else Location(what=change.path),
             repro=lab.repro.reads([index] * 3),
+            mild=bool(rounds),
         )
     return Looked(readings.exercised, None if found else _latent(lab))
 

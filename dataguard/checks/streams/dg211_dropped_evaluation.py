@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -22,7 +23,7 @@ def dg211_dropped_evaluation(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
     """
     facts = lab.facts
-    facts.need_role("val", "test", otherwise="training may drop a few samples of each epoch")
+    facts.need_role(*EVALUATION, otherwise="training may drop a few samples of each epoch")
     lab.need_map("a stream has no indices that could be missing")
     if not facts.drop_last or not facts.length or not facts.batch_size:
         raise NotApplicable("drop_last is off: incomplete batches are kept")

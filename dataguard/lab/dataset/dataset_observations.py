@@ -90,6 +90,15 @@ class DatasetObservations:
             lambda _, found: found or (),
         )
 
+    def rounding(self, index: Index, path: str) -> float:
+        """How far the values of a leaf move from read to read, relative to the largest one."""
+        first, _, _ = repeated_reads.chosen(self._known)
+        build = self._subject.build
+        self._afford_reads(("rounding", index), repeated_reads.AGAIN // repeated_reads.ITEMS)
+        return self._subject.vary(
+            ("rounding", index, path), lambda folder: repeated_reads.rounding_of(build(), folder, first, index, path)
+        )
+
     def listed(self, *, backward: bool = False, again: bool = False) -> Rebuilt:
         """What some indices mean if folders are listed by name, or backward; the order of sets is fixed."""
         places: Places = {}

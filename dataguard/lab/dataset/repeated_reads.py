@@ -6,15 +6,19 @@ changes depends on earlier reads, or on something other than a generator.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.leaves import iter_leaves, leaves_of
+from dataguard.lab.core.leaves import array_of, iter_leaves, leaves_of
 from dataguard.lab.reading.memory_ranges import AddressRanges, address_ranges, overlap
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
@@ -120,6 +124,24 @@ def run_passes(
             kept.clear()
         passes.append(tuple(answers[index] for index in items))
     return Run(tuple(passes), overwritten)
+
+
+def rounding_of(loader: Loader, folder: Path, first: Index, index: Index, path: str) -> float:
+    """How far the values of a leaf move from read to read, relative to the largest one; infinite if its shape does."""
+    reader = Reader(loader, folder)
+    reader.read(first)
+    reads = [_values_at(reader.read(index, draw), path) for draw in DRAWS if draw == 0]
+    if any(one.shape != reads[0].shape or one.dtype.kind != "f" for one in reads):
+        return math.inf
+    scale = max(float(np.abs(reads[0]).max(initial=0.0)), 1e-30)
+    return max(float(np.abs(one - reads[0]).max(initial=0.0)) for one in reads) / scale
+
+
+def _values_at(sample: Any, path: str) -> np.ndarray:
+    """A copy of the values of a leaf, which a later read may modify."""
+    leaf = next((leaf for step, leaf in iter_leaves(sample) if step == path), None)
+    values = array_of(leaf) if isinstance(leaf, torch.Tensor | np.ndarray) else np.empty(0, object)
+    return values.astype(np.float64) if values.dtype.kind == "f" else values
 
 
 def _overwritten(kept: Sequence[tuple[Index, Any]], answers: Mapping[Index, Answer]) -> list[Overwrite]:

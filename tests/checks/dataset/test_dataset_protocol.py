@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dataguard.engine import scan
-from dataguard.model import Report, Status
+from dataguard.model import Report, Severity, Status
 from dataguard.settings.settings import Settings
 
 pytestmark = pytest.mark.scan
@@ -56,3 +56,19 @@ def test_a_repetition_may_be_declared(contract: Mapping[str, Any], failing: list
 def test_a_stream_has_no_indices() -> None:
     report = scan("tests.loaders.public:numbers_stream", Settings(select=("DG3",)))
     assert {result.code for result in report.results if result.status is not Status.SKIPPED} == {"DG305"}
+
+
+@pytest.mark.parametrize(
+    ("face", "severity"),
+    [
+        ("dg302_endless_index:bad", Severity.WARNING),
+        ("dg302_endless_index:bad_dataset", Severity.ERROR),
+        ("dg307_mutated_source:bad", Severity.ERROR),
+        ("dg307_mutated_source:bad_rounded", Severity.WARNING),
+        ("dg309_listing_order:bad_walk", Severity.ERROR),
+        ("dg309_listing_order:bad_unlabelled", Severity.WARNING),
+    ],
+)
+def test_what_does_little_harm_is_a_warning(face: str, severity: Severity) -> None:
+    report = scan(f"sample_datasets.{face}", Settings(select=(face[:5].upper(),)))
+    assert [(result.status, result.severity) for result in report.results] == [(Status.FAILED, severity)]
