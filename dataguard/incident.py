@@ -59,10 +59,15 @@ class Incident:
         return first if len(first) <= 160 else f"{first[:157]}..."
 
     @property
+    def fails_if_changed(self) -> str:
+        """That the loader fails only where a check changes something, and what it changes."""
+        what = f"with {self.changed}, which this check needs" if self.changed else "when samples are read again"
+        return f"{what}, the loader fails: {self.headline}"
+
+    @property
     def under_other_settings(self) -> str:
-        """Why nothing was decided, where the loader fails only under the settings that a check needs."""
-        settings = f"with {self.changed}" if self.changed else "under the settings of this check"
-        return f"not decided: {settings} the loader fails: {self.headline}"
+        """Why nothing was decided, where the loader fails only if a check changes something."""
+        return f"not decided: {self.fails_if_changed}"
 
     @property
     def out_of_shared_memory(self) -> bool:
@@ -167,11 +172,11 @@ class LoaderInterleaved(LoaderFailed):
     code = "DG106"
 
 
-class EmptyEpoch(Undecided):
+class EmptyEpoch(NotApplicable):
     """An epoch ended without a batch, perhaps because of a StopIteration."""
 
     def __init__(self, stops: tuple[Incident, ...]) -> None:
-        super().__init__("the epoch has no batches, so there is nothing to judge: see DG404")
+        super().__init__("see DG404: the epoch has no batches")
         self.stops = stops
 
     def __reduce__(self) -> tuple[type[EmptyEpoch], tuple[tuple[Incident, ...]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -24,6 +25,8 @@ from dataguard.target.loading import Target
 from dataguard.target.variants import Loader
 
 T = TypeVar("T")
+
+_WORKERS = re.compile(r"\bnum_workers=[1-9]")
 
 
 class Subject(ABC):
@@ -99,7 +102,10 @@ class Subject(ABC):
         """
         wanted = {**requested(self.settings), **overrides}
         plain = {name: value for name, value in overrides.items() if isinstance(value, int | str)}
-        self._changed = ", ".join(f"{name}={value!r}" for name, value in plain.items())
+        settings = ", ".join(f"{name}={value!r}" for name, value in plain.items())
+        order = "other batches of indices" if "schedule" in overrides else ""
+        ranks = f"{place['world_size']} ranks" if place and "world_size" in place else ""
+        self._changed = " and ".join(filter(None, [settings, order, ranks]))
         if self._checkpoint is not None and place is None:
             with gate("factory"):
                 loader = self._checkpoint.variant(self.facts.name, wanted, reuse=reuse)
@@ -137,15 +143,19 @@ class Subject(ABC):
     ) -> Any:
         """Observe the loader under settings that are not its own, after it ran an ordinary epoch.
 
-        A failure only here says nothing against the loader: it raises Undecided. Otherwise like
-        `ObservationCache.observe`. An `unseen` epoch, which no one could watch, is not asked for.
+        A failure only here says nothing against the loader: it raises Undecided; NotApplicable if a loader without
+        workers got some, which it may exclude on purpose. Otherwise like `ObservationCache.observe`. An `unseen` epoch,
+        which no one could watch, is not asked for.
         """
         if not unseen:
             self.epoch  # noqa: B018 - what fails as it is, fails once
         try:
             return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded, alone=alone)
         except LoaderFailed as failure:
-            raise Undecided(failure.incident.under_other_settings) from failure
+            incident = failure.incident
+            if not self.facts.num_workers and _WORKERS.search(incident.changed):
+                raise NotApplicable(f"made for num_workers=0: {incident.fails_if_changed}") from failure
+            raise Undecided(incident.under_other_settings) from failure
 
     def _noting(self, run: Callable[[Path], Any], folder: Path) -> Any:
         """In the process of an observation: note in what fails which settings of the loader were changed."""

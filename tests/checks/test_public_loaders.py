@@ -45,6 +45,16 @@ def test_indices_may_be_any_object() -> None:
     assert told(report, *QUIET) == []
 
 
+def test_a_loader_made_for_the_main_process_gets_no_workers() -> None:
+    report = scan("tests.loaders.workerless:queue", Settings(ignore=SLOW))
+    assert told(report, *QUIET) == []
+
+
+def test_an_empty_epoch_is_one_finding() -> None:
+    report = scan("tests.loaders.workerless:nothing", Settings(ignore=SLOW))
+    assert told(report, *QUIET) == [("nothing", "DG404")]
+
+
 def test_a_cloned_generator_is_found_whatever_the_library() -> None:
     select = () if EVERY_FACE else ("DG0", "DG1", "DG2")
     found = told(scan("tests.loaders.public:cloned", Settings(select=select, ignore=SLOW)), Status.FAILED)
