@@ -239,6 +239,36 @@ def good_records() -> DataLoader[Any]:
     return DataLoader(Records([number % 4 for number in range(32)]), batch_size=4)
 
 
+class Utterances(Dataset):
+    """Recordings of one to six steps, each with its length and its speaker."""
+
+    classes = ("yes", "no", "stop", "go")
+
+    def __len__(self) -> int:
+        return 48
+
+    def __getitem__(self, index: int) -> Any:
+        steps = 1 + range(len(self))[index] % 6
+        return {"features": torch.linspace(0, index, steps * 16).reshape(steps, 16), "steps": steps}
+
+
+class Speakers(Animals):
+    """Pictures of who is speaking, by a number from 1 on, while the names are those of words."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, number = super().__getitem__(index)
+        return {"image": image, "speaker_id": 1 + number}
+
+
+def good_lengths() -> dict[str, DataLoader[Any]]:
+    """Neither lengths nor identifiers are classes, although there are as many names of classes as most of them."""
+    speakers = Speakers([number % 4 for number in range(32)])
+    return {
+        "lengths": DataLoader(Utterances(), batch_size=4, collate_fn=list),
+        "speakers": DataLoader(speakers, batch_size=4),
+    }
+
+
 def good_ages() -> DataLoader[Any]:
     """Ages are whole numbers, and no classes, although the dataset has names of classes for something else."""
     return DataLoader(Animals([18 + 3 * number % 60 for number in range(40)], ("child", "adult")), batch_size=4)

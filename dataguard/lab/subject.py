@@ -86,6 +86,13 @@ class Subject(ABC):
         if self.facts.kind != "map":
             raise NotApplicable(reason)
 
+    def need_images(self) -> None:
+        """Raise NotApplicable when no leaf of the epoch has rows and columns: there is nothing to replace by charts."""
+        leaves = [(leaf, 2) for one in self.epoch.samples for leaf in one.leaves]
+        leaves += [(leaf, 3) for one in self.epoch.batches for leaf in one.leaves]
+        if not any(leaf.kind == "PIL.Image" or len(leaf.shape or ()) >= axes for leaf, axes in leaves):
+            raise NotApplicable("no leaf of a sample or batch has the shape of an image")
+
     def build(
         self,
         place: Mapping[str, int] | None = None,

@@ -55,6 +55,12 @@ def test_an_empty_epoch_is_one_finding() -> None:
     assert told(report, *QUIET) == [("nothing", "DG404")]
 
 
+def test_vectors_are_not_read_again_to_look_for_images() -> None:
+    select = ("DG505", "DG506", "DG507", "DG508", "DG509", "DG510", "DG511", "DG512", "DG516")
+    report = scan("tests.loaders.workerless:vectors", Settings(select=select))
+    assert {result.status for result in report.results} == {Status.SKIPPED}
+
+
 def test_a_cloned_generator_is_found_whatever_the_library() -> None:
     select = () if EVERY_FACE else ("DG0", "DG1", "DG2")
     found = told(scan("tests.loaders.public:cloned", Settings(select=select, ignore=SLOW)), Status.FAILED)

@@ -1,11 +1,13 @@
-"""Loaders that are made for the main process, and what no worker can do for them."""
+"""Loaders that are made for the main process, for workers, or for no epoch at all."""
 
 from __future__ import annotations
 
+from multiprocessing import current_process
 from typing import Any
 
+import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, get_worker_info
+from torch.utils.data import DataLoader, Dataset, Subset, get_worker_info
 
 from sample_datasets._parts import Pictures
 
@@ -21,7 +23,25 @@ class Queue(Pictures):
 
 def queue() -> dict[str, DataLoader[Any]]:
     """Loaders of a queue."""
-    return {"train": DataLoader(Queue(32), batch_size=4, shuffle=True), "val": DataLoader(Queue(12), batch_size=4)}
+    rest = Subset(Queue(48), range(32, 48))
+    return {"train": DataLoader(Queue(32), batch_size=4, shuffle=True), "val": DataLoader(rest, batch_size=4)}
+
+
+class Vectors(Dataset[Tensor]):
+    """Vectors that only a worker can read."""
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> Tensor:
+        if not current_process().daemon:
+            raise RuntimeError("only workers have the client")
+        return torch.arange(16.0) + range(32)[index]
+
+
+def vectors() -> DataLoader[Any]:
+    """Vectors are no images, and need not be read again to see that."""
+    return DataLoader(Vectors(), batch_size=4, num_workers=1)
 
 
 def nothing() -> DataLoader[Any]:

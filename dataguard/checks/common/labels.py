@@ -32,7 +32,10 @@ VOID = 255
 IGNORED = -100
 """The default `ignore_index` of torch's cross entropy."""
 _LABEL = re.compile(r"label|target|class|categor|annotation|\bgt|ground_?truth|\['?y'?\]|\.y$", re.IGNORECASE)
+_COUNT = re.compile(r"(?:\b|_)(?:len|length|id|idx|index|offset|timestamp|width|height)(?:e?s)?$", re.IGNORECASE)
+"""The end of the name of a length or an identifier."""
 _ENTRY = re.compile(r"(?<=.)\[\d+\]")
+_NAME = re.compile(r"[^\W\d]\w*")
 _LAST = re.compile(r"\[\d+\]$")
 
 
@@ -162,15 +165,31 @@ def candidates(lab: Lab) -> list[Labels]:
     for one in summaries:
         for numbers in one.numbers:
             found[_ENTRY.sub("[*]", numbers.path)].append((one, numbers))
+    named = "num_classes" not in lab.settings.contract
     labels = []
     for path, seen in found.items():
         # In a scan of all samples, late ones with a new label have no record.
         known = [(numbers, one.numbers, record) for one, numbers in seen if (record := records.get(one.place))]
         kind = _common([_kind(*each) for each in known], {numbers.shape for _, numbers in seen})
-        counted = all(numbers.counts is not None for _, numbers in seen)
+        counted = all(numbers.counts is not None for _, numbers in seen) and not _is_length(path, known, named=named)
         if kind is not None and counted and 2 * len({id(one) for one, _ in seen}) > len(summaries):
             labels.append(_gathered(path, kind, seen))
     return labels
+
+
+def _is_length(path: str, known: Sequence[tuple[Numbers, Sequence[Numbers], SampleRecord]], *, named: bool) -> bool:
+    """Whether a leaf is the length of another leaf in every sample or, if `named`, has the name of one or of an id."""
+    own = _NAME.findall(path)[-1:]
+    if named and own and _COUNT.search(own[0]) and not is_named(own[0]):
+        return True
+    axes = [_axes_of_size(numbers.low, path, record) for numbers, _, record in known if numbers.size == 1]
+    return len({numbers.low for numbers, _, _ in known}) > 1 and bool(axes) and bool(set.intersection(*axes))
+
+
+def _axes_of_size(size: float, path: str, record: SampleRecord) -> set[tuple[str, int]]:
+    """The axes of other leaves of a sample that have this size."""
+    others = (leaf for leaf in record.leaves if leaf.path != path)
+    return {(leaf.path, axis) for leaf in others for axis, length in enumerate(leaf.shape or ()) if length == size}
 
 
 def _common(kinds: Sequence[Kind | None], shapes: Collection[tuple[int, ...]]) -> Kind | None:

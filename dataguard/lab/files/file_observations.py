@@ -31,7 +31,9 @@ class Files:
     @property
     def survey(self) -> FileSurvey:
         """The files of samples. Raises NotApplicable if none is passed to a known decoder."""
-        subject, indices = self._subject, self._indices
+        subject = self._subject
+        subject.need_images()
+        indices = self._indices
         subject.afford((FULLY_READ + 1) * subject.epoch.seconds_per_sample)
         seconds = SHARE * subject.settings.budget
         found: FileSurvey = subject.vary("files", lambda folder: survey_files(subject.build, folder, indices, seconds))

@@ -134,6 +134,7 @@ class Images:
         follows it linearly.
         """
         subject = self._subject
+        subject.need_images()
         subject.afford(READS * subject.epoch.seconds_per_sample)
         indices, batched = subject.epoch.asked(ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         return subject.vary("colours", lambda folder: run_charts(subject.build, folder, indices, batched=batched))
