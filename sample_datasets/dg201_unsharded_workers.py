@@ -241,3 +241,27 @@ class PaddedShare(IterableDataset[Sample]):
 def good_padded() -> DataLoader[Any]:
     """One picture comes twice, to give both workers eight."""
     return DataLoader(PaddedShare(), batch_size=4, num_workers=2)
+
+
+class ShuffledBatches(IterableDataset[tuple[Tensor, Tensor]]):
+    """Pictures in batches of eight, which the stream itself fills in random order: no batch comes twice."""
+
+    def __init__(self, *, shared: bool) -> None:
+        self.shared = shared
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        numbers = list(share(range(64)) if self.shared else range(64))
+        random.shuffle(numbers)
+        for start in range(0, len(numbers), 8):
+            chosen = numbers[start : start + 8]
+            yield torch.stack([picture(number) for number in chosen]), torch.tensor([number % 4 for number in chosen])
+
+
+def bad_filled() -> DataLoader[Any]:
+    """Both workers fill batches with all pictures, each in its own order."""
+    return DataLoader(ShuffledBatches(shared=False), batch_size=None, num_workers=2)
+
+
+def good_filled() -> DataLoader[Any]:
+    """Each worker fills batches with its share."""
+    return DataLoader(ShuffledBatches(shared=True), batch_size=None, num_workers=2)

@@ -23,8 +23,8 @@ def find_duplicates(several: Callable[..., StreamTrace], one: Callable[..., Stre
     """What several processes yield, and how much of it is duplicated, compared with one process.
 
     Both are called with `seeded`. Samples are recognised by the first means that works: their whole content; else that
-    with seeded generators, which freezes augmentation; else a single leaf that identifies samples. Raises Undecided
-    when none works.
+    with seeded generators, which freezes augmentation; else a single leaf that identifies samples; else, where samples
+    are batches that each process fills in its own way, the content of their `rows`. Raises Undecided when none works.
     """
     shared, alone = several(seeded=False), one(seeded=False)
     known = _known(shared, alone)
@@ -37,6 +37,9 @@ def find_duplicates(several: Callable[..., StreamTrace], one: Callable[..., Stre
     leaves = [(shared.by_leaf(path), alone.by_leaf(path)) for path in alone.paths]
     verdicts = [_doubled(two, other) for two, other in leaves if _known(two, other) and other.distinct > 0.9]
     if not known and not verdicts:
+        rows, rows_alone = several(seeded=False, rows=True), one(seeded=False, rows=True)
+        if _known(rows, rows_alone) and rows_alone.distinct > 0.5:
+            return rows, _doubled(rows, rows_alone)
         raise Undecided("samples cannot be recognised: they are random, or all identical")
     return shared, 0 if known or 0 in verdicts else max(verdicts)
 

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import torch
+
 from dataguard.lab.core.index import plain_index
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
-from dataguard.lab.core.leaves import leaves_of, shared_bytes
+from dataguard.lab.core.leaves import iter_leaves, leaves_of, shared_bytes
 from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord, sample_records
 from dataguard.lab.spy.library_threads import threads_of_libraries
 from dataguard.lab.spy.sample_ledger import Depth, Ledger
@@ -28,12 +31,13 @@ class Records(Instrument):
 
     `key` names a function of a sample (`package.module:function`) whose result alone identifies it. With `keep`, only
     some records are written: see `RecordSampler`. With `ledger`, digests of all samples are written as well: see
-    `Ledger`.
+    `Ledger`. With `rows`, each row of a sample that is a batch counts as a sample.
     """
 
     key: str | None = None
     keep: int | None = None
     ledger: Depth | None = None
+    rows: bool = False
 
     def start(self, process: Process) -> Hooks:
         """Load the user's key function; each process has its own sampler and ledger."""
@@ -43,6 +47,7 @@ class Records(Instrument):
 class _Records(Hooks):
     def __init__(self, asked: Records, process: Process) -> None:
         self._process = process
+        self._rows = asked.rows
         self._key: Callable[[Any], Any] | None = load(asked.key).source if asked.key else None
         self._sampler = RecordSampler(asked.keep) if asked.keep is not None else None
         self._ledger = Ledger(process.folder, process.worker, asked.ledger) if asked.ledger is not None else None
@@ -50,6 +55,7 @@ class _Records(Hooks):
     def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
         """Record samples; without digests, which take longest, if they are neither kept nor in a ledger."""
         sampler, ledger, worker = self._sampler, self._ledger, self._process.worker
+        samples = [row for sample in samples for row in rows_of(sample)] if self._rows else samples
         all_digests = sampler is None or ledger is not None or sampler.early
         leaves = (self._leaves(sample, digests=all_digests) for sample in samples)
         records = list(sample_records((worker, fetch.epoch, fetch.number), fetch.indices, fetch.seconds, leaves))
@@ -85,6 +91,15 @@ class _Records(Hooks):
     def _leaves(self, sample: Any, *, digests: bool = True) -> tuple[LeafRecord, ...]:
         """The leaves of a sample, or of the result of the user's key function."""
         return leaves_of({"key": self._key(sample)} if self._key else sample, digests=digests)
+
+
+def rows_of(batch: Any) -> list[Any]:
+    """The rows of a batch, as far as they are in arrays; a sample without arrays of one length is its only row."""
+    arrays = {path: leaf for path, leaf in iter_leaves(batch) if isinstance(leaf, torch.Tensor | np.ndarray)}
+    lengths = {len(array) if array.ndim else 0 for array in arrays.values()}
+    if len(arrays) < 2 or len(lengths) > 1 or lengths == {0}:
+        return [batch]
+    return [{path: array[row] for path, array in arrays.items()} for row in range(lengths.pop())]
 
 
 class RecordSampler:

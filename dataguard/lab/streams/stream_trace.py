@@ -44,15 +44,17 @@ class Request:
     """What a check requests: what a stream yields with so many workers.
 
     With `seeded`, the global generators get the same seed before each sample, so that random augmentation does not hide
-    its identity; with `frozen`, every generator that can be found gets it before each fetch. `advance` is the path of a
-    generator that is advanced after the first batch. `persistent` and the start `method` are the user's own if None.
-    `announce` calls `set_epoch`; `twice` reads the second epoch as far as the first. `key` names the user's function
-    that identifies samples. `count` also counts batches that are not inspected. `whole` reads the stream to its end, if
-    it has one, and `depth` is how much of each sample is kept. Requests that differ only in `run` are repeats.
+    its identity; with `rows`, each row of a sample that is a batch counts as one; with `frozen`, every generator that
+    can be found gets the seed before each fetch. `advance` is the path of a generator that is advanced after the first
+    batch. `persistent` and the start `method` are the user's own if None. `announce` calls `set_epoch`; `twice` reads
+    the second epoch as far as the first. `key` names the user's function that identifies samples. `count` also counts
+    batches that are not inspected. `whole` reads the stream to its end, if it has one, and `depth` is how much of each
+    sample is kept. Requests that differ only in `run` are repeats.
     """
 
     num_workers: int
     seeded: bool
+    rows: bool = False
     frozen: bool = False
     advance: str | None = None
     persistent: bool | None = None
@@ -74,7 +76,7 @@ class Request:
             instruments.append(FrozenRngs(((SEED,),)))
         elif self.seeded:
             instruments.append(SeededSamples(SEED))
-        instruments.append(Records(key=self.key, keep=NAMED, ledger=self.depth))
+        instruments.append(Records(key=self.key, keep=NAMED, ledger=self.depth, rows=self.rows))
         limit = most if self.count and not self.whole else None
         return Plan(folder, tuple(instruments), most=limit, keep_going=True, announce=self.announce)
 
