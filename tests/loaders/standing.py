@@ -45,6 +45,10 @@ def make_plain() -> DataLoader:
     return DataLoader(Noisy(), batch_size=8)
 
 
+def make_two() -> dict[str, DataLoader]:
+    return {"train": make_plain(), "val": make_plain()}
+
+
 class Forever(DataLoader):
     """Starts its workers while it is constructed, and wraps what deals out its batches."""
 

@@ -143,7 +143,7 @@ class TestObservations:
 
 @pytest.mark.scan
 def test_results_come_in_the_order_of_checks_and_loaders() -> None:
-    report = scan("tests.loaders.public:clean_streams", Settings(select=("DG0", "DG2", "DG4")))
+    report = scan("tests.loaders.standing:make_two", Settings(select=("DG0", "DG301", "DG303", "DG501")))
     order = list(dict.fromkeys((result.loader, result.code) for result in report.results))
     loaders = list(dict.fromkeys(loader for loader, _ in order))
     assert order == [(loader, code) for loader in loaders for code in sorted({code for _, code in order})]
