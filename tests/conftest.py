@@ -20,9 +20,11 @@ STARTS = ((session, "start"), (BaseProcess, "start"), (os, "fork"))
 
 def pytest_configure(config: pytest.Config) -> None:
     # Long tests stand in a row: pytest-xdist, where it is there and not told otherwise, hands out each alone, but those
-    # that share a scan together.
+    # that share a scan together. Its workers are not told by themselves.
     if getattr(config.option, "dist", None) == "load":
         config.option.dist = "loadgroup"
+    if hasattr(config, "workerinput"):
+        config.option.loadgroup = True
 
 
 @pytest.hookimpl(wrapper=True)
