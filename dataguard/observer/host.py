@@ -134,9 +134,11 @@ class _Importer:
             with self.watched():
                 importlib.import_module(module)
 
-    def late(self) -> None:
-        """Import what libraries import on first use, which would otherwise happen in every fork."""
+    def late(self, loaders: int) -> None:
+        """Import what is imported on first use, which would otherwise happen in every fork, or for each loader."""
         self.once("numpy.ma")  # by numpy's median
+        if loaders > 1:
+            self.once("dataguard.lab.batches.settings_strategy")  # hypothesis
         pillow: Any = sys.modules.get("PIL.Image")
         if pillow is not None:
             pillow.preinit()
@@ -163,7 +165,7 @@ def _surveys(target: Target, settings: Settings, folder: Path, importer: _Import
         for module in found.modules:
             with contextlib.suppress(Exception, SystemExit):  # it may only exist for the factory's while
                 importer.once(module)
-    importer.late()
+    importer.late(sum(len(found.facts) for _, found in surveys if not isinstance(found, LoaderFailed)))
     return surveys
 
 

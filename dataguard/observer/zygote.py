@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn
 
+import hypothesis  # noqa: F401 - slow to import, and each loader needs it
 import numpy
 
 from dataguard.observer import host
