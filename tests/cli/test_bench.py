@@ -49,7 +49,6 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.xdist_group("bench")
 @pytest.mark.scan
 def test_what_a_run_tells(measured: Path) -> None:
     (loader,) = from_file(measured).loaders
@@ -71,7 +70,6 @@ def test_what_a_run_tells(measured: Path) -> None:
     assert "is fastest" in text or "cannot tell" in text
 
 
-@pytest.mark.xdist_group("bench")
 @pytest.mark.scan
 def test_runs_of_one_machine_are_compared(measured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other, faster = tmp_path / "other.json", tmp_path / "faster.json"

@@ -32,7 +32,6 @@ def oddities(project: Project) -> Outcome:
     return project.scan("oddities", "--select", "DG0,DG301,DG501")
 
 
-@pytest.mark.xdist_group("deaths")
 class TestDeaths:
     """Processes that end by a signal or by an exit call, wherever it happens."""
 
@@ -84,7 +83,6 @@ class TestDeaths:
         assert "in segfault" in finding["evidence"]["stacks"]
 
 
-@pytest.mark.xdist_group("raisings")
 class TestExceptions:
     """Exceptions that are easily mistaken for something else."""
 
@@ -126,7 +124,6 @@ class TestExceptions:
         assert statuses(raisings.results["healthy"]) == {"passed"}
 
 
-@pytest.mark.xdist_group("hangs")
 class TestHangs:
     """Loaders that wait forever, or burn the CPU forever."""
 
@@ -169,7 +166,6 @@ class TestHangs:
         assert outcome.code == 1
 
 
-@pytest.mark.xdist_group("oddities")
 class TestOddities:
     """Loaders that fork, print, leave, close and change what is not theirs, and give their samples all the same."""
 

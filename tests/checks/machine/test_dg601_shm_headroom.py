@@ -38,7 +38,6 @@ def roomy() -> Iterator[Room]:
     yield from _of(64 * MIB)
 
 
-@pytest.mark.xdist_group("tight")
 @pytest.mark.parametrize("face", FACES if EVERY_FACE else FEW)
 def test_the_samples_do_what_they_say_and_trip_nothing_else(tight: Room, face: str) -> None:
     target = f"sample_datasets.dg601_shm_headroom:{face}"
@@ -68,7 +67,6 @@ SETTINGS = [
 """Workers, prefetch, batch size, bytes of a sample, batches, collate, sharing, and whether that fits."""
 
 
-@pytest.mark.xdist_group("tight")
 @pytest.mark.parametrize(
     ("workers", "prefetch", "batch_size", "size", "batches", "collate", "sharing", "fits"),
     SETTINGS if EVERY_FACE else [SETTINGS[0], *SETTINGS[7:9]],
@@ -99,7 +97,6 @@ def test_the_prediction_is_what_happens(
     assert {verdict.status for verdict in verdicts.values()} == {"passed"}
 
 
-@pytest.mark.xdist_group("roomy")
 @pytest.mark.parametrize("sharing", [FD, FS])
 @pytest.mark.parametrize("collate", ["default", "custom", "list"])
 def test_the_peak_is_what_the_check_computes(roomy: Room, collate: str, sharing: str) -> None:
@@ -111,7 +108,6 @@ def test_the_peak_is_what_the_check_computes(roomy: Room, collate: str, sharing:
     assert most - 2 * batch < peak <= most
 
 
-@pytest.mark.xdist_group("tight")
 @pytest.mark.parametrize("collate", ["default", "custom"])
 def test_one_batch_that_does_not_fit_is_said_as_well(tight: Room, collate: str) -> None:
     settings = {"workers": 2, "prefetch": 2, "batch_size": 9, "size": MIB, "batches": 4, "collate": collate}

@@ -48,7 +48,6 @@ def line_of(comment: str) -> int:
     return number
 
 
-@pytest.mark.xdist_group("culprits")
 @pytest.mark.scan
 @pytest.mark.parametrize(
     ("loader", "code", "confirmed"),
@@ -65,7 +64,6 @@ def test_a_generator_that_is_drawn_from_in_vain_is_not_named(
     assert evidence["confirmed by"] == confirmed
 
 
-@pytest.mark.xdist_group("culprits")
 @pytest.mark.scan
 def test_of_several_to_blame_the_one_for_the_first_leaf_comes_first(report: Report) -> None:
     evidence = finding_of(report, "two_leaves").evidence
@@ -73,7 +71,6 @@ def test_of_several_to_blame_the_one_for_the_first_leaf_comes_first(report: Repo
     assert [clause.split()[-1] for clause in evidence["confirmed by"].split("; ")] == ["sample[0]", "sample[1]"]
 
 
-@pytest.mark.xdist_group("culprits")
 @pytest.mark.scan
 def test_what_depends_on_no_generator_is_left_open(report: Report) -> None:
     result = result_of(report, "counted", "DG101")
@@ -81,7 +78,6 @@ def test_what_depends_on_no_generator_is_left_open(report: Report) -> None:
     assert "a counter" in str(result.reason)
 
 
-@pytest.mark.xdist_group("culprits")
 @pytest.mark.scan
 def test_a_generator_that_cannot_be_read_is_found_behind_one_that_can(report: Report) -> None:
     evidence = finding_of(report, "behind_cv2").evidence
@@ -90,7 +86,6 @@ def test_a_generator_that_cannot_be_read_is_found_behind_one_that_can(report: Re
     assert evidence["fix here"] == "in worker_init_fn: cv2.setRNGSeed(torch.initial_seed() % 2**31)"
 
 
-@pytest.mark.xdist_group("culprits")
 @pytest.mark.scan
 def test_a_generator_behind_its_method_is_called_by_the_attribute(report: Report) -> None:
     finding = finding_of(report, "bound")
@@ -99,7 +94,6 @@ def test_a_generator_behind_its_method_is_called_by_the_attribute(report: Report
     assert finding.evidence["fix here"] == f"create draw on first use in the worker, from {made}"
 
 
-@pytest.mark.xdist_group("culprits")
 @pytest.mark.scan
 @pytest.mark.parametrize(
     ("loader", "code", "comment", "seeding"),
@@ -117,7 +111,6 @@ def test_the_line_that_seeds_alike_is_named(report: Report, loader: str, code: s
     assert finding.evidence["fix here"].startswith(f"culprits.py:{line} {seeding}")
 
 
-@pytest.mark.xdist_group("culprits")
 @pytest.mark.scan
 def test_what_becomes_of_it_in_later_epochs_is_said(report: Report) -> None:
     assert finding_of(report, "bound").evidence["later epochs"] == "persistent workers continue from its state"

@@ -301,7 +301,6 @@ RANKS = (1, 2, 4) if "DATAGUARD_EVERY_FACE" in os.environ else (2,)
 
 
 @pytest.mark.scan
-@pytest.mark.xdist_group("ranks")
 def test_any_number_of_ranks_finds_the_same() -> None:
     target, select = "tests.loaders.whole:several", ("DG0", "DG501", "DG204", "DG513")
     report = scan(target, Settings(all=True, select=select))
@@ -324,7 +323,6 @@ def test_any_number_of_ranks_finds_the_same() -> None:
 
 
 @pytest.mark.scan
-@pytest.mark.xdist_group("ranks")
 def test_ranks_that_are_interrupted_go_on_each_where_it_was(tmp_path: Path) -> None:
     reads = tmp_path / "reads"
     environ = {"READ": str(reads)}

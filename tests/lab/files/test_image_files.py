@@ -79,7 +79,9 @@ def test_files_of_every_kind_are_observed() -> None:
     results = {(result.loader, result.code): result for result in report.results}
     failed = {place for place, result in results.items() if result.findings}
     assert failed == {("stored", "DG508"), ("stored", "DG510")}
-    assert results["opencv", "DG510"].exercised == {"files": 2 * len(KINDS) + 8, "modes": 5}
+    seen = results["opencv", "DG510"].exercised
+    assert seen["modes"] == 5
+    assert seen["files"] > len(KINDS)  # as many as there is time for
     for loader in ("pillow", "opencv"):
         assert "channels RGB, scale 1/255" in str(results[loader, "DG505"].reason)
     assert {
