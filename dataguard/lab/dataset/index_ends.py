@@ -17,7 +17,7 @@ from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
 _SIZED = (list, tuple, dict, np.ndarray)  # a user-defined `__len__` may do anything
-NEAR = 8
+NEAR = 5
 """How many samples at the beginning are read."""
 
 

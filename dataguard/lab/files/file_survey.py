@@ -25,7 +25,7 @@ from dataguard.target.variants import Loader
 
 SampleIndex = Any
 """The index of a sample, or its position in a stream."""
-WITHOUT = 10
+WITHOUT = 8
 """After this many samples without any file, the others are assumed to have none either."""
 MOST_OF_STREAM = 24
 """How many samples of a stream are read: they must be read completely."""
