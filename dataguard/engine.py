@@ -67,7 +67,7 @@ class _Scan:
         self._settings = settings
         self._checks = checks
         self._listen = listen
-        self._results: dict[tuple[str, int], Result] = {}
+        self._results: dict[int, Result] = {}
         self._names: dict[str, None] = {}
         self._environment: Mapping[str, object] = {}
         self._notes: tuple[str, ...] = ()
@@ -82,16 +82,16 @@ class _Scan:
             loaders = session.loaders()
             self._names |= dict.fromkeys(loaders)
             self._environment = session.environment
+            self._notes += session.notes
             wanted = [(check, loader) for loader in loaders for check in self._checks]
             shown = [_shown(loader, session, self._spellings) for _, loader in wanted]
-            self.total += len(wanted)
+            before, self.total = self.total, self.total + len(wanted)
             waiting = {number: (check.id, shown[number]) for number, (check, _) in enumerate(wanted)}
             self._announce(running=next(iter(waiting.values()), None))
             for number, result in session.judge_all(wanted):
-                named = self._results[spelling, number] = replace(result, loader=shown[number])
+                named = self._results[before + number] = replace(result, loader=shown[number])
                 del waiting[number]
                 self._announce(result=named, running=next(iter(waiting.values()), None))
-            self._notes += session.notes
 
     def _announce(self, **news: Any) -> None:
         if self._listen:
@@ -99,11 +99,9 @@ class _Scan:
 
     def report(self) -> Report:
         """What has been found so far, in the order of targets, loaders and checks."""
-        places = {spelling: place for place, spelling in enumerate(self._spellings)}
-        ordered = sorted(self._results, key=lambda key: (places[key[0]], key[1]))
         return Report(
             targets=self._spellings,
-            results=tuple(self._results[key] for key in ordered),
+            results=tuple(self._results[number] for number in sorted(self._results)),
             environment=self._environment,
             settings=self._settings.as_mapping(),
             seconds=time.monotonic() - self._started,
