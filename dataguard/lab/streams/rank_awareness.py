@@ -13,7 +13,8 @@ import torch.distributed as dist
 from torch.utils.data import IterableDataset
 
 from dataguard.incident import is_library
-from dataguard.lab.core.index_schedules import Schedule
+from dataguard.lab.core.index import members
+from dataguard.lab.core.index_schedules import Schedule, drawn
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
@@ -95,8 +96,8 @@ class _First(Schedule):
         self.batched = batched
 
     def __iter__(self) -> Iterator[Any]:
-        for entry in islice(iter(self.inner), 1 if self.batched else _SAMPLES):
-            yield list(islice(iter(entry), _SAMPLES)) if self.batched else entry
+        for entry in islice(drawn(self.inner), 1 if self.batched else _SAMPLES):
+            yield members(entry)[:_SAMPLES] if self.batched else entry
 
 
 def _watch_environment(note: Callable[[str], None]) -> None:
