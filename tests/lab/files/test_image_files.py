@@ -75,13 +75,13 @@ def test_rows_of_an_interlaced_file_come_in_their_order() -> None:
 
 @pytest.mark.scan
 def test_files_of_every_kind_are_observed() -> None:
-    report = scan("tests.loaders.kinds:loaders", Settings(select=("DG001", "DG505", "DG508", "DG509", "DG510")))
+    checks = ("DG001", "DG505", "DG508", "DG509", "DG510")
+    # On a busy machine, fewer files are read in the share of the usual budget.
+    report = scan("tests.loaders.kinds:loaders", Settings(select=checks, budget=600))
     results = {(result.loader, result.code): result for result in report.results}
     failed = {place for place, result in results.items() if result.findings}
     assert failed == {("stored", "DG508"), ("stored", "DG510")}
-    seen = results["opencv", "DG510"].exercised
-    assert seen["modes"] == 5
-    assert seen["files"] > len(KINDS)  # as many as there is time for
+    assert results["opencv", "DG510"].exercised == {"files": 2 * len(KINDS) + 8, "modes": 5}
     for loader in ("pillow", "opencv"):
         assert "channels RGB, scale 1/255" in str(results[loader, "DG505"].reason)
     assert {
