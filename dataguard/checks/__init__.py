@@ -53,6 +53,7 @@ from dataguard.checks.running.dg003_hanging_loader import dg003_hanging_loader
 from dataguard.checks.splits.dg514_leaked_split import dg514_leaked_split
 from dataguard.checks.splits.dg515_mismatched_splits import dg515_mismatched_splits
 from dataguard.checks.splits.dg517_augmented_evaluation import dg517_augmented_evaluation
+from dataguard.checks.splits.dg518_shared_transform import dg518_shared_transform
 from dataguard.checks.streams.dg201_unsharded_workers import dg201_unsharded_workers
 from dataguard.checks.streams.dg202_unsharded_ranks import dg202_unsharded_ranks
 from dataguard.checks.streams.dg203_uneven_ranks import dg203_uneven_ranks
@@ -132,6 +133,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg515_mismatched_splits,
     dg516_inert_transform,
     dg517_augmented_evaluation,
+    dg518_shared_transform,
     dg601_shm_headroom,
     dg602_growing_worker,
     dg603_copied_dataset,

@@ -18,6 +18,7 @@ from dataguard.lab.process.side_by_side import Turns
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gate, gated_build
 from dataguard.lab.reading.loader_survey import requested
+from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided
 from dataguard.settings.settings import Settings
@@ -120,6 +121,15 @@ class Subject(ABC):
                 return loader
         stride = 0 if same_seed else RANK_STRIDE
         return gated_build(self.target, self.facts.name, self.settings.seed, wanted, place, stride)
+
+    def build_with(self, other: Subject) -> tuple[Loader, Loader]:
+        """This loader and another one of its target as one call of the factory makes them: with what both share."""
+        if self._checkpoint is not None:
+            return self.build(), other.build(reuse=True)
+        seed_global_generators(self.settings.seed)
+        with gate("factory"):
+            loaders = self.target.build_all({"seed": self.settings.seed}, **requested(self.settings))
+        return loaders[self.facts.name], loaders[other.facts.name]
 
     @overload
     def vary(

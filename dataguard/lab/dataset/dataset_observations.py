@@ -14,7 +14,6 @@ from dataguard.lab.core.source_location import is_own, made_at
 from dataguard.lab.core.value_summary import Numbers
 from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads, source_mutation
 from dataguard.lab.dataset.changed_attributes import find_changed
-from dataguard.lab.dataset.fresh_import import Places, Rebuilt, read_rebuilt, rebuild
 from dataguard.lab.dataset.hash_order import ordered_sets
 from dataguard.lab.dataset.index_ends import Ends, find_ends
 from dataguard.lab.dataset.index_semantics import IndexSemantics, probe_semantics
@@ -25,6 +24,7 @@ from dataguard.lab.dataset.repeated_reads import Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
 from dataguard.lab.labels.class_names import ClassNames, find_class_names
 from dataguard.lab.labels.label_tables import Table, find_table
+from dataguard.lab.reading.fresh_import import Places, Rebuilt, read_rebuilt, rebuild
 from dataguard.lab.reading.loader_survey import requested
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits import sample_folders
