@@ -28,6 +28,7 @@ from dataguard.checks.files.dg510_mishandled_mode import dg510_mishandled_mode
 from dataguard.checks.files.dg513_unreadable_sample import dg513_unreadable_sample
 from dataguard.checks.geometry.dg511_blended_mask import dg511_blended_mask
 from dataguard.checks.geometry.dg512_desynced_target import dg512_desynced_target
+from dataguard.checks.geometry.dg519_unswapped_keypoints import dg519_unswapped_keypoints
 from dataguard.checks.images.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.images.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.images.dg507_wrong_normalization import dg507_wrong_normalization
@@ -134,6 +135,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg516_inert_transform,
     dg517_augmented_evaluation,
     dg518_shared_transform,
+    dg519_unswapped_keypoints,
     dg601_shm_headroom,
     dg602_growing_worker,
     dg603_copied_dataset,
