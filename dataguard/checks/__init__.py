@@ -35,6 +35,7 @@ from dataguard.checks.images.dg507_wrong_normalization import dg507_wrong_normal
 from dataguard.checks.labels.dg502_label_out_of_range import dg502_label_out_of_range
 from dataguard.checks.labels.dg503_label_form import dg503_label_form
 from dataguard.checks.labels.dg504_blank_sample import dg504_blank_sample
+from dataguard.checks.labels.dg520_restarted_labels import dg520_restarted_labels
 from dataguard.checks.machine.dg601_shm_headroom import dg601_shm_headroom
 from dataguard.checks.machine.dg602_growing_worker import dg602_growing_worker
 from dataguard.checks.machine.dg603_copied_dataset import dg603_copied_dataset
@@ -136,6 +137,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg517_augmented_evaluation,
     dg518_shared_transform,
     dg519_unswapped_keypoints,
+    dg520_restarted_labels,
     dg601_shm_headroom,
     dg602_growing_worker,
     dg603_copied_dataset,

@@ -12,8 +12,9 @@ from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import GeneratorState, blank_of
 from dataguard.lab.core.source_location import is_own, made_at
 from dataguard.lab.core.value_summary import Numbers
-from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads, source_mutation
+from dataguard.lab.dataset import concatenated_parts, index_semantics, missing_file, repeated_reads, source_mutation
 from dataguard.lab.dataset.changed_attributes import find_changed
+from dataguard.lab.dataset.concatenated_parts import Part
 from dataguard.lab.dataset.hash_order import ordered_sets
 from dataguard.lab.dataset.index_ends import Ends, find_ends
 from dataguard.lab.dataset.index_semantics import IndexSemantics, probe_semantics
@@ -194,6 +195,15 @@ class DatasetObservations:
         """The class names and counts of the dataset and those that it wraps; the outermost first."""
         build = self._subject.build
         return self._subject.vary("class_names", lambda _: find_class_names(build), lambda _, found: found or ())
+
+    @property
+    def concatenated_parts(self) -> tuple[Part, ...]:
+        """The concatenated datasets, if their class names differ, with the labels of some of their samples."""
+        build = self._subject.build
+        if not self._subject.vary("part names", lambda _: concatenated_parts.names_differ(build().dataset)):
+            return ()
+        self._afford_reads("parts", concatenated_parts.READS)
+        return self._subject.vary("parts", lambda folder: concatenated_parts.find_parts(build(), folder))
 
     def numbers(self, index: Index) -> tuple[Numbers, ...]:
         """The values in the sample of an index."""
