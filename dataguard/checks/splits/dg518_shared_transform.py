@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
@@ -53,23 +54,20 @@ def dg518_shared_transform(lab: Lab) -> Judgement:
                 repro=lab.repro.reads([index, index]),
             )
     elif not drawn:
-        for other, transform in shared:
-            finding = _replaced(lab, other, transform)
-            if finding:
-                yield finding
-                break
+        yield from _replaced(lab, shared)
     return Looked({**lab.dataset.readings.exercised, "loaders": 1 + len(others)})
 
 
-def _replaced(lab: Lab, other: Subject, shared: SharedTransform) -> Finding | None:
+def _replaced(lab: Lab, shared: Sequence[tuple[Subject, SharedTransform]]) -> Iterator[Finding]:
     """The finding that training has lost a random transform to one that was assigned later."""
-    replaced = lab.splits.replaced_by(shared)
+    replaced = lab.splits.replaced([transform for _, transform in shared])
     if replaced is None:
-        return None
+        return
+    other = next(one for one, transform in shared if transform.path == replaced.path)
     file, line, _ = replaced.at or (None, None, None)
-    what = f"{replaced.replacement} replaced {replaced.name} in {shared.path}"
-    return Finding(
+    what = f"{replaced.replacement} replaced {replaced.name} in {replaced.path}"
+    yield Finding(
         message=f"{lab.facts.name} has no augmentation: {what}, which {other.facts.name} reads too",
         evidence={"confirmed by": f"samples of {lab.facts.name} are random if {replaced.name} is put back"},
-        at=Location(file, line, shared.path),
+        at=Location(file, line, replaced.path),
     )

@@ -35,8 +35,9 @@ class SharedTransform:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedTransform:
-    """A random transform that another one replaced, after the dataset was wrapped: their classes, and where."""
+    """A random transform that another one replaced in a wrapped dataset: its path, both classes, and a line."""
 
+    path: str
     name: str
     replacement: str
     at: Place | None
@@ -67,9 +68,9 @@ def find_steady(loader: Loader, folder: Path, path: str, indices: Sequence[Index
 
 
 def find_replaced(
-    rebuild: Callable[[], Loader], folder: Path, path: str, indices: Sequence[Index]
+    rebuild: Callable[[], Loader], folder: Path, paths: Sequence[str], indices: Sequence[Index]
 ) -> ReplacedTransform | None:
-    """Call the factory again, and find a random transform that the one at this path replaced.
+    """Call the factory again, and find a random transform that the one at any of these paths replaced.
 
     Only one that was replaced after another dataset had wrapped this one counts: before, it is no split's own. With it
     put back, samples are random; without, they are not.
@@ -77,19 +78,18 @@ def find_replaced(
     log = _AssignmentLog()
     with log.recording():
         loader = rebuild()
-    part, name = _holder(loader.dataset, path)
-    assigned = log.assignments[id(part), name]
-    last = assigned[-1] if len(assigned) > 1 else None
-    if last is None or not last.is_wrapped or last.value is not vars(part).get(name):
-        return None
-    replaced = assigned[-2].value
-    if replaced is last.value:
-        return None
-    now, _ = _steady(loader, folder, indices)
-    vars(part)[name] = replaced
-    before, leaves = _steady(loader, folder, indices)
-    is_random = now >= leaves > before
-    return ReplacedTransform(_named(replaced), _named(last.value), last.at) if is_random else None
+    for path in paths:
+        part, name = _holder(loader.dataset, path)
+        replaced, last = log.last_two(part, name)
+        if replaced is None or last is None or not last.is_wrapped or replaced.value is last.value:
+            continue
+        now, _ = _steady(loader, folder, indices)
+        vars(part)[name] = replaced.value
+        before, leaves = _steady(loader, folder, indices)
+        vars(part)[name] = last.value
+        if now >= leaves > before:
+            return ReplacedTransform(path, _named(replaced.value), _named(last.value), last.at)
+    return None
 
 
 def _steady(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[frozenset[str], frozenset[str]]:
@@ -132,7 +132,7 @@ class _AssignmentLog:
     """Records what is assigned to the attributes of datasets; it keeps all of that alive, so that ids stay unique."""
 
     def __init__(self) -> None:
-        self.assignments: defaultdict[tuple[int, str], list[_Assignment]] = defaultdict(list)
+        self._assignments: defaultdict[tuple[int, str], list[_Assignment]] = defaultdict(list)
         self._held: dict[int, Any] = {}
         self._parts: dict[int, Any] = {}
 
@@ -152,9 +152,14 @@ class _AssignmentLog:
         finally:
             del kind.__setattr__
 
+    def last_two(self, part: Any, name: str) -> tuple[_Assignment | None, _Assignment | None]:
+        """The last two callables that were assigned to an attribute, or None for each that there is not."""
+        known = self._assignments[id(part), name]
+        return (known[-2] if len(known) > 1 else None), (known[-1] if known else None)
+
     def _note(self, part: Any, name: str, value: Any) -> None:
         self._parts[id(part)] = part
         values = value if type(value) in (list, tuple) else (value,)
         self._held.update({id(one): one for one in values[:16] if issubclass(type(one), Dataset)})
         if callable(value):
-            self.assignments[id(part), name].append(_Assignment(value, id(part) in self._held, caller()))
+            self._assignments[id(part), name].append(_Assignment(value, id(part) in self._held, caller()))

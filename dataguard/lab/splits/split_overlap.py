@@ -122,9 +122,9 @@ class Splits:
             lambda folder: shared_transforms.find_steady(build(), folder, shared.path, read),
         )
 
-    def replaced_by(self, shared: SharedTransform) -> ReplacedTransform | None:
-        """The random transform that this one replaced after the splits were made, if there is one."""
-        subject = self._subject
+    def replaced(self, shared: Sequence[SharedTransform]) -> ReplacedTransform | None:
+        """The random transform that one of these replaced after the splits were made, if there is one."""
+        subject, paths = self._subject, tuple(dict.fromkeys(one.path for one in shared))
         read = subject.epoch.asked(shared_transforms.READ)
         subject.afford(shared_transforms.READS * subject.epoch.seconds_per_sample)
 
@@ -132,7 +132,7 @@ class Splits:
             return rebuild(subject.target, subject.facts.name, subject.settings, requested(subject.settings))
 
         return subject.vary(
-            ("replaced", shared.path), lambda folder: shared_transforms.find_replaced(build, folder, shared.path, read)
+            ("replaced", paths), lambda folder: shared_transforms.find_replaced(build, folder, paths, read)
         )
 
     def compared_with(self, other: Subject) -> Comparison:

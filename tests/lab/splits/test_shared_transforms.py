@@ -64,7 +64,7 @@ def plain_first() -> Any:
 def test_a_random_transform_is_lost_if_it_is_replaced_after_the_split(
     make: Callable[[], Any], lost: bool, tmp_path: Path
 ) -> None:
-    found = find_replaced(lambda: DataLoader(make()), tmp_path, "dataset.dataset.transform", [0, 1])
+    found = find_replaced(lambda: DataLoader(make()), tmp_path, ["dataset.dataset.transform"], [0, 1])
     assert (found is not None) is lost
     assert found is None or (found.name, found.replacement) == ("noisy", "plain")
 
