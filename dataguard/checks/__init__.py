@@ -11,6 +11,7 @@ from dataguard.checks.batches.dg406_double_precision_batch import dg406_double_p
 from dataguard.checks.batches.dg407_unmasked_padding import dg407_unmasked_padding
 from dataguard.checks.batches.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
 from dataguard.checks.batches.dg409_neighbour_dependent_row import dg409_neighbour_dependent_row
+from dataguard.checks.batches.dg410_doubly_shifted_labels import dg410_doubly_shifted_labels
 from dataguard.checks.dataset.dg301_overlong_len import dg301_overlong_len
 from dataguard.checks.dataset.dg302_endless_index import dg302_endless_index
 from dataguard.checks.dataset.dg303_wrapped_index import dg303_wrapped_index
@@ -120,6 +121,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg407_unmasked_padding,
     dg408_device_tensor_in_worker,
     dg409_neighbour_dependent_row,
+    dg410_doubly_shifted_labels,
     dg501_non_finite_sample,
     dg502_label_out_of_range,
     dg503_label_form,
