@@ -21,12 +21,11 @@ from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.wrapped_datasets import columns_of
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.reading.recorded_order import recorder
+from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits.near_duplicates import Thumbnails, thumbnails_of
 from dataguard.lab.splits.sample_pairs import DRAWS
 from dataguard.lab.spy.content_hashes import FEWEST_BYTES, hashes_of_rows
-from dataguard.lab.spy.drive import announce_epoch
 from dataguard.target.variants import Loader
 
 MOST = 4_000_000
@@ -76,10 +75,8 @@ def read_index_contents(
     """
     recorded, schedule = recorder(length)
     loader = build(num_workers=0, schedule=schedule)
-    announce_epoch(loader, 0)
     with gate("sampler"):
-        for _ in loader:  # the recorder yields no indices
-            break
+        draw_epoch(loader, recorded, 0)
     drawn = {one: None for record in recorded for batch in record.batches for one in map(plain_index, batch)}
     indices = array("q", sorted(one for one in drawn if isinstance(one, int) and one >= 0))
     whole = bool(recorded) and all(record.whole for record in recorded if record.batches) and len(indices) == len(drawn)
