@@ -18,10 +18,10 @@ def dg409_neighbour_dependent_row(lab: Lab) -> Judgement:
 
     Symptom: predictions for a sample change with batch size and order; long samples lose their ends now and then;
         results of batch size 1 differ from those of training.
-    Cause: collate_fn cuts all samples to the length of the first or the shortest one, or normalizes them by the mean,
-        standard deviation or maximum of the batch.
-    Fix: pad to the longest sample, cut to a fixed length, and normalize each sample by itself or by statistics of the
-        training set.
+    Cause: collate_fn truncates all samples to the length of the first or the shortest one, or normalizes them by the
+        mean, standard deviation or maximum of the batch.
+    Fix: pad to the longest sample, truncate to a fixed length, and normalize each sample by itself or by statistics of
+        the training set.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
     if lab.facts.default_collate:

@@ -46,7 +46,7 @@ class NeighbourEffect:
 
 
 def find_neighbour_effects(inputs: CollateInputs) -> tuple[NeighbourEffect, ...]:
-    """The leaves that are cut to the length of a shorter sample, or whose values depend on the other samples."""
+    """The leaves that are truncated like a shorter sample, or whose values depend on the other samples."""
     contents = [sample_contents(sample).values() for sample in inputs.samples]
     shapes = [tuple(tuple(one.shape) for one in each if isinstance(one, Tensor)) for each in contents]
     sizes = [sum(map(math.prod, each)) for each in shapes]
