@@ -87,7 +87,7 @@ class Instances(Poses):
     def __getitem__(self, index: int) -> Any:
         people = torch.tensor(np.array([self.poses[index], self.poses[index - 1] * [0.5, 0.6]]), dtype=torch.float32)
         scale, left = random.uniform(0.8, 1.2), random.uniform(0, 4)
-        image = self.images[index] / 255 * scale
+        image = self.images[index] / 255
         people = people * scale - torch.tensor([left, 0.0])
         if random.random() < 0.5:
             image, people = image.flip(2), people * torch.tensor([-1.0, 1.0]) + torch.tensor([WIDTH - 1.0, 0.0])
