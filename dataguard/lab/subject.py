@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from dataguard.incident import LoaderFailed
+from dataguard.incident import Incident, LoaderFailed, LoaderRaised
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.observation_cache import ObservationCache, returned
 from dataguard.lab.core.repro import Repro
@@ -53,6 +53,8 @@ class Subject(ABC):
         self._facts = facts
         self._checkpoint = checkpoint
         self._changed = ""
+        self.raised: list[Incident] = []
+        """The exceptions that observations under other settings met."""
 
     @property
     def facts(self) -> LoaderFacts:
@@ -170,6 +172,8 @@ class Subject(ABC):
             return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded, alone=alone)
         except LoaderFailed as failure:
             incident = failure.incident
+            if isinstance(failure, LoaderRaised):
+                self.raised.append(incident)
             if not self.facts.num_workers and _WORKERS.search(incident.changed):
                 raise NotApplicable(f"made for num_workers=0: {incident.fails_if_changed}") from failure
             raise Undecided(incident.under_other_settings) from failure

@@ -20,6 +20,7 @@ from dataguard.lab.dataset.index_ends import Ends, find_ends
 from dataguard.lab.dataset.index_semantics import IndexSemantics, probe_semantics
 from dataguard.lab.dataset.listing_order import listed
 from dataguard.lab.dataset.missing_file import SampleFile, Substitute, find_sample_file, read_without
+from dataguard.lab.dataset.occasional_failures import OccasionalFailure, find_occasional_failure
 from dataguard.lab.dataset.periodicity import hints_of
 from dataguard.lab.dataset.repeated_reads import Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
@@ -52,6 +53,11 @@ class DatasetObservations:
         with contextlib.suppress(Undecided):
             self._subject.epoch  # noqa: B018 - a loader that hangs or dies in an ordinary epoch is not read again
         return find_ends(self._subject)
+
+    @property
+    def occasional_failure(self) -> OccasionalFailure | None:
+        """How often reading a sample raises, if it did in an observation that was made so far."""
+        return find_occasional_failure(self._subject)
 
     @property
     def readings(self) -> Readings:
