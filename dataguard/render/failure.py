@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
+from dataguard.machine.units import counted
 from dataguard.model import Doc, Finding, Location, Result, Severity
 from dataguard.render.layout import Page, fold, middle_out
 
@@ -31,7 +32,7 @@ def write_failure(
         _finding(page, finding, f"  {number}. " if len(result.findings) > 1 else "  ", verbosity)
         page.put()
     if len(shown) < len(result.findings):
-        page.put(f"  … and {len(result.findings) - len(shown)} more findings (-v shows them)")
+        page.put(f"  … and {counted(len(result.findings) - len(shown), 'more findings')} (-v shows them)")
         page.put()
     if result.reason:
         page.put(result.reason, lead=_label(page, "note"))
