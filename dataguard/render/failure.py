@@ -63,7 +63,7 @@ def _place(page: Page, at: Location) -> Text:
 def write_table(page: Page, values: Mapping[str, object], verbosity: int, indent: str = "  ") -> None:
     """Write keys and values in two columns; the lines of a stack go below their key."""
     narrow = page.console.width < 60
-    column = min(max((len(str(key)) for key in values), default=0), 12 if narrow else 24)
+    column = min(max((len(str(key)) for key in values), default=0), 12 if narrow else 26)
     for key, value in values.items():
         lead = page.text(f"{indent}  {str(key).replace('_', ' '):<{column}}  ", "dim")
         lines = page.short(fold(value, full=verbosity > 0)).strip("\n").split("\n")

@@ -27,7 +27,7 @@ _MOST = 8
 """The most findings in one line each, so that the last ten lines of any report hold the worst."""
 _COLUMN = 32
 """The widest column of loaders or locations; a longer entry shifts the rest of its line."""
-_MESSAGE = 24
+_MESSAGE = 40
 """The fewest columns of a message; a line exceeds the width rather than say less."""
 
 

@@ -183,9 +183,11 @@ class TestText:
 
     def test_a_long_message_ends_at_a_word(self) -> None:
         text = RENDER["text"](
-            report_of(Finding("one two three four five six seven", at=Location("a.py", 1))), {}, width=50
+            report_of(Finding("one two three four five six seven eight nine ten eleven", at=Location("a.py", 1))),
+            {},
+            width=50,
         )
-        assert text.splitlines()[-2] == "✗ DG101 train  a.py:1  one two three four five …"
+        assert text.splitlines()[-2] == "✗ DG101 train  a.py:1  one two three four five six seven …"
 
     def test_statistics_count_findings_by_check(self) -> None:
         text = RENDER["text"](full(), DOCS, width=80, statistics=True)

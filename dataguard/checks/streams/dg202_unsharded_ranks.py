@@ -45,6 +45,7 @@ def dg202_unsharded_ranks(lab: Lab) -> Judgement:
                     "first duplicate": first,
                 }
             ),
+            at=lab.dataset.location if lab.facts.kind == "stream" else None,
         )
     return looked
 
