@@ -161,7 +161,7 @@ def _write_counts(page: Page, report: Report, failed: list[Result], verbosity: i
 def _not_judged(report: Report, verbosity: int) -> Iterator[str]:
     """How many checks did not apply, and how many could not run because the loader did not."""
     skipped = [result for result in report.results if result.status is Status.SKIPPED]
-    stopped = sum((result.reason or "").startswith("see DG00") for result in skipped)
+    stopped = sum(result.stopped for result in skipped)
     if stopped:
         yield f"{stopped} not run"
     if len(skipped) > stopped:
