@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader
 
 from dataguard.incident import OWN, Frame
@@ -172,7 +173,7 @@ def _given_by_overrides(overrides: Mapping[str, Any]) -> dict[str, Any]:
 def _produce(target: Target, given: Mapping[str, Any]) -> Any:
     """Call the factory, or return the source itself if it is not a factory."""
     source = target.source
-    if is_product(source) or not callable(source):
+    if is_product(source) or not callable(source) or isinstance(source, torch.nn.Module):
         return source
     product = source(**_arguments(target, given))
     if inspect.iscoroutine(product):
