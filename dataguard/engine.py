@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from dataguard.checks import CATALOGUE
-from dataguard.held import shown as shown_target
 from dataguard.model import Check, Interrupted, Report, Result, UsageError
 from dataguard.process.launcher import shared_zygote
 from dataguard.process.progress import CheckProgress, Listener
@@ -19,6 +18,7 @@ from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
 from dataguard.settings.settings import Settings, chosen, misspelled
 from dataguard.target.spelling import require_findable
+from dataguard.unnamed import shown as shown_target
 
 
 def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:

@@ -21,7 +21,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from dataguard.held import is_held, shown
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.process.launcher import Reaper, start
 from dataguard.process.process_tree import how_it_ended
@@ -29,6 +28,7 @@ from dataguard.process.progress import PROGRESS, ProgressListener
 from dataguard.process.reaper import LOG, STACKS
 from dataguard.settings.settings import Settings
 from dataguard.timings import BenchOptions, LoaderTimes
+from dataguard.unnamed import is_held, script_of, shown
 
 START_PATIENCE = 120.0
 """Seconds that importing torch may take."""
@@ -68,7 +68,9 @@ class Session:
 
     @staticmethod
     def name_of(spelling: str) -> str:
-        """The name of a target: the part before `=`, else the last part of its attribute."""
+        """The name of a target: the part before `=`, else the last part of its attribute; of a script, its file's."""
+        if script := script_of(spelling):
+            return Path(script[0]).stem
         return spelling.partition("=")[0] if "=" in spelling else spelling.rpartition(":")[2].rpartition(".")[2]
 
     def __enter__(self) -> Session:

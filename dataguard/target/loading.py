@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,8 +23,10 @@ from dataguard.incident import OWN, Frame
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
 from dataguard.target.discovery import is_loader, is_product, parts_of, wrapped_like
+from dataguard.target.script import Script, script
 from dataguard.target.spelling import no_module, parsed
 from dataguard.target.variants import Construction, Loader, overridden
+from dataguard.unnamed import script_of
 
 FACTORY_PARAMETERS = ("rank", "world_size", "seed", "epoch", "num_workers", "root")
 """Factory parameters that are passed by name if the signature has them."""
@@ -87,6 +90,11 @@ class Target:
         """Whether a loader of that name can belong to this target."""
         return not self.branch or loader == self.name or loader.startswith(f"{self.name}.")
 
+    @property
+    def runs_once(self) -> bool:
+        """Whether the source is a script, which may run for long, and log or save what it does."""
+        return isinstance(self.source, Script)
+
     def takes(self, *names: str) -> bool:
         """Whether the source is a function that has a parameter with one of these names."""
         calls = callable(self.source) and not is_product(self.source)
@@ -99,6 +107,8 @@ def load(spelling: str) -> Target:
     Raises UsageError, with a suggestion, for a malformed target, a module that is missing or fails to import, and a
     missing attribute.
     """
+    if steps := script_of(spelling):
+        return Target(Path(steps[0]).stem, spelling, script(spelling))
     named = parsed(spelling)
     source = _imported(named.module, spelling)
     for step in named.attribute.split("."):

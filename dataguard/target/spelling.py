@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
+from dataguard.unnamed import script_of
 
 _SPELLING = re.compile(
     r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w-]+(?:\.[\w-]+)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
@@ -42,11 +43,20 @@ def require_findable(spellings: Iterable[str]) -> None:
     So a typo is answered at once, and not after torch was imported to look for it.
     """
     for spelling in spellings:
+        if script := script_of(spelling):
+            _require_script(script[0])
+            continue
         top = parsed(spelling).module.partition(".")[0]
         with _current_directory_first():
             found = top in sys.modules or find_spec(top) is not None
         if not found:
             raise no_module(top, spelling)
+
+
+def _require_script(path: str) -> None:
+    if not Path(path).is_file():
+        beside = [str(file) for file in Path(path).parent.glob("*.py")] if Path(path).parent.is_dir() else []
+        raise UsageError(f"{path}: no such script{suggest(path, beside, '')}")
 
 
 @contextmanager
