@@ -118,7 +118,7 @@ def _frames() -> Iterator[FrameType]:
 
 
 def _evaluates(functions: Iterable[str]) -> bool:
-    """Whether the innermost of these functions whose name tells evaluates."""
+    """Whether the innermost of these functions whose name says what it does evaluates."""
     for name in map(str.lower, functions):
         if any(word in name for word in _EVALUATING):
             return True
