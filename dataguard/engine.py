@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dataguard.checks import CATALOGUE
+from dataguard.held import shown as shown_target
 from dataguard.model import Check, Interrupted, Report, Result, UsageError
 from dataguard.process.launcher import shared_zygote
 from dataguard.process.progress import CheckProgress, Listener
@@ -101,7 +102,7 @@ class _Scan:
     def report(self) -> Report:
         """What has been found so far, in the order of targets, loaders and checks."""
         return Report(
-            targets=self._spellings,
+            targets=tuple(map(shown_target, self._spellings)),
             results=tuple(self._results[number] for number in sorted(self._results)),
             environment=self._environment,
             settings=self._settings.as_mapping(),

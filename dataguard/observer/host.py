@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from dataguard.held import shown
 from dataguard.incident import LoaderFailed
 from dataguard.machine.machine import Machine
 from dataguard.model import Check, NotApplicable, Result, Status, Undecided, UsageError
@@ -210,10 +211,12 @@ def _most_at_once(machine: Machine) -> int:
 
 def _notes(surveys: Surveys) -> Iterator[str]:
     """How the loaders were built, for the reader of the report."""
+    if torch.cuda._is_in_bad_fork():
+        yield "this process uses CUDA, which its forks cannot: the loader was observed without pin_memory"
     for branch, found in surveys:
         if not isinstance(found, LoaderFailed) and found.reason:
             yield (
-                f"{branch.spelling}: each observation calls the factory again ({found.seconds:.2g} s), because "
+                f"{shown(branch.spelling)}: each observation calls the factory again ({found.seconds:.2g} s), because "
                 f"{found.reason}: a fork of the process would not have that"
             )
 

@@ -13,6 +13,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from dataguard.held import is_held, shown
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.process.launcher import Reaper, start
 from dataguard.process.process_tree import how_it_ended
@@ -176,7 +178,7 @@ class Session:
         self._folder = Path(tempfile.mkdtemp(prefix="dataguard-"))
         here, there = socket.socketpair()
         with (self._folder / LOG).open("ab") as log, there:
-            self._reaper = start(self._folder, there.fileno(), log.fileno())
+            self._reaper = start(self._folder, there.fileno(), log.fileno(), here=is_held(self.spelling))
         self._pipe = Connection(here.detach())
         again = self.settings.all and self._loaders is not None
         settings = replace(self.settings, resume=True) if again else self.settings
@@ -187,13 +189,24 @@ class Session:
             if kind == "importing":
                 kind, answer = self._answer_to_import()
             if kind == "usage":
-                raise UsageError(answer)
+                raise UsageError(answer.replace(self.spelling, shown(self.spelling)))
             if kind == "broken":
                 raise DataguardError(answer)
         except BaseException:  # Ctrl-C too
             self.close()
             raise
-        self._loaders, self.environment, self.notes = answer
+        self._loaders, self.environment, notes = answer
+        self.notes = (*notes, *self._thread_notes())
+
+    def _thread_notes(self) -> Iterator[str]:
+        """What a fork of this process means for a loader in hand."""
+        count = sum(not thread.daemon for thread in threading.enumerate()) - 1
+        if is_held(self.spelling) and count > 0:
+            threads = "1 other thread" if count == 1 else f"{count} other threads"
+            yield (
+                f"{threads} of this process did not run where the loader was observed, as in its own forked workers: "
+                "code that waits for one hangs"
+            )
 
     def _send(self, question: tuple[Any, ...]) -> None:
         assert self._pipe is not None

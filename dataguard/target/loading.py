@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader
 
 from dataguard.incident import OWN, Frame
@@ -171,11 +172,11 @@ def _given_by_overrides(overrides: Mapping[str, Any]) -> dict[str, Any]:
 def _produce(target: Target, given: Mapping[str, Any]) -> Any:
     """Call the factory, or return the source itself if it is not a factory."""
     source = target.source
-    if is_product(source) or not callable(source):
+    if is_product(source) or not callable(source) or isinstance(source, torch.nn.Module):
         if target.args:
             raise UsageError(f"{target.spelling}: {_described(source)} takes no arguments; only a factory does")
         return source
-    product = source(**arguments_of(target, given))
+    product = source(**arguments_of(source, target.spelling, target.args, given))
     if inspect.iscoroutine(product):
         product.close()
         raise UsageError(f"{target.spelling} is a coroutine function; name a plain function that returns a DataLoader")

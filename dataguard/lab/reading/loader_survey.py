@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from dataguard.lab.core import loader_facts
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.process import isolation
@@ -31,6 +33,8 @@ def requested(settings: Settings) -> Mapping[str, Any]:
         wanted["num_workers"] = settings.workers
     if settings.start_method is not None:
         wanted["multiprocessing_context"] = settings.start_method
+    if torch.cuda._is_in_bad_fork():  # a loader in hand, in a process that uses CUDA, which no fork of it can
+        wanted["pin_memory"] = False
     return wanted
 
 
