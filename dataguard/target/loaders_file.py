@@ -19,7 +19,7 @@ def loaders_file(module: str, attribute: str, given: Mapping[str, Any], missing:
     known = {name: repr(value) for name, value in given.items()} | dict.fromkeys(missing, OPEN)
     calls = {
         name: f"{attribute}({', '.join(f'{parameter}={value}' for parameter, value in {**known, **split}.items())})"
-        for name, split in _splits(missing).items()
+        for name, split in _splits(attribute, missing).items()
     }
     if all(part.isidentifier() for part in module.split(".")):
         imports = f"from {module} import {attribute.partition('.')[0]}"
@@ -34,11 +34,11 @@ def function(calls: Mapping[str, str], before: str = "") -> str:
     return f"def {FUNCTION}():\n{before}    return {{\n{lines}    }}\n"
 
 
-def _splits(parameters: Sequence[str]) -> dict[str, dict[str, str]]:
+def _splits(attribute: str, parameters: Sequence[str]) -> dict[str, dict[str, str]]:
     """The loaders that a factory with these parameters makes, each with the argument that selects it."""
     for parameter in parameters:
         if parameter in _SPLITS:
             return {name: {parameter: f'"{name}"'} for name in ("train", "val")}
         if parameter in _FLAGS:
             return {"train": {parameter: "True"}, "val": {parameter: "False"}}
-    return {"loader": {}}
+    return {attribute.rpartition(".")[2]: {}}

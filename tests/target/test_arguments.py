@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dataguard.cli import main
 from dataguard.model import UsageError
 from dataguard.settings.settings import changed, resolve
 from dataguard.settings.target_spelling import parsed, with_args
@@ -147,3 +151,37 @@ def test_a_flag_for_training_makes_two_loaders_too() -> None:
         target(by_flag).build_all()
     assert '"train": build(path=..., train=True)' in str(error.value)
     assert '"val": build(path=..., train=False)' in str(error.value)
+
+
+LOADERS = """
+from torch.utils.data import DataLoader, Dataset
+
+class Short(Dataset):
+    def __init__(self, size):
+        self.size = size
+
+    def __len__(self):
+        return self.size + 1
+
+    def __getitem__(self, index):
+        if index >= self.size:
+            raise IndexError(index)
+        return index
+
+def build(size, split):
+    return DataLoader(Short(size), shuffle=split == "train")
+"""
+
+
+@pytest.mark.scan
+def test_a_finding_is_reproduced_with_the_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shop_with_arguments.py").write_text(LOADERS)
+    monkeypatch.chdir(tmp_path)
+    typed = ["shop_with_arguments:build", "--arg", "size=5", "--arg", "split=it's val", "--select", "DG301"]
+    assert main.main(["scan", *typed, "--format", "json"]) == 1
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    words = shlex.split(result["findings"][0]["repro"])
+    assert words[:3] == ["dataguard", "scan", 'shop_with_arguments:build(size=5, split="it\'s val")']
+    assert main.main(words[1:]) == 1
