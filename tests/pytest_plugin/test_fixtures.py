@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import dataguard
-from dataguard import Leaf, assert_contract
+from dataguard import Leaf, assert_contract, check
 from dataguard.model import Status, UsageError
 from dataguard.target.spelling import spelling_of
 from sample_datasets import dg301_overlong_len
