@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -183,5 +185,5 @@ def test_a_finding_is_reproduced_with_the_arguments(
     assert main.main(["scan", *typed, "--format", "json"]) == 1
     (result,) = json.loads(capsys.readouterr().out)["results"]
     words = shlex.split(result["findings"][0]["repro"])
-    assert words[:3] == ["dataguard", "scan", 'shop_with_arguments:build(size=5, split="it\'s val")']
-    assert main.main(words[1:]) == 1
+    outcome = subprocess.run([sys.executable, *words[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert outcome.stderr.splitlines()[-1] == "IndexError: 5"
