@@ -17,6 +17,7 @@ from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
 from dataguard.settings.settings import Settings, chosen, misspelled
+from dataguard.settings.target_spelling import parsed
 from dataguard.target.spelling import require_findable
 from dataguard.unnamed import shown as shown_target
 
@@ -25,7 +26,7 @@ def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
     """The loader's name in a report, unique even when several targets have loaders of the same name."""
     if len(spellings) == 1:
         return loader
-    names = [Session.name_of(spelling) for spelling in spellings]
+    names = [parsed(spelling).name for spelling in spellings]
     owner = session.name if names.count(session.name) == 1 else session.spelling
     return owner if loader == session.name else f"{owner}.{loader}"
 

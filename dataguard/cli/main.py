@@ -45,6 +45,7 @@ _EXAMPLES = """\b
 Examples:
   dataguard scan mypkg.data:make_loaders
   dataguard scan mypkg.data:make_loaders --select DG1,ragged-collate --workers 2
+  dataguard scan mypkg.data:build_loader --arg cfg=configs/small.yaml --arg split=train
   dataguard scan mypkg.data:make_loaders --format json --output report.json
 """
 _RUN_EXAMPLES = """\b
@@ -98,6 +99,7 @@ def dataguard(context: click.Context) -> int:
 
 @dataguard.command(short_help="Run the checks on every loader of a target.", epilog=_EXAMPLES)
 @click.argument("targets", metavar="[TARGET]...", nargs=-1)
+@click.option("--arg", "args", metavar="NAME=VALUE", multiple=True, help="Argument of the factory: JSON, else text.")
 @click.option("--select", metavar="CHECKS", multiple=True, help="Run only these checks: codes, code prefixes or names.")
 @click.option("--ignore", metavar="CHECKS", multiple=True, help="Skip these checks.")
 @click.option("--samples", metavar="N", help=f"Read at most N samples in the traced pass. {_default('samples')}")

@@ -27,8 +27,9 @@ from dataguard.process.process_tree import how_it_ended
 from dataguard.process.progress import PROGRESS, ProgressListener
 from dataguard.process.reaper import LOG, STACKS
 from dataguard.settings.settings import Settings
+from dataguard.settings.target_spelling import parsed
 from dataguard.timings import BenchOptions, LoaderTimes
-from dataguard.unnamed import is_held, script_of, shown
+from dataguard.unnamed import is_held, shown
 
 START_PATIENCE = 120.0
 """Seconds that importing torch may take."""
@@ -53,7 +54,7 @@ class Session:
         self.environment: Mapping[str, Any] = {}
         self.notes: tuple[str, ...] = ()
         """How the loaders were built, for the reader of the report."""
-        self.name = self.name_of(spelling)
+        self.name = parsed(spelling).name
         self.on_progress: ProgressListener | None = None
         """Called with progress updates of the observing process."""
         self.state: Path | None = None
@@ -65,13 +66,6 @@ class Session:
         self._reaper: Reaper | None = None
         self._pipe: Connection | None = None
         self._folder: Path | None = None
-
-    @staticmethod
-    def name_of(spelling: str) -> str:
-        """The name of a target: the part before `=`, else the last part of its attribute; of a script, its file's."""
-        if script := script_of(spelling):
-            return Path(script[0]).stem
-        return spelling.partition("=")[0] if "=" in spelling else spelling.rpartition(":")[2].rpartition(".")[2]
 
     def __enter__(self) -> Session:
         return self
