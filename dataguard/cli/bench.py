@@ -42,6 +42,7 @@ def _default(setting: str) -> str:
 
 @click.command(short_help="Measure how fast loaders are, and which settings are faster.", epilog=_EXAMPLES)
 @click.argument("target", metavar="[TARGET]", required=False)
+@click.option("--arg", "args", metavar="NAME=VALUE", multiple=True, help="Argument of the factory: JSON, else text.")
 @click.option("--loader", "names", metavar="NAME", multiple=True, help="Measure only this loader. [default: all]")
 @click.option("--workers", metavar="N,N,...", help="Worker counts to try. [default: up to twice the cores]")
 @click.option("--step-ms", metavar="MS", help="Duration of a training step. [default: contract.step_ms]")
@@ -63,6 +64,7 @@ def bench(
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
     config: str | None,
+    args: tuple[str, ...],
     **options: Any,
 ) -> int:
     """Measure how fast the loaders of TARGET are with different worker counts, and where the time of a batch goes.
@@ -70,7 +72,7 @@ def bench(
     Differences within noise are reported as "cannot tell". Exits with 1 if --compare finds that the loader's own
     setting became slower.
     """
-    settings = resolve(config, targets=(target,) if target else None, **options)
+    settings = resolve(config, targets=(target,) if target else None, args=args or None, **options)
     if len(settings.targets) != 1:
         raise UsageError("bench measures one target; name it: `dataguard bench mypkg.data:make_loader`")
     places = destinations("bench", formats, outputs)

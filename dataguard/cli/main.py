@@ -1,4 +1,4 @@
-"""The command line: `scan`, `list`, `explain` and `doctor`; `bench` is in its own module.
+"""The command line: `scan`, `run`, `list`, `explain` and `doctor`; `bench` is in its own module.
 
 Exit codes: 0 clean, 1 findings at or above `--fail-on`, a scan without a verdict, or a problem with the machine, 2 a
 wrong option or target, 3 a bug of dataguard, 130 Ctrl-C.
@@ -34,6 +34,7 @@ from dataguard.render.formats import renderer
 from dataguard.settings.parsers import ROLES, START_METHODS
 from dataguard.settings.settings import LISTED, Settings, resolve
 from dataguard.settings.suggestions import suggest
+from dataguard.unnamed import script_spelling
 
 if TYPE_CHECKING:
     from dataguard.model import Check, Report
@@ -44,7 +45,13 @@ _EXAMPLES = """\b
 Examples:
   dataguard scan mypkg.data:make_loaders
   dataguard scan mypkg.data:make_loaders --select DG1,ragged-collate --workers 2
+  dataguard scan mypkg.data:build_loader --arg cfg=configs/small.yaml --arg split=train
   dataguard scan mypkg.data:make_loaders --format json --output report.json
+"""
+_RUN_EXAMPLES = """\b
+Examples:
+  dataguard run train.py
+  dataguard run train.py --select DG1 -- --data data --epochs 3
 """
 
 
@@ -92,6 +99,7 @@ def dataguard(context: click.Context) -> int:
 
 @dataguard.command(short_help="Run the checks on every loader of a target.", epilog=_EXAMPLES)
 @click.argument("targets", metavar="[TARGET]...", nargs=-1)
+@click.option("--arg", "args", metavar="NAME=VALUE", multiple=True, help="Argument of the factory: JSON, else text.")
 @click.option("--select", metavar="CHECKS", multiple=True, help="Run only these checks: codes, code prefixes or names.")
 @click.option("--ignore", metavar="CHECKS", multiple=True, help="Skip these checks.")
 @click.option("--samples", metavar="N", help=f"Read at most N samples in the traced pass. {_default('samples')}")
@@ -146,12 +154,12 @@ def scan(
             'or set targets = ["mypkg.data:make_loader"] under [tool.dataguard] in pyproject.toml'
         )
     wanted = destinations("scan", formats, outputs)
-    from dataguard.engine import scan as run
+    from dataguard.engine import scan as engine
 
     team, stopped = own_team(shared=settings.all), None
     with progress(shown=team is None or team.leads) as terminal:
         try:
-            report = run(settings.targets, settings, terminal.listen if terminal else None)
+            report = engine(settings.targets, settings, terminal.listen if terminal else None)
         except Interrupted as stop:
             report, stopped = stop.report, stop
     code = report.exit_code(settings.fail_on, fail_on_undecided=settings.fail_on_undecided)
@@ -165,6 +173,22 @@ def scan(
         code = team.agree(code)
         forget_all(settings.targets, settings)
     return code
+
+
+@dataguard.command(short_help="Run the checks on the loaders of a training script.", epilog=_RUN_EXAMPLES)
+@click.argument("script", metavar="SCRIPT")
+@click.argument("arguments", metavar="[-- ARGUMENT...]", nargs=-1)
+def run(script: str, arguments: tuple[str, ...], **options: Any) -> int:
+    """Run SCRIPT with these arguments up to its first batch, and the checks on the loaders that it has by then.
+
+    The loaders are observed as the script made them, in forks of its process; no batch reaches the script, so nothing
+    is trained. Options of `dataguard scan` come before `--`.
+    """
+    code: int = click.get_current_context().invoke(scan, targets=(script_spelling(script, arguments),), **options)
+    return code
+
+
+run.params += [param for param in scan.params if isinstance(param, click.Option)]
 
 
 def _deliver_all(report: Report, wanted: Sequence[tuple[str, str]], *, verbosity: int, statistics: bool) -> None:

@@ -49,7 +49,7 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         status, reason = Status.SKIPPED, f"see {why.code}: {why.incident.headline}"
     except Exception:  # noqa: BLE001 - a bug of ours, never the user's: report it and continue with the other checks
         status, reason = Status.BROKEN, traceback.format_exc()
-    repro = f"dataguard scan {lab.target.spelling} --select {check.code}{_options(lab.settings)}"
+    repro = lab.repro.scan(check.code, _options(lab.settings))
     findings = [replace(finding, repro=finding.repro or repro) for finding in findings]
     result = Result(
         check.code,

@@ -435,8 +435,6 @@ class TestPython:
         stub_engine(monkeypatch, lambda *_: clean())
         with pytest.raises(UsageError, match="name a target"):
             dataguard.scan()
-        with pytest.raises(UsageError, match="a target is a string"):
-            dataguard.scan(["a:x"])  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="did you mean 'samples'"):
             dataguard.scan("a:x", sample=3)
 
