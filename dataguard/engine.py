@@ -16,7 +16,7 @@ from dataguard.process.resume_store import forget_all, state_of
 from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
-from dataguard.settings.settings import Settings, chosen, misspelled, unselected
+from dataguard.settings.settings import Settings, chosen, misspelled, require_expected, unselected
 from dataguard.settings.target_spelling import parsed
 from dataguard.target.spelling import require_findable
 from dataguard.unnamed import shown as shown_target
@@ -90,6 +90,8 @@ class _Scan:
             session.on_progress = self._listen
             loaders = session.loaders()
             self._names |= dict.fromkeys(loaders)
+            if spelling == self._spellings[-1]:
+                require_expected(self._settings, self._names)
             self._environment = session.environment
             self._notes += session.notes
             wanted = [(check, loader) for loader in loaders for check in self._checks]

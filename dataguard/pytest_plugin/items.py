@@ -27,8 +27,9 @@ from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
+from dataguard.render.escapes import escaped, one_line, without_commands
 from dataguard.render.text import render_result
-from dataguard.settings.settings import RUNNING, Settings, chosen
+from dataguard.settings.settings import RUNNING, Settings, chosen, require_expected
 from dataguard.target.spelling import require_findable
 
 FOLDER = "dataguard"
@@ -132,7 +133,7 @@ class LoaderContracts:
         """Report a skip at the target instead of the line of dataguard that raised it."""
         report = yield
         if isinstance(item, Contract) and isinstance(report.longrepr, tuple):
-            report.longrepr = (item.named.target, None, report.longrepr[2])  # type: ignore[assignment] # it has no line
+            report.longrepr = (one_line(item.named.target), None, report.longrepr[2])  # type: ignore[assignment] # it has no line
         return report
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -170,11 +171,12 @@ class LoaderContracts:
         require_findable(self.settings.targets)
         sessions = {target: self._sessions.of(target, self.settings) for target in self.settings.targets}
         found = [(target, loader) for target, session in sessions.items() for loader in session.loaders()]
+        require_expected(self.settings, {loader for _, loader in found})
         # The last label is always unique, because no target is listed twice.
         labels = [(loader, f"{sessions[target].name}.{loader}", f"{target}.{loader}") for target, loader in found]
         shared = Counter(label for choices in labels for label in choices)
         return [
-            Named(sessions[target], target, loader, next(label for label in choices if shared[label] == 1))
+            Named(sessions[target], target, loader, one_line(next(label for label in choices if shared[label] == 1)))
             for (target, loader), choices in zip(found, labels, strict=True)
         ]
 
@@ -230,11 +232,12 @@ class Contract(pytest.Item):
         for unit, count in self.result.exercised.items():
             self.user_properties.append((f"exercised {unit}", count))
         if self.result.status is Status.BROKEN:
-            pytest.fail(f"a bug in dataguard, not in the loader\n{self.result.reason}", pytrace=False)
+            words = f"a bug in dataguard, not in the loader\n{self.result.reason}"
+            pytest.fail(without_commands(escaped(words)), pytrace=False)
 
     def runtest(self) -> None:
         """Turn the result of the check into an outcome of pytest."""
-        status, reason = self.result.status, self.result.reason or ""
+        status, reason = self.result.status, one_line(self.result.reason or "")
         if status is Status.INCONCLUSIVE and self.plugin.settings.fail_on_undecided:
             pytest.fail(INCONCLUSIVE + reason, pytrace=False)
         if status is Status.INCONCLUSIVE:
@@ -251,7 +254,7 @@ class Contract(pytest.Item):
         mild = status is Status.FAILED and self.result.severity.rank > self.plugin.settings.fail_on.rank
         if mild:
             texts = [f"{self.result.severity.value}: {finding.message}" for finding in self.result.findings]
-            self.user_properties.extend((NOTE, text) for text in texts)
+            self.user_properties.extend((NOTE, one_line(text)) for text in texts)
         elif status in (Status.FAILED, Status.EXPECTED):
             raise ContractBroken(self.result)
 
@@ -277,7 +280,7 @@ class Contract(pytest.Item):
         headline = ReprFileLocation(
             path=at.file if at and at.file else self.named.target,
             lineno=(at and at.line) or 0,
-            message=first.message + (f" (and {len(others)} more)" if others else ""),
+            message=one_line(first.message) + (f" (and {len(others)} more)" if others else ""),
         )
         body = ReprTraceback([ReprEntryNative(text.splitlines(keepends=True))], extraline=None, style="native")
         return ExceptionChainRepr([(body, headline, None)])

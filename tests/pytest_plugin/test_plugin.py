@@ -116,6 +116,20 @@ def test_what_could_not_be_decided_is_skipped_and_counted(place: pytest.Pytester
 
 
 @pytest.mark.scan
+def test_names_are_safe_to_print_and_to_paste(place: pytest.Pytester) -> None:
+    outcome = place.runpytest_subprocess(*LOADED, "--dataguard=loaders:named", "--dataguard-select=DG501", "-v", "-rA")
+    outcome.assert_outcomes(failed=1)
+    text = outcome.stdout.str()
+    assert "dataguard::DG501-non-finite-sample[\\x1b[2J$(touch pwned)\\n::error::x]" in text
+    assert "\x1b[2J" not in text
+    assert not [line for line in text.splitlines() if line.lstrip().startswith("::")]
+    (repro,) = {line.partition("repro  ")[2] for line in outcome.outlines if line.startswith("  repro")}
+    pasted = place.run("bash", "-c", repro.replace("python -c", f"{sys.executable} -c"))
+    assert pasted.stdout.str().startswith("tensor([nan"), pasted.stderr.str()
+    assert not (place.path / "pwned").exists()
+
+
+@pytest.mark.scan
 @pytest.mark.parametrize("distributed", [False, True])
 def test_a_run_in_which_nothing_could_be_decided_fails(distributed: bool, place: pytest.Pytester) -> None:
     place.makepyfile(test_own=OWN_TESTS.partition("def test_product")[0])
