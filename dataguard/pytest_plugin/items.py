@@ -133,7 +133,7 @@ class LoaderContracts:
         """Report a skip at the target instead of the line of dataguard that raised it."""
         report = yield
         if isinstance(item, Contract) and isinstance(report.longrepr, tuple):
-            report.longrepr = (one_line(item.named.target), None, report.longrepr[2])  # type: ignore[assignment] # it has no line
+            report.longrepr = (*_place_of(item.named.target), report.longrepr[2])  # type: ignore[assignment] # see there
         return report
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -155,10 +155,7 @@ class LoaderContracts:
         return self._undecided and not self._decided
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a run without any verdict, and stop every process.
-
-        That comes before an xdist worker reports that it is done, after which it may be killed.
-        """
+        """Fail a run without a verdict; stop every process before an xdist worker is done, and may be killed."""
         if self._is_void and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self.pytest_unconfigure()
@@ -218,8 +215,6 @@ class Contract(pytest.Item):
         self.plugin = plugin
         self.extra_keyword_matches.update((check.code, check.name, named.label))
         self.add_marker(pytest.mark.dataguard)
-        if self.config.getoption("dist", None) is not None:  # The marker exists only where xdist registered it.
-            self.add_marker(pytest.mark.xdist_group(named.target))
 
     def setup(self) -> None:
         """Run the check here, so that a bug in dataguard is a set-up error and not a failure of the user's loader."""
@@ -277,13 +272,18 @@ class Contract(pytest.Item):
         text = render_result(result, DOCS[result.code], width=_width(self.config), colour=False)
         first, *others = result.findings
         at = first.at
-        headline = ReprFileLocation(
-            path=at.file if at and at.file else self.named.target,
-            lineno=(at and at.line) or 0,
-            message=one_line(first.message) + (f" (and {len(others)} more)" if others else ""),
-        )
-        body = ReprTraceback([ReprEntryNative(text.splitlines(keepends=True))], extraline=None, style="native")
+        path, line = (at.file, at.line) if at and at.file and at.line else _place_of(self.named.target)
+        message = one_line(first.message) + (f" (and {len(others)} more)" if others else "")
+        headline = ReprFileLocation(path, line, message)  # type: ignore[arg-type] # see `_place_of`
+        entries = [] if self.config.option.tbstyle == "line" else [ReprEntryNative(text.splitlines(keepends=True))]
+        body = ReprTraceback(entries, extraline=None, style="native")
         return ExceptionChainRepr([(body, headline, None)])
+
+
+def _place_of(target: str) -> tuple[str, str]:
+    """The two parts of a target, where pytest writes a file and its line with a colon between them."""
+    module, _, attribute = one_line(target).rpartition(":")
+    return module, attribute
 
 
 def _selects(word: str, name: str) -> bool:
