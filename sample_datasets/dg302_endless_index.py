@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -128,3 +129,44 @@ class WrapNegative(Pictures):
 def good_negative_modulo() -> DataLoader[Any]:
     """A modulo is there, but the end of the range is checked before it."""
     return DataLoader(WrapNegative(), batch_size=4)
+
+
+class Windows(Dataset[Tensor]):
+    """Eight values from each place of a signal."""
+
+    def __init__(self, left_out: int, values: int = 40) -> None:
+        self.signal = torch.arange(values) / values
+        self.left_out = left_out
+
+    def __len__(self) -> int:
+        return len(self.signal) - self.left_out
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.signal[index : index + 8]
+
+
+def bad_window() -> DataLoader[Any]:
+    """Windows of eight values in forty begin at 33 places, and not at 32."""
+    return DataLoader(Windows(8), batch_size=5)
+
+
+def good_windows() -> DataLoader[Any]:
+    """What is left after the last window is shorter than one."""
+    return DataLoader(Windows(7), batch_size=5)
+
+
+def good_full_batches() -> DataLoader[Any]:
+    """The 33rd window is left out on purpose: it would have a batch of its own."""
+    return DataLoader(Windows(8), batch_size=4)
+
+
+class Steps(Windows):
+    """Values and the ones after them."""
+
+    def __getitem__(self, index: int) -> Tensor:
+        return torch.stack([self.signal[index], self.signal[index + 1]])
+
+
+def good_steps() -> DataLoader[Any]:
+    """The last value has none after it."""
+    return DataLoader(Steps(1), batch_size=5)

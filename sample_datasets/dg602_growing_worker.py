@@ -274,3 +274,19 @@ def bad_seen() -> DataLoader:
 def good_seen() -> DataLoader:
     """One that remembers a number for each."""
     return DataLoader(Distinct(hash), batch_size=16)
+
+
+def contrast(samples: list[Any]) -> Any:
+    """Compare the first half of a batch with the second."""
+    images, labels = zip(*samples, strict=True)
+    return torch.stack(images).view(2, 8, 1, SIDE, SIDE), torch.tensor(labels).view(2, 8)
+
+
+def good_fixed_batches() -> DataLoader:
+    """A collate_fn that takes sixteen samples, no more and no fewer."""
+    return DataLoader(Pictures(FEW), batch_size=16, num_workers=2, drop_last=True, collate_fn=contrast)
+
+
+def bad_fixed_batches() -> DataLoader:
+    """The same in front of a cache without a bound."""
+    return DataLoader(Cached(), batch_size=16, num_workers=2, drop_last=True, collate_fn=contrast)

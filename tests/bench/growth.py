@@ -57,7 +57,7 @@ def build(kept: int, seconds: float) -> Callable[..., Loader]:
 
 def watched(kept: int, seconds: float, samples: int) -> Usage:
     """What a measurement of two workers shows."""
-    plan = UsagePlan(2, samples, samples, 4, reduced=False)
+    plan = UsagePlan(2, samples, samples, 4, own=False, reduced=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
 

@@ -20,8 +20,10 @@ def dg302_endless_index(lab: Lab) -> Judgement:
 
     Symptom: `for sample in dataset` never ends, and an index that is too large silently returns a wrong sample. A
         warning for a loader whose sampler asks for no such index.
-    Cause: the index is taken modulo the length, or clamped to the last sample.
+    Cause: the index is taken modulo the length, or clamped to the last sample. Or `__len__` is one too small: the
+        sample at len(dataset) is the data's last, which training never sees (a warning).
     Fix: raise IndexError for an index outside range(len(self)). To repeat a dataset, use a sampler or a larger length.
+        Count the last sample in `__len__`.
     Links: https://docs.python.org/3/reference/datamodel.html#object.__getitem__
     """
     ends = lab.dataset.ends
@@ -29,6 +31,17 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     if ends.first_failing is not None or ends.beyond[0].incident:
         return Looked(looked)
     equals = {answer.index: _equal(answer, ends) for answer in ends.beyond if not answer.incident}
+    if _is_last(ends, lab.facts.batch_size):
+        yield Finding(
+            message=f"dataset[{ends.length}] is one more sample, which no loader reads: len(dataset) is {ends.length}",
+            evidence={
+                "past the end": {f"dataset[{answer.index}]": _shown(answer) for answer in ends.beyond[:2]},
+                "likely cause": "__len__ is 1 too small (off by one)",
+            },
+            repro=lab.repro.expression(f".dataset[{ends.length}]"),
+            mild=True,
+        )
+        return Looked(looked)
     if None in equals.values():  # a single equal sample may be chance: silence in audio, a title frame
         return Looked(looked, note=f"dataset[{ends.length}] does not raise IndexError: iteration runs past the end")
     if lab.dataset.content_repeats:
@@ -47,26 +60,34 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     return Looked(looked)
 
 
+def _is_last(ends: Ends, batch_size: int | None) -> bool:
+    """Whether the index after the range has a sample like those inside but new, and the next one has none.
+
+    A dataset may leave one out to fill its batches.
+    """
+    one_more, next_one = ends.beyond[:2]
+    known, paths = {answer.shapes for answer in ends.inside}, ends.identifying
+    new = all(one_more.digests.get(path) not in {inside.digests.get(path) for inside in ends.inside} for path in paths)
+    fills = batch_size not in (None, 1) and ends.length % batch_size == 0
+    alike = len(known) == 1 and one_more.shapes in known and next_one.shapes not in known
+    return bool(paths) and new and alike and not fills
+
+
+def _shown(answer: Answer) -> str:
+    if answer.incident:
+        return f"raises {answer.incident.headline}"
+    return ", ".join(f"{leaf.path or 'sample'} of shape {list(leaf.shape or ())}" for leaf in answer.leaves[:4])
+
+
 def _equal(answer: Answer, ends: Ends) -> Index:
     """An index inside the range with the same content, by the leaves that identify samples; None without one.
 
     Every such leaf must occur somewhere in the range: a dataset of pairs may wrap each half separately.
     """
     equal = None
-    for path in _identifying_paths(ends):
-        wanted = _digest(answer, path)
-        equal = next((inside.index for inside in ends.inside if _digest(inside, path) == wanted), None)
+    for path in ends.identifying:
+        wanted = answer.digests.get(path)
+        equal = next((inside.index for inside in ends.inside if inside.digests.get(path) == wanted), None)
         if equal is None:
             return None
     return equal
-
-
-def _identifying_paths(ends: Ends) -> list[str]:
-    """Leaves that do not depend on the random state and differ between samples."""
-    paths = [leaf.path for leaf in ends.first_again.leaves if _digest(ends.inside[0], leaf.path) == leaf.digest]
-    counts = {path: len({_digest(inside, path) for inside in ends.inside}) for path in paths}
-    return [path for path, count in counts.items() if count > 0.8 * len({inside.index for inside in ends.inside})]
-
-
-def _digest(answer: Answer, path: str) -> bytes | None:
-    return next((leaf.digest for leaf in answer.leaves if leaf.path == path), None)

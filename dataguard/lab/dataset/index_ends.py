@@ -38,6 +38,14 @@ class Ends:
     beyond: tuple[Answer, ...]
     reads: int
 
+    @property
+    def identifying(self) -> list[str]:
+        """Leaves that do not depend on the random state and differ between samples."""
+        first, again = self.inside[0].digests, self.first_again.digests
+        paths = [path for path, digest in again.items() if first.get(path) == digest]
+        values = {path: len({inside.digests.get(path) for inside in self.inside}) for path in paths}
+        return [path for path in paths if values[path] > 0.8 * len({inside.index for inside in self.inside})]
+
 
 def find_ends(subject: Subject) -> Ends:
     """What the dataset returns at and beyond the ends of its index range (map-style only).

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dataguard.incident import LoaderRaised
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Trials
 from dataguard.lab.core.records import BatchRecord, read_spools
@@ -48,22 +49,21 @@ class Resources:
     @property
     def usage(self) -> Usage:
         """A first measurement: samples that are new to each worker, as far as there are any."""
-        plan = self._plan()
-        return self._measured(plan)
+        return self._measured(lambda plan: plan)
 
     @property
     def longer_usage(self) -> Usage:
         """A longer measurement, in which all samples are read a second time."""
-        plan, fresh = self._plan(), self._more()
+        fresh = self._more()
         self._subject.afford(2 * fresh * self._subject.epoch.seconds_per_sample)
-        return self._measured(replace(plan, fresh=fresh, total=2 * fresh))
+        return self._measured(lambda plan: replace(plan, fresh=fresh, total=2 * fresh))
 
     @property
     def page_usage(self) -> Usage:
         """A measurement on new samples that counts the pages of each worker, which must pause for it."""
-        plan, fresh = self._plan(), self._more()
+        fresh = self._more()
         self._subject.afford(fresh * self._subject.epoch.seconds_per_sample)
-        return self._measured(replace(plan, fresh=fresh, total=fresh, pages=True))
+        return self._measured(lambda plan: replace(plan, fresh=fresh, total=fresh, pages=True))
 
     @property
     def growing_containers(self) -> GrowingContainers:
@@ -118,25 +118,34 @@ class Resources:
         """The new samples of a longer measurement."""
         return round(min(max(LONGER * self._planned, 2 * FEWEST), LONGER * MOST))
 
-    def _plan(self) -> UsagePlan:
+    def _plan(self, *, own: bool) -> UsagePlan:
         subject, facts = self._subject, self._subject.facts
         workers = max(1, min(facts.num_workers, WORKERS))
         seconds, budget = subject.epoch.seconds_per_sample, subject.settings.budget
-        stream = facts.kind == "stream"  # whose batches stay as they are
-        enough = max(FEWEST, READINGS * (facts.batch_size or 1) if stream else 0)
+        enough = max(FEWEST, READINGS * (facts.batch_size or 1) if own else 0)
         fresh = round(min(max(self._planned, FEWEST), MOST if memory_in_use() is None else min(enough, MOST)))
         if fresh * seconds > MOST_SHARE * budget:
             raise Undecided(
                 f"a sample takes {seconds:.2g} s, and {fresh} per worker would take more than a tenth of the budget: "
                 f"use --budget {math.ceil(fresh * seconds / MOST_SHARE)}"
             )
-        size = facts.batch_size or 1 if stream else min(facts.batch_size or 1, max(1, fresh // 24))
-        return UsagePlan(workers, fresh, fresh, size, facts.num_workers > workers)
+        size = facts.batch_size or 1 if own else min(facts.batch_size or 1, max(1, fresh // 24))
+        return UsagePlan(workers, fresh, fresh, size, own, facts.num_workers > workers)
 
-    def _measured(self, plan: UsagePlan) -> Usage:
-        subject = self._subject
+    def _measured(self, extended: Callable[[UsagePlan], UsagePlan]) -> Usage:
+        """Measure small batches, which need the fewest reads; the loader's own for streams, or if small ones fail."""
+        stream = self._subject.facts.kind == "stream"
+        try:
+            return self._measured_with(self._plan(own=stream), extended)
+        except Undecided as undecided:
+            if stream or not isinstance(undecided.__cause__, LoaderRaised):
+                raise
+        return self._measured_with(self._plan(own=True), extended)
+
+    def _measured_with(self, first: UsagePlan, extended: Callable[[UsagePlan], UsagePlan]) -> Usage:
+        subject, plan = self._subject, extended(first)
         limit, stream = subject.epoch.limit, subject.facts.kind == "stream"
-        share = MOST_SHARE * subject.settings.budget * (0.5 if plan == self._plan() else 2)
+        share = MOST_SHARE * subject.settings.budget * (0.5 if plan == first else 2)
         return subject.vary(
             plan,
             lambda folder: measure_usage(subject.build, folder, plan, limit, share, stream=stream),

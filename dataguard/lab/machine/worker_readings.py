@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dataguard.lab.core.index_schedules import Schedule, exists, flat, in_use, unique
+from dataguard.lab.core.index_schedules import Schedule, drawn, existing, exists, flat, in_use, size_of, unique
 from dataguard.lab.core.process_usage import Pages, Reading
 from dataguard.lab.core.records import read_spools
 from dataguard.lab.spy.drive import Ride, drive
@@ -25,16 +25,15 @@ NEEDED = (5, 8, 12)
 
 
 class RepeatedIndices(Schedule):
-    """The first `count` indices of the user's order, each once, and then repeated until `total` were read.
+    """The first indices of the user's order, `plan.fresh` per worker, each once, and then repeated.
 
-    Every worker reads its own indices again: torch hands batch k to worker k mod `workers`. A batch holds up to `size`.
+    Every worker reads its own indices again: torch hands batch k to worker k mod `plan.workers`. A batch is one of the
+    user's, or holds up to `plan.size` distinct indices.
     """
 
-    def __init__(
-        self, inner: Any, size: int, workers: int, count: int, total: int, limit: int | None, *, batched: bool
-    ) -> None:
+    def __init__(self, inner: Any, plan: UsagePlan, limit: int | None, *, batched: bool) -> None:
         super().__init__(inner)
-        self.size, self.workers, self.count, self.total = size, workers, count, total
+        self.plan = plan
         self.limit = limit
         self.batched = batched
         self._rounds: list[list[Any]] | None = None
@@ -47,22 +46,31 @@ class RepeatedIndices(Schedule):
 
     def __len__(self) -> int:
         rounds = self._dealt()
-        return -(-self.total // (len(rounds[0]) * self.workers)) * self.workers if rounds else 0
+        return -(-self.plan.total // max(size_of(rounds[0]), 1)) * self.plan.workers if rounds else 0
 
     @property
     def fresh(self) -> int:
         """How many samples are new to each worker."""
-        return sum(map(len, self._dealt())) // self.workers
+        return sum(map(size_of, self._dealt())) // self.plan.workers
 
     def _dealt(self) -> list[list[Any]]:
         """The batches of the first round, as many for every worker."""
         if self._rounds is None:
-            kept = (index for index in flat(self.inner, batched=self.batched) if exists(index, self.limit))
-            drawn = list(islice(unique(kept), self.count))
-            size = max(1, min(self.size, len(drawn) // self.workers))
-            batches = [drawn[start : start + size] for start in range(0, len(drawn) - size + 1, size)]
-            self._rounds = batches[: len(batches) // self.workers * self.workers] or batches[:1]
+            workers = self.plan.workers
+            batches = self._own() if self.plan.own else self._regrouped()
+            self._rounds = batches[: len(batches) // workers * workers] or batches[:1]
         return self._rounds
+
+    def _own(self) -> list[list[Any]]:
+        entries = islice(drawn(self.inner), -(-self.plan.fresh // self.plan.size) * self.plan.workers)
+        kept = [one for entry in entries for one in existing(entry, self.limit, batched=self.batched)]
+        return kept if self.batched else [[one] for one in kept]
+
+    def _regrouped(self) -> list[list[Any]]:
+        kept = (index for index in flat(self.inner, batched=self.batched) if exists(index, self.limit))
+        known = list(islice(unique(kept), self.plan.fresh * self.plan.workers))
+        size = max(1, min(self.plan.size, len(known) // self.plan.workers))
+        return [known[start : start + size] for start in range(0, len(known) - size + 1, size)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,9 @@ class UsagePlan:
     fresh: int
     total: int
     size: int
+    """Samples in a batch."""
+    own: bool
+    """Whether the batches are the loader's own."""
     reduced: bool
     """Whether the loader has more workers than that."""
     pages: bool = False
@@ -158,9 +169,7 @@ def measure_usage(
     made: list[RepeatedIndices] = []
 
     def schedule(inner: Any, batched: bool) -> RepeatedIndices:
-        count = plan.fresh * plan.workers
-        total = plan.total * plan.workers
-        made.append(RepeatedIndices(inner, plan.size, plan.workers, count, total, limit, batched=batched))
+        made.append(RepeatedIndices(inner, plan, limit, batched=batched))
         return made[-1]
 
     asked = {"num_workers": plan.workers} if plan.reduced else {}

@@ -41,6 +41,11 @@ class Answer:
         return {leaf.path: leaf.digest for leaf in self.leaves}
 
     @property
+    def shapes(self) -> tuple[tuple[object, ...], ...]:
+        """The path, dtype and shape of every leaf."""
+        return tuple((leaf.path, leaf.dtype or leaf.kind, leaf.shape) for leaf in self.leaves)
+
+    @property
     def form(self) -> tuple[tuple[object, ...], ...]:
         """The path, dtype and rank of every leaf."""
         return tuple((leaf.path, leaf.dtype or leaf.kind, len(leaf.shape or ())) for leaf in self.leaves)

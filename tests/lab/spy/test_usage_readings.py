@@ -48,7 +48,7 @@ def test_nothing_is_read_without_a_moment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 4, 7])
 def test_readings_of_a_partial_stream_suffice_for_a_trend(size: int) -> None:
-    needed = UsagePlan(1, 1500, 1500, size, reduced=False).readings(1500, stream=True).needed
+    needed = UsagePlan(1, 1500, 1500, size, own=True, reduced=False).readings(1500, stream=True).needed
     for end in range(7 * size, 1500, size):
         allocated = [0] + [-(-moment // size) * size for moment in needed if moment <= end]
         assert trend([(x, x) for x in allocated], 0) is not None, end
