@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset
+from tqdm import tqdm
 
 KEPT: list[Any] = []
 """What a factory leaves behind for as long as its process lives."""
@@ -128,3 +129,11 @@ def make_leaving() -> DataLoader:
     count()
     LEAVES[os.environ["LEAVES"]][0]()
     return DataLoader(Noisy(), batch_size=8)
+
+
+def make_with_bar() -> DataLoader:
+    """Shows a progress bar, which leaves a thread that redraws it and a lock."""
+    count()
+    for _ in tqdm(range(2)):
+        pass
+    return make_plain()
