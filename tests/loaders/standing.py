@@ -137,3 +137,12 @@ def make_with_bar() -> DataLoader:
     for _ in tqdm(range(2)):
         pass
     return make_plain()
+
+
+def make_with_blas() -> DataLoader:
+    """Uses linear algebra, whose library leaves threads that it ends before a fork."""
+    from scipy import linalg
+
+    count()
+    linalg.solve(torch.rand(400, 400).numpy(), torch.rand(400).numpy())
+    return make_plain()

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -79,7 +80,12 @@ class Before:
         return None
 
     def _threads_end(self) -> bool:
-        """Whether all threads that were started since end; those of queues that were just closed take a moment."""
+        """Whether all threads that were started since end; those of queues that were just closed take a moment.
+
+        Libraries that support forks, such as OpenBLAS, end their threads when a process forks.
+        """
+        if _threads() - self._threads:
+            _fork_once()
         deadline = time.monotonic() + _MOMENT
         while _threads() - self._threads or len(_python_threads()) > 1:
             if time.monotonic() > deadline:
@@ -102,6 +108,16 @@ def _threads() -> set[str]:
     """The threads of this process, except those that only tidy up: a fork works as well without them."""
     bars = {str(thread.native_id) for thread in {*threading.enumerate()} - _python_threads()}
     return {path.name for path in (_PROC / "task").iterdir() if path.name not in bars and _comm(path) not in _TIDYING}
+
+
+def _fork_once() -> None:
+    """Fork a process that ends at once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns of other threads, which this process never meets
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
 
 
 def _python_threads() -> set[threading.Thread]:
