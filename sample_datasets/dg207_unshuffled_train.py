@@ -118,3 +118,47 @@ class ByLength(Sampler[int]):
 def good_sorted() -> Loaders:
     """A curriculum."""
     return train(sampler=ByLength())
+
+
+class _Forever:
+    """Repeats an index sampler without end."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler = sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield from self.sampler
+
+
+class Repeated(DataLoader[Any]):
+    """Keeps one iterator for all epochs, so that its workers never start again."""
+
+    def __init__(self, dataset: Any, **settings: Any) -> None:
+        super().__init__(dataset, **settings)
+        object.__setattr__(self, "batch_sampler", _Forever(self.batch_sampler))
+        self.iterator = super().__iter__()
+
+    def __len__(self) -> int:
+        return len(self.batch_sampler.sampler)  # type: ignore[union-attr]
+
+    def __iter__(self) -> Any:
+        for _ in range(len(self)):
+            yield next(self.iterator)
+
+
+def repeated(*, shuffle: bool, rank: int, world_size: int) -> Loaders:
+    """A share of the pictures for each rank."""
+    dataset = Pictures(32)
+    sampler: DistributedSampler[Any] = DistributedSampler(dataset, num_replicas=world_size, rank=rank, shuffle=shuffle)
+    return {"train": Repeated(dataset, batch_size=4, num_workers=2, sampler=sampler)}
+
+
+def bad_repeated(rank: int, world_size: int) -> Loaders:
+    """An iterator that is made in the constructor, of a sampler that does not shuffle."""
+    return repeated(shuffle=False, rank=rank, world_size=world_size)
+
+
+def good_repeated() -> Loaders:
+    """One that shuffles."""
+    return {"train": Repeated(Pictures(32), batch_size=4, num_workers=2, shuffle=True)}

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +144,10 @@ def _ready(subject: Subject) -> tuple[Loader, list[Any]]:
     announce_epoch(loader, 0)
     if isinstance(loader.dataset, IterableDataset):
         return loader, list(range(ITEMS))
-    batches: Any = loader.batch_sampler
-    return loader, list(loader.sampler) if batches is None else [batch[0] for batch in batches]
+    batched = loader.batch_sampler is not None
+    order: Any = loader.batch_sampler if batched else loader.sampler
+    entries = islice(order, ITEMS)  # a loader may repeat its sampler
+    return loader, [entry[0] if batched else entry for entry in entries]
 
 
 def _schedule(inner: Any, batched: bool) -> SameItems:

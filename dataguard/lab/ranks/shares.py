@@ -14,8 +14,7 @@ from dataguard.lab.core.index import plain_index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.loader_facts import LoaderFacts, length_of
 from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
-from dataguard.lab.reading.recorded_order import recorder
-from dataguard.lab.spy.drive import announce_epoch
+from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.spy.sample_ledger import Depth
 from dataguard.lab.streams.sampler_order import PROBES, content
 from dataguard.lab.streams.stream_trace import Drive, Request, StreamTrace, read_stream, run_stream
@@ -113,15 +112,10 @@ class DealtIndices:
 
 
 def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndices:
-    """Draw one epoch of indices without reading the samples, except a few with seeded generators.
-
-    The loader itself is iterated, because its own `__iter__` may matter: some agree on a seed there.
-    """
+    """Draw one epoch of indices without reading the samples, except a few with seeded generators."""
     recorded, schedule = recorder(facts.length)
     loader = build(num_workers=0, schedule=schedule)
-    announce_epoch(loader, 0)
-    for _ in loader:
-        pass
+    draw_epoch(loader, recorded, 0)
     batches = tuple(tuple(map(plain_index, batch)) for order in recorded for batch in order.batches)
     if any(index is None for batch in batches for index in batch):
         raise Undecided("the sampler yields custom index objects, which cannot be compared between ranks")

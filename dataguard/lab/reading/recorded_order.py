@@ -1,12 +1,18 @@
-"""The order of an epoch's indices, recorded while no sample is read."""
+"""The order of an epoch's indices, recorded while no sample is read.
+
+The loader itself is iterated, because its own `__iter__` may change the order.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import members
 from dataguard.lab.core.index_schedules import Schedule, drawn
+from dataguard.lab.spy.drive import announce_epoch
+from dataguard.target.variants import Loader
 
 MOST_RECORDED = 100_000
 """Indices of an epoch that are drawn at most, unless the dataset has as many."""
@@ -18,7 +24,10 @@ def most_recorded(length: int | None) -> int:
 
 
 class Recorded(Schedule):
-    """Records the `batches` of indices that `inner` yields in an epoch, and yields nothing itself.
+    """Records the `batches` of indices that `inner` yields in an epoch, and yields one empty batch in their place.
+
+    Without one, a loader that repeats its sampler for ever would wait for it. Without automatic batching there is no
+    entry that is empty, and nothing is yielded.
 
     `whole`: it ended before `most` indices. Once iterated, it is in `begun`: a factory may build other loaders, which
     are not.
@@ -43,10 +52,11 @@ class Recorded(Schedule):
                 break
         else:
             self.whole = True
-        return iter(())
+        if self.batched:
+            yield []
 
     def __len__(self) -> int:
-        return 0
+        return int(self.batched)
 
 
 def recorder(length: int | None) -> tuple[list[Recorded], Callable[[Any, bool], Recorded]]:
@@ -57,3 +67,21 @@ def recorder(length: int | None) -> tuple[list[Recorded], Callable[[Any, bool], 
         return Recorded(inner, most_recorded(length), begun, batched=batched)
 
     return begun, schedule
+
+
+def draw_epoch(loader: Loader, recorded: list[Recorded], epoch: int) -> None:
+    """Iterate the loader for an epoch, whose order is then in `recorded`.
+
+    Raises LoaderFailed if its sampler fails, and what its own `__iter__` raises before there is an order.
+    """
+    for schedule in recorded:  # some loaders never begin a new epoch
+        schedule.batches = []
+    announce_epoch(loader, epoch)
+    try:
+        for _ in loader:
+            pass
+    except LoaderFailed:
+        raise
+    except Exception:
+        if not any(schedule.batches for schedule in recorded):
+            raise  # otherwise it is the empty batch that the user's code does not expect

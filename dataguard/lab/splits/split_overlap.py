@@ -23,12 +23,11 @@ from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.loader_facts import spelled_role
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
-from dataguard.lab.reading.recorded_order import recorder
+from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, SUBSET, IndexContents, find_columns
 from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates, thumbnails_of
 from dataguard.lab.splits.sample_pairs import DRAWS, SamplePair, run_pairs
-from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.subject import Subject
 from dataguard.stats.coincidence import is_shared
 from dataguard.target.variants import Loader
@@ -279,10 +278,8 @@ def read_index_contents(
     """
     recorded, schedule = recorder(length)
     loader = build(num_workers=0, schedule=schedule)
-    announce_epoch(loader, 0)
     with gate("sampler"):
-        for _ in loader:  # the recorder yields no indices
-            break
+        draw_epoch(loader, recorded, 0)
     drawn = {one: None for record in recorded for batch in record.batches for one in map(plain_index, batch)}
     indices = array("q", sorted(one for one in drawn if isinstance(one, int) and one >= 0))
     whole = bool(recorded) and all(record.whole for record in recorded if record.batches) and len(indices) == len(drawn)

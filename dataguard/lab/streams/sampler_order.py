@@ -12,7 +12,7 @@ from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import Seeding
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.reading.recorded_order import Recorded, recorder
+from dataguard.lab.reading.recorded_order import Recorded, draw_epoch, recorder
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.lab.spy.drive import announce_epoch
@@ -106,12 +106,8 @@ def content(dataset: Any, index: Any) -> tuple[bytes, ...]:
 def _draw(
     loader: Loader, recorded: list[Recorded], watch: SeedWatch, epoch: int, skipped: int
 ) -> tuple[tuple[Index, ...], tuple[bytes, ...], list[Seeding]]:
-    for schedule in recorded:  # some loaders never begin a new epoch
-        schedule.batches = []
     with gate("sampler"), watch.watching(skipped) as seeds:
-        announce_epoch(loader, epoch)
-        for _ in loader:
-            pass
+        draw_epoch(loader, recorded, epoch)
     flat = list(islice(chain.from_iterable(batch for schedule in recorded for batch in schedule.batches), MOST))
     plain = tuple(map(plain_index, flat))
     objects = (index for index, number in zip(flat, plain, strict=True) if number is None)
