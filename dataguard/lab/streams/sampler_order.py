@@ -33,8 +33,9 @@ BURN = 5
 class Orders:
     """The indices of three epochs, the constant `seeds` used while they were drawn, and an epoch drawn differently.
 
-    `marks` are digests of the custom index objects of each epoch, which are None in `epochs`. In `advanced`, generators skipped some numbers after each constant seed. `batches` counts those planned in each
-    epoch; `whole`: all epochs were drawn to their end.
+    `marks` are digests of the custom index objects of each epoch, which are None in `epochs`. In `advanced`, generators
+    skipped some numbers after each constant seed. `batches` counts those planned in each epoch; `whole`: all epochs
+    were drawn to their end.
     """
 
     epochs: tuple[tuple[Index, ...], ...]
