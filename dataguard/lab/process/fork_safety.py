@@ -170,8 +170,13 @@ def _lock_of_bars() -> str | None:
     """Where the semaphore of tqdm is mapped, which is held for moments only; None if there is none."""
     lock = getattr(getattr(sys.modules.get("tqdm.std"), "TqdmDefaultWriteLock", None), "mp_lock", None)
     address = getattr(getattr(lock, "_semlock", None), "handle", None)
-    spans = ((place, *(int(end, 16) for end in place.split("-"))) for place in _shared_memory())
-    return next((place for place, start, end in spans if address is not None and start <= address < end), None)
+    return next((place for place in _shared_memory() if address is not None and _spans(place, address)), None)
+
+
+def _spans(place: str, address: int) -> bool:
+    """Whether an address is in a mapping, as /proc/self/maps writes it."""
+    start, _, end = place.partition("-")
+    return int(start, 16) <= address < int(end, 16)
 
 
 def _functions() -> Mapping[tuple[str, str], int]:
