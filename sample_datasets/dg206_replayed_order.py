@@ -245,3 +245,25 @@ class ByEpoch(Shuffled):
 def good_objects() -> DataLoader[Any]:
     """The sampler yields objects, in another order in each epoch."""
     return DataLoader(Clips(30), sampler=ByEpoch(range(30)), batch_size=4, num_workers=2)
+
+
+class Endless(Shuffled):
+    """Indices without end, from one iterator."""
+
+    def __init__(self, data: Sized) -> None:
+        super().__init__(data)
+        self.indices = self.all_indices()
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self.indices
+
+    def all_indices(self) -> Iterator[int]:
+        """One order after the other."""
+        generator = torch.Generator().manual_seed(0)
+        while True:
+            yield from torch.randperm(len(self.data), generator=generator).tolist()
+
+
+def good_endless() -> dict[str, DataLoader[Any]]:
+    """One epoch without end, which cannot be begun anew."""
+    return {"train": loader(Endless(range(30)))}

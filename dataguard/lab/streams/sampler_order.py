@@ -33,6 +33,8 @@ BURN = 5
 class Orders:
     """The indices of three epochs, the constant `seeds` used while they were drawn, and an epoch drawn differently.
 
+    There is only one epoch if it has no end.
+
     `marks` are digests of the custom index objects of each epoch, which are None in `epochs`. In `advanced`, generators
     skipped some numbers after each constant seed. `batches` counts those planned in each epoch; `whole`: all epochs
     were drawn to their end.
@@ -82,6 +84,8 @@ def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
         seeds.append(given)
         batches.append(sum(len(schedule.batches) for schedule in recorded))
         whole = whole and all(schedule.whole for schedule in recorded)
+        if not whole:  # it never ends, and may not survive being stopped
+            return Orders((drawn,), (objects,), (), drawn, (batches[0],), whole)
     advanced, _, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
     constant = (seed for seed in seeds[0] if all(seed in given for given in seeds))
     return Orders(tuple(epochs), tuple(marks), tuple(constant), advanced, tuple(batches), whole)
