@@ -153,6 +153,11 @@ def good_permuted() -> DataLoader[Any]:
     return loader(read_rgb, lambda image: NORMALIZED.transforms[1](permuted(unit(image))))
 
 
+def good_always_permuted() -> DataLoader[Any]:
+    """Every draw permutes channels: there is no order that could be wrong."""
+    return loader(read_rgb, lambda image: NORMALIZED.transforms[1](unit(image)[torch.randperm(3)]))
+
+
 def bad_permuted() -> DataLoader[Any]:
     """The same augmentation of images in blue, green, red."""
     return loader(read_bgr, lambda image: NORMALIZED.transforms[1](permuted(unit(image))))

@@ -246,28 +246,28 @@ class ColourChartReader:
         If jitter is rarely clipped, many draws of black and white are needed.
         """
         found: list[ChartResponse] = []
-        started = time.monotonic()
+        started, disagree = time.monotonic(), False
         for draw in range(MOST_DRAWS):
-            charts = CHARTS if draw < SOME_DRAWS else (BLACK, WHITE)
+            charts = CHARTS if draw < SOME_DRAWS or disagree else (BLACK, WHITE)
             found += [response for chart in charts for response in [self._response(chart, draw)] if response]
+            fits = [fit(found, path) for path in paths_of(found) if follows(found, path)]
+            disagree = any(one is not None and one.order is None for one in fits)
+            seen = {response.chart for response in found} == set(CHARTS)
             late = time.monotonic() - started > MOST_SECONDS
-            if draw + 1 >= DRAWS and (late or self._settled(found, draw + 1)):
+            if draw + 1 >= DRAWS and (late or (seen and self._settled(fits, draw + 1))):
                 break
         return found
 
     @staticmethod
-    def _settled(responses: Sequence[ChartResponse], draws: int) -> bool:
+    def _settled(fits: Sequence[Fit | None], draws: int) -> bool:
         """Whether more draws would add nothing: all agree, or there are enough of them.
 
-        Each chart must have a response: samples with a grey image have none. An unusual order in two draws may be one
-        to which channels are permuted at random.
+        An unusual order in two draws may be one to which channels are permuted at random.
         """
-        if {response.chart for response in responses} != set(CHARTS):
-            return False
-        fits = [fit(responses, path) for path in paths_of(responses) if follows(responses, path)]
         enough = draws >= SOME_DRAWS // 2
         return bool(fits) and all(
-            one is not None and (enough or (one.exact and one.order in ("RGB", ""))) for one in fits
+            one is not None and one.order is not None and (enough or (one.exact and one.order in ("RGB", "")))
+            for one in fits
         )
 
     def _response(self, chart: RGB, draw: int) -> ChartResponse | None:

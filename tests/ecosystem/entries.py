@@ -1,0 +1,101 @@
+"""The list of libraries, our verdict on each finding in them, and the defects of public releases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+REAL, INTENDED, FALSE = "real defect", "intended by the library", "false alarm"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A library by the name of its distribution, and the function of this package that makes its loaders."""
+
+    library: str
+    factory: str
+
+    @property
+    def spelling(self) -> str:
+        """The target of a scan."""
+        return f"tests.ecosystem.{self.factory}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Our verdict on the findings of one check in the loaders of one factory."""
+
+    factory: str
+    code: str
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """A defect of a public release that a scan found: where it is, what it does, and how to see it without us."""
+
+    library: str
+    version: str
+    place: str
+    what: str
+    reproduction: str
+
+
+ENTRIES = (
+    Entry("torchvision", "images:torchvision_folders"),
+    Entry("torchvision", "images:torchvision_coco"),
+    Entry("torchvision", "images:torchvision_voc"),
+    Entry("timm", "images:timm_loaders"),
+    Entry("albumentations", "images:albumentations_loaders"),
+    Entry("albumentations", "images:albumentations_masks"),
+    Entry("kornia", "images:kornia_loaders"),
+    Entry("ultralytics", "images:ultralytics_loaders"),
+    Entry("lightly", "images:lightly_loaders"),
+    Entry("medmnist", "images:medmnist_loaders"),
+    Entry("monai", "medical:monai_loaders"),
+    Entry("torchio", "medical:torchio_loaders"),
+    Entry("torchxrayvision", "medical:xray_loaders"),
+    Entry("datasets", "text:datasets_loaders"),
+    Entry("transformers", "text:transformers_collators"),
+    Entry("transformers", "text:transformers_trainer"),
+    Entry("sentence-transformers", "text:sentence_transformers_loaders"),
+    Entry("trl", "text:trl_loaders"),
+    Entry("lhotse", "sound:lhotse_loaders"),
+    Entry("audiomentations", "sound:audiomentations_loaders"),
+    Entry("webdataset", "streams:webdataset_loaders"),
+    Entry("torchdata", "streams:torchdata_loaders"),
+    Entry("mosaicml-streaming", "streams:streaming_loaders"),
+    Entry("litdata", "streams:litdata_loaders"),
+    Entry("h5py", "streams:h5py_loaders"),
+    Entry("zarr", "streams:zarr_loaders"),
+    Entry("tensordict", "streams:tensordict_loaders"),
+    Entry("lightning", "frameworks:lightning_module"),
+    Entry("lightning", "frameworks:combined"),
+    Entry("accelerate", "frameworks:accelerate_loaders"),
+    Entry("pytorch-ignite", "frameworks:ignite_loaders"),
+    Entry("skorch", "frameworks:skorch_loaders"),
+    Entry("pytorch-metric-learning", "frameworks:metric_learning_loaders"),
+    Entry("torchsampler", "frameworks:torchsampler_loaders"),
+    Entry("mmengine", "frameworks:mmengine_loaders"),
+    Entry("avalanche-lib", "frameworks:avalanche_loaders"),
+    Entry("fastai", "frameworks:fastai_loaders"),
+    Entry("torch-geometric", "tables:geometric_loaders"),
+    Entry("pytorch-forecasting", "tables:forecasting_loaders"),
+    Entry("darts", "tables:darts_loaders"),
+    Entry("pytorch-tabular", "tables:tabular_loaders"),
+    Entry("neuralforecast", "tables:neuralforecast_loaders"),
+)
+"""What is scanned, by subject."""
+
+_CLONED = "albumentations 2 draws from a generator of its own in each transform; every worker forks a copy of it"
+
+VERDICTS = (
+    Verdict("images:albumentations_loaders", "DG101", REAL, _CLONED),
+    Verdict("images:albumentations_loaders", "DG102", REAL, _CLONED),
+    Verdict("images:albumentations_masks", "DG101", REAL, _CLONED),
+    Verdict("images:albumentations_masks", "DG102", REAL, _CLONED),
+)
+"""Our verdict on each finding."""
+
+BUGS: tuple[Bug, ...] = ()
+"""Defects of public releases."""
