@@ -114,13 +114,16 @@ def mmengine_loaders() -> Loaders:
 
 
 def avalanche_loaders() -> Loaders:
-    """Loaders of a benchmark of avalanche, balanced by task."""
+    """avalanche's loader for replay: part of each batch from the new experience, part from the memory."""
     from avalanche.benchmarks.utils import as_classification_dataset
-    from avalanche.benchmarks.utils.data_loader import TaskBalancedDataLoader
+    from avalanche.benchmarks.utils.data_loader import ReplayDataLoader
 
-    dataset = tensors()
-    dataset.targets = dataset.tensors[1].tolist()  # type: ignore[attr-defined]
-    return {"train": TaskBalancedDataLoader(as_classification_dataset(dataset), batch_size=8, num_workers=2)}
+    def experience(start: int) -> Any:
+        dataset = tensors(48, start)
+        dataset.targets = dataset.tensors[1].tolist()  # type: ignore[attr-defined]
+        return as_classification_dataset(dataset)
+
+    return {"train": ReplayDataLoader(experience(0), experience(1), batch_size=8, batch_size_mem=8, num_workers=2)}
 
 
 def fastai_loaders() -> Loaders:
