@@ -115,18 +115,40 @@ def bad_one_hot() -> DataLoader[Any]:
 
 
 class Stored(Scenes):
-    """Masks of two classes that were exported as JPEG."""
+    """Masks that were exported as JPEG."""
 
-    def __init__(self, mask_transform: Callable[[Any], Any]) -> None:
+    def __init__(self, mask_transform: Callable[[Any], Any], stored: Callable[[np.ndarray], np.ndarray]) -> None:
         super().__init__(mask_transform)
-        self.files = tuple((image, mask.with_suffix(".jpg")) for image, mask in scenes())
+        self.files = tuple((image, mask.with_suffix(f".{stored.__name__}.jpg")) for image, mask in scenes())
         for (_, mask), (_, spoilt) in zip(scenes(), self.files, strict=True):
-            Image.fromarray(((np.array(Image.open(mask)) > 1) * 200).astype(np.uint8)).save(spoilt, quality=80)
+            Image.fromarray(stored(np.array(Image.open(mask))).astype(np.uint8)).save(spoilt, quality=80)
+
+
+def two_classes(mask: np.ndarray) -> np.ndarray:
+    return (mask > 1) * 200
+
+
+def as_numbers(mask: np.ndarray) -> np.ndarray:
+    return np.kron(mask * 3, np.ones((11, 11)))
+
+
+def far_apart(mask: np.ndarray) -> np.ndarray:
+    return np.kron(mask * 60, np.ones((11, 11)))
 
 
 def bad_jpeg() -> DataLoader[Any]:
     """Whatever is not 0 counts as an object of its own number."""
-    return DataLoader(Stored(transforms.Compose([nearest, transforms.Lambda(whole)])), batch_size=4)
+    return DataLoader(Stored(transforms.Compose([nearest, transforms.Lambda(whole)]), two_classes), batch_size=4)
+
+
+def bad_jpeg_classes() -> DataLoader[Any]:
+    """Compression puts other classes between neighbouring ones: 3 and 5 between 0 and 9."""
+    return DataLoader(Stored(transforms.Compose([nearest, transforms.Lambda(whole)]), as_numbers), batch_size=4)
+
+
+def good_jpeg_classes() -> DataLoader[Any]:
+    """Classes that are far apart in the file, each rounded to the nearest."""
+    return DataLoader(Stored(lambda mask: (whole(nearest(mask)) + 30) // 60, far_apart), batch_size=4)
 
 
 def good() -> DataLoader[Any]:
@@ -136,7 +158,7 @@ def good() -> DataLoader[Any]:
 
 def good_jpeg() -> DataLoader[Any]:
     """Masks that were exported as JPEG, cut at the middle."""
-    return DataLoader(Stored(lambda mask: whole(nearest(mask)) > 100), batch_size=4)
+    return DataLoader(Stored(lambda mask: whole(nearest(mask)) > 100, two_classes), batch_size=4)
 
 
 def good_relabelled() -> DataLoader[Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import importlib
+import mmap
 import multiprocessing
 import os
 import sys
@@ -139,9 +140,21 @@ class _Importer:
         self.once("numpy.ma")  # by numpy's median
         if loaders > 1:
             self.once("dataguard.lab.batches.settings_strategy")  # hypothesis
+        _TORCHVISION_USED[0] |= "torchvision" in sys.modules
         pillow: Any = sys.modules.get("PIL.Image")
         if pillow is not None:
             pillow.preinit()
+
+
+_TORCHVISION_USED = mmap.mmap(-1, 1)
+"""Shared with the process that this one is forked from: not zero if a target of the run imports torchvision."""
+
+
+def import_torchvision_if_used() -> None:
+    """Import it once for all targets to come, since that takes longer than many scans (1.4 s, torchvision 0.29)."""
+    if _TORCHVISION_USED[0]:
+        with contextlib.suppress(Exception):
+            importlib.import_module("torchvision")
 
 
 Surveys = list[tuple[Target, Survey | LoaderFailed]]

@@ -42,6 +42,7 @@ def main(descriptor: int) -> None:
         if not word:
             return
         asked = pipe.recv()
+        host.import_torchvision_if_used()
         pid = os.fork()
         if pid == 0:
             _end_with(partial(_become_reaper, *asked, *descriptors))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 LEAST, MOST = 0.004, 0.5
 """Shares of a mask between two labels: below, noise; above, along one edge, a distance map or heat map."""
 SCALES = (255.0, 65535.0)
+FAR = 20
+"""How far apart labels are that lossy compression leaves distinct."""
 SMALL = 0.1
 """The share of the scale below which the smallest label is a class index and not a brightness."""
 
@@ -52,8 +55,9 @@ def _why(charts: ChartedMasks, mask: MaskLeaf) -> str | None:
     values = mask.values
     if values is None:
         return None
-    if charts.lossy_values and values.most_values > len(charts.labels):
-        reason = f"lossy compression spreads {len(charts.labels)} labels over {charts.lossy_values} values"
+    discrete = values.dtype.startswith(("int", "uint")) or _far_apart(charts)  # otherwise it may be a depth map
+    if charts.lossy_values and values.most_values > charts.lossy_labels and discrete:
+        reason = f"lossy compression spreads {charts.lossy_labels} labels over {charts.lossy_values} values"
         return f"holds {values.most_values} different values: {reason}"
     if values.between and values.share >= LEAST and values.edge_share <= MOST:
         low, high = values.labels
@@ -67,6 +71,11 @@ def _why(charts: ChartedMasks, mask: MaskLeaf) -> str | None:
         if least / scale < SMALL and all(abs(a - b) < 1e-6 for a, b in zip(scaled, values.labels, strict=True)):
             return f"holds labels divided by {scale:g}: {mask.chart_labels[1]:g} becomes {values.labels[1]:.4g}"
     return None
+
+
+def _far_apart(charts: ChartedMasks) -> bool:
+    """Whether lossy compression leaves the labels distinct."""
+    return all(two[0] - one[0] > FAR for one, two in pairwise(charts.labels))
 
 
 def _finding(lab: Lab, leaves: list[str], words: str, mask: MaskLeaf | None = None) -> Finding:

@@ -36,8 +36,12 @@ def standing_in(original: Any, function: Callable[..., Any]) -> Callable[..., An
     return stand_in  # type: ignore[no-any-return]
 
 
-_UNRELATED = sys.stdlib_module_names | {"numpy", "scipy", "sympy", "torch"}
-"""Packages that never refer to another package's image decoder; they define most names in a process."""
+_UNRELATED = sys.stdlib_module_names | {
+    *("numpy", "scipy", "sympy", "mpmath", "torch", "torchgen", "triton", "cuda"),
+    *("dill", "hypothesis", "tqdm", "typing_extensions"),
+}
+"""Packages that never refer to another package's image decoder. They define most names in a process, and looking at
+those in a fork copies their memory."""
 
 
 def rebind(known: dict[int, tuple[Any, Any]]) -> None:

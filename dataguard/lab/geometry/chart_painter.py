@@ -26,6 +26,9 @@ _PEAK, _REACH, _HALO = 0.005, 10, 40
 _AT, _CLOSE, _BEYOND = 0.4, 0.75, 0.25
 """The shares of pixels that have a label, that are close to one, and, of the others, that are beyond any halo."""
 
+_FLAT = 0.6
+"""The share of the pixels of a mask that lie inside flat areas."""
+
 Value = tuple[float, ...]
 """A label as a mask stores it: one number, or a colour."""
 
@@ -85,9 +88,10 @@ def _labels(array: np.ndarray, *, lossy: bool) -> tuple[tuple[Value, ...] | None
     if few > 256:
         return None, few
     found, places, counts = np.unique(codes, return_index=True, return_counts=True)
-    peaks = _peaks(codes) if lossy and thin.shape[-1] == 1 else None
-    if peaks and len(found) > len(peaks):
-        return peaks, len(found)
+    if lossy and array.shape[-1] == 1:
+        known = _peaks(codes) or _plateaus(array[..., 0])
+        if known and len(found) > len(known):
+            return known, len(found)
     if len(found) > _FEW:
         return None, len(found)
     common = places[np.argsort(-counts)]
@@ -96,10 +100,27 @@ def _labels(array: np.ndarray, *, lossy: bool) -> tuple[tuple[Value, ...] | None
 
 def _edge_labels(plane: np.ndarray, labels: Sequence[Value]) -> frozenset[Value]:
     """The labels that never cover a pixel together with its four neighbours."""
+    inner = set(np.unique(_inner(plane)).tolist())
+    return frozenset(label for label in labels if label[0] not in inner)
+
+
+def _inner(plane: np.ndarray) -> np.ndarray:
+    """The values of the pixels whose four neighbours have the same."""
     middle = plane[1:-1, 1:-1]
     around = (plane[:-2, 1:-1], plane[2:, 1:-1], plane[1:-1, :-2], plane[1:-1, 2:])
-    inner = set(np.unique(middle[np.logical_and.reduce([middle == one for one in around])]).tolist())
-    return frozenset(label for label in labels if label[0] not in inner)
+    inner: np.ndarray = middle[np.logical_and.reduce([middle == one for one in around])]
+    return inner
+
+
+def _plateaus(plane: np.ndarray) -> tuple[Value, ...] | None:
+    """The labels of a mask whose lossy compression blurs edges between close values, such as class indices.
+
+    None if there are none, as in a photograph.
+    """
+    values, counts = np.unique(_inner(plane), return_counts=True)
+    common = values[counts >= _PEAK * plane.size]
+    flat = counts.sum() >= _FLAT * plane.size
+    return tuple((float(value),) for value in common) if flat and 1 < len(common) <= _FEW else None
 
 
 def _peaks(codes: np.ndarray) -> tuple[Value, ...] | None:

@@ -40,14 +40,15 @@ READS = ORIGINALS + (CHARTS + 2) * FEWEST
 class ChartedMasks(Rooted):
     """The response of mask leaves to the charts.
 
-    `source` names where masks were replaced; `labels` are the values of label masks there, and `lossy_values` how many
-    values a mask with lossy compression has. `constant` are integer leaves that never change, if no leaf follows a mask
-    with several labels.
+    `source` names where masks were replaced; `labels` are the values of label masks there. With lossy compression, a
+    mask of up to `lossy_labels` labels holds up to `lossy_values` values. `constant` are integer leaves that never
+    change, if no leaf follows a mask with several labels.
     """
 
     source: str
     labels: tuple[Value, ...]
-    lossy_values: int | None
+    lossy_labels: int
+    lossy_values: int
     masks: tuple[MaskLeaf, ...]
     constant: tuple[str, ...]
     collated: bool
@@ -125,7 +126,8 @@ def run_masks(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     return ChartedMasks(
         masks[0].source,
         labels,
-        max((one.value_count for one in masks if one.is_lossy_mask), default=None),
+        max((len(one.labels or ()) for one in masks if one.is_lossy_mask), default=0),
+        max((one.value_count for one in masks if one.is_lossy_mask), default=0),
         leaves,
         constant,
         reader.collated,
