@@ -146,6 +146,38 @@ def good_reader() -> Loaders:
     return pair(Opened(PHOTOGRAPHS[:16], AUGMENT), Opened(PHOTOGRAPHS[16:], PLAIN))
 
 
+class Record:
+    """A photograph in a catalogue."""
+
+    def __init__(self, path: Path) -> None:
+        self.image = {"path": path, "size": (48, 40)}
+        self.rating = 3
+
+
+class Catalogue(Dataset):
+    """Photographs by records, which hold paths some levels down."""
+
+    def __init__(self, paths: Sequence[Path], transform: Callable[[Any], Tensor]) -> None:
+        self.records = [Record(path) for path in paths]
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.transform(Image.open(self.records[range(len(self))[index]].image["path"]).convert("RGB"))
+
+
+def bad_records_of_files() -> Loaders:
+    """A file is in the records of both splits."""
+    return pair(Catalogue(PHOTOGRAPHS[:16], AUGMENT), Catalogue(PHOTOGRAPHS[15:], PLAIN))
+
+
+def good_records_of_files() -> Loaders:
+    """The records have no file in common."""
+    return pair(Catalogue(PHOTOGRAPHS[:16], AUGMENT), Catalogue(PHOTOGRAPHS[16:], PLAIN))
+
+
 class Flipped(Dataset):
     """Photographs that are augmented by hand, where nothing but the code of `__getitem__` tells it."""
 
