@@ -150,7 +150,7 @@ class Record:
     """A photograph in a catalogue."""
 
     def __init__(self, path: Path) -> None:
-        self.image = {"path": path, "size": (48, 40)}
+        self.image: dict[str, Any] = {"path": path, "size": (48, 40)}
         self.rating = 3
 
 

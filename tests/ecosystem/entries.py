@@ -97,5 +97,57 @@ VERDICTS = (
 )
 """Our verdict on each finding."""
 
-BUGS: tuple[Bug, ...] = ()
+BUGS = (
+    Bug(
+        "albumentations",
+        "2.0.8",
+        "core/transforms_interface.py:163",
+        "each transform makes its random generators when it is built, so every forked worker has a copy in the same "
+        "state, and two workers draw the same augmentation",
+        """\
+  ```python
+  import albumentations as A, numpy as np
+  from torch.utils.data import DataLoader, Dataset
+
+  class Noise(Dataset):
+      augment = A.Compose([A.RandomBrightnessContrast(p=1)])
+      def __len__(self): return 4
+      def __getitem__(self, index): return float(self.augment(image=np.full((8, 8, 3), 100, np.uint8))["image"].mean())
+
+  print([batch.item() for batch in DataLoader(Noise(), num_workers=2)])  # [140.0, 140.0, 63.0, 63.0]
+  ```
+""",
+    ),
+    Bug(
+        "timm",
+        "1.0.31, with Pillow 13",
+        "data/auto_augment.py:164",
+        "`PosterizeIncreasing` at magnitude 10 keeps 0 bits, which Pillow refuses; under `rand-m9-mstd0.5-inc1` the "
+        "magnitude reaches 10 in 12 of 5,000 images, and training stops there",
+        """\
+  ```python
+  from PIL import Image
+  from timm.data.auto_augment import AugmentOp
+
+  AugmentOp("PosterizeIncreasing", prob=1.0, magnitude=10, hparams={})(Image.new("RGB", (8, 8)))  # ValueError
+  ```
+""",
+    ),
+    Bug(
+        "mmengine",
+        "0.10.7",
+        "dataset/sampler.py:157",
+        "`InfiniteSampler` draws from one iterator for ever; once an iteration is stopped, as by `break`, every later "
+        "one is empty",
+        """\
+  ```python
+  from itertools import islice
+  from mmengine.dataset import InfiniteSampler
+
+  sampler = InfiniteSampler(range(10), seed=0)
+  print(list(islice(sampler, 3)), list(islice(sampler, 3)))  # [4, 1, 7] []
+  ```
+""",
+    ),
+)
 """Defects of public releases."""

@@ -85,7 +85,7 @@ def page(tables: Mapping[str, Mapping[str, list[str]]], made: str) -> str:
             [title, "", head, "|---" * (head.count("|") - 1) + "|", *rows, ""] if rows else [title, "", "None.", ""]
         )
     parts += ["## Defects of public releases", ""]
-    parts += [f"- **{bug.library} {bug.version}**, {bug.place}: {bug.what}\n\n{bug.reproduction}" for bug in BUGS]
+    parts += [f"- **{bug.library} {bug.version}**, `{bug.place}`: {bug.what}.\n\n{bug.reproduction}" for bug in BUGS]
     return "\n".join(parts).rstrip() + "\n"
 
 
