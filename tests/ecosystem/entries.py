@@ -137,7 +137,7 @@ BUGS = (
         "mmengine",
         "0.10.7",
         "dataset/sampler.py:157",
-        "`InfiniteSampler` draws from one iterator for ever; once an iteration is stopped, as by `break`, every later "
+        "`InfiniteSampler` draws from one iterator forever; once an iteration is stopped, as by `break`, every later "
         "one is empty",
         """\
   ```python

@@ -121,7 +121,7 @@ def _fork_once() -> None:
 
 
 def _python_threads() -> set[threading.Thread]:
-    """The threads that Python knows of, except the one that redraws progress bars."""
+    """The threads of Python, except the one that redraws progress bars."""
     return {one for one in threading.enumerate() if type(one).__module__.partition(".")[0] != "tqdm"}
 
 

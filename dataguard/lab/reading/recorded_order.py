@@ -26,7 +26,7 @@ def most_recorded(length: int | None) -> int:
 class Recorded(Schedule):
     """Records the `batches` of indices that `inner` yields in an epoch, and yields one empty batch in their place.
 
-    Without one, a loader that repeats its sampler for ever would wait for it. Without automatic batching there is no
+    Without one, a loader that repeats its sampler forever would wait for it. Without automatic batching there is no
     entry that is empty, and nothing is yielded.
 
     `whole`: it ended before `most` indices. Once iterated, it is in `begun`: a factory may build other loaders, which
