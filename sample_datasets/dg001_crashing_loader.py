@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -204,3 +205,19 @@ class Countdown(IterableDataset[Tensor]):
 def good_short_stream() -> DataLoader[Any]:
     """The stream stops early on purpose; its end is no exception."""
     return DataLoader(Countdown(), batch_size=4, num_workers=2)
+
+
+class Posterized(Pictures):
+    """Reduces pictures to a number of bits; the library accepts at most eight."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        bits = 8 + (random.random() < 0.01)
+        if bits > 8:
+            raise ValueError(f"{bits} bits")
+        return torch.floor(image * 2**bits) / 2**bits, label
+
+
+def bad_occasional() -> DataLoader[Any]:
+    """One read in a hundred draws a number that is too large: none in a short epoch, many in a day of training."""
+    return DataLoader(Posterized(), batch_size=4, num_workers=2)

@@ -10,6 +10,8 @@ from dataguard.checks.batches.dg405_unpinnable_batch import dg405_unpinnable_bat
 from dataguard.checks.batches.dg406_double_precision_batch import dg406_double_precision_batch
 from dataguard.checks.batches.dg407_unmasked_padding import dg407_unmasked_padding
 from dataguard.checks.batches.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
+from dataguard.checks.batches.dg409_neighbour_dependent_row import dg409_neighbour_dependent_row
+from dataguard.checks.batches.dg410_doubly_shifted_labels import dg410_doubly_shifted_labels
 from dataguard.checks.dataset.dg301_overlong_len import dg301_overlong_len
 from dataguard.checks.dataset.dg302_endless_index import dg302_endless_index
 from dataguard.checks.dataset.dg303_wrapped_index import dg303_wrapped_index
@@ -28,12 +30,14 @@ from dataguard.checks.files.dg510_mishandled_mode import dg510_mishandled_mode
 from dataguard.checks.files.dg513_unreadable_sample import dg513_unreadable_sample
 from dataguard.checks.geometry.dg511_blended_mask import dg511_blended_mask
 from dataguard.checks.geometry.dg512_desynced_target import dg512_desynced_target
+from dataguard.checks.geometry.dg519_unswapped_keypoints import dg519_unswapped_keypoints
 from dataguard.checks.images.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.images.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.images.dg507_wrong_normalization import dg507_wrong_normalization
 from dataguard.checks.labels.dg502_label_out_of_range import dg502_label_out_of_range
 from dataguard.checks.labels.dg503_label_form import dg503_label_form
 from dataguard.checks.labels.dg504_blank_sample import dg504_blank_sample
+from dataguard.checks.labels.dg520_restarted_labels import dg520_restarted_labels
 from dataguard.checks.machine.dg601_shm_headroom import dg601_shm_headroom
 from dataguard.checks.machine.dg602_growing_worker import dg602_growing_worker
 from dataguard.checks.machine.dg603_copied_dataset import dg603_copied_dataset
@@ -53,6 +57,7 @@ from dataguard.checks.running.dg003_hanging_loader import dg003_hanging_loader
 from dataguard.checks.splits.dg514_leaked_split import dg514_leaked_split
 from dataguard.checks.splits.dg515_mismatched_splits import dg515_mismatched_splits
 from dataguard.checks.splits.dg517_augmented_evaluation import dg517_augmented_evaluation
+from dataguard.checks.splits.dg518_shared_transform import dg518_shared_transform
 from dataguard.checks.streams.dg201_unsharded_workers import dg201_unsharded_workers
 from dataguard.checks.streams.dg202_unsharded_ranks import dg202_unsharded_ranks
 from dataguard.checks.streams.dg203_uneven_ranks import dg203_uneven_ranks
@@ -115,6 +120,8 @@ CATALOGUE: tuple[Check, ...] = (
     dg406_double_precision_batch,
     dg407_unmasked_padding,
     dg408_device_tensor_in_worker,
+    dg409_neighbour_dependent_row,
+    dg410_doubly_shifted_labels,
     dg501_non_finite_sample,
     dg502_label_out_of_range,
     dg503_label_form,
@@ -132,6 +139,9 @@ CATALOGUE: tuple[Check, ...] = (
     dg515_mismatched_splits,
     dg516_inert_transform,
     dg517_augmented_evaluation,
+    dg518_shared_transform,
+    dg519_unswapped_keypoints,
+    dg520_restarted_labels,
     dg601_shm_headroom,
     dg602_growing_worker,
     dg603_copied_dataset,

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from dataguard.incident import LoaderFailed
+from dataguard.incident import Incident, LoaderFailed, LoaderRaised
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.observation_cache import ObservationCache, returned
 from dataguard.lab.core.repro import Repro
@@ -18,6 +18,7 @@ from dataguard.lab.process.side_by_side import Turns
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gate, gated_build
 from dataguard.lab.reading.loader_survey import requested
+from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided
 from dataguard.settings.settings import Settings
@@ -52,6 +53,8 @@ class Subject(ABC):
         self._facts = facts
         self._checkpoint = checkpoint
         self._changed = ""
+        self.raised: list[Incident] = []
+        """The exceptions that observations under other settings met."""
 
     @property
     def facts(self) -> LoaderFacts:
@@ -121,6 +124,15 @@ class Subject(ABC):
         stride = 0 if same_seed else RANK_STRIDE
         return gated_build(self.target, self.facts.name, self.settings.seed, wanted, place, stride)
 
+    def build_with(self, other: Subject) -> tuple[Loader, Loader]:
+        """This loader and another one of its target as one call of the factory makes them: with what both share."""
+        if self._checkpoint is not None:
+            return self.build(), other.build(reuse=True)
+        seed_global_generators(self.settings.seed)
+        with gate("factory"):
+            loaders = self.target.build_all({"seed": self.settings.seed}, **requested(self.settings))
+        return loaders[self.facts.name], loaders[other.facts.name]
+
     @overload
     def vary(
         self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., alone: bool = ..., unseen: bool = ...
@@ -160,6 +172,8 @@ class Subject(ABC):
             return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded, alone=alone)
         except LoaderFailed as failure:
             incident = failure.incident
+            if isinstance(failure, LoaderRaised):
+                self.raised.append(incident)
             if not self.facts.num_workers and _WORKERS.search(incident.changed):
                 raise NotApplicable(f"made for num_workers=0: {incident.fails_if_changed}") from failure
             raise Undecided(incident.under_other_settings) from failure

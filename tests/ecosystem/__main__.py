@@ -36,7 +36,7 @@ def main(names: Sequence[str]) -> int:
             except metadata.PackageNotFoundError:
                 sys.stderr.write(f"  {entry.library} is not installed\n")
             except UsageError as refused:
-                add(tables, entry, str(refused))
+                add(tables, entry, str(refused).partition(", not ")[0])
             PAGE.write_text(page(tables, f"Last run: {made}."), encoding="utf-8")
     return int(NO_VERDICT in PAGE.read_text(encoding="utf-8"))
 

@@ -77,7 +77,6 @@ ENTRIES = (
     Entry("pytorch-metric-learning", "frameworks:metric_learning_loaders"),
     Entry("torchsampler", "frameworks:torchsampler_loaders"),
     Entry("mmengine", "frameworks:mmengine_loaders"),
-    Entry("avalanche-lib", "frameworks:avalanche_loaders"),
     Entry("fastai", "frameworks:fastai_loaders"),
     Entry("torch-geometric", "tables:geometric_loaders"),
     Entry("pytorch-forecasting", "tables:forecasting_loaders"),

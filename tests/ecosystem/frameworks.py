@@ -113,21 +113,8 @@ def mmengine_loaders() -> Loaders:
     }
 
 
-def avalanche_loaders() -> Loaders:
-    """avalanche's loader for replay: part of each batch from the new experience, part from the memory."""
-    from avalanche.benchmarks.utils import as_classification_dataset
-    from avalanche.benchmarks.utils.data_loader import ReplayDataLoader
-
-    def experience(start: int) -> Any:
-        dataset = tensors(48, start)
-        dataset.targets = dataset.tensors[1].tolist()  # type: ignore[attr-defined]
-        return as_classification_dataset(dataset)
-
-    return {"train": ReplayDataLoader(experience(0), experience(1), batch_size=8, batch_size_mem=8, num_workers=2)}
-
-
 def fastai_loaders() -> Loaders:
-    """fastai's `DataLoaders`, whose loader has workers and batches of its own and is none of torch's."""
+    """fastai's `DataLoaders`, which have workers and batches of their own and are none of torch's: they are refused."""
     from fastai.data.core import DataLoaders
 
     loaders = DataLoaders.from_dsets(tensors(96), tensors(32, 1), bs=8, device="cpu", num_workers=0)

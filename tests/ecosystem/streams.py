@@ -38,7 +38,7 @@ def shards() -> str:
 
 
 def webdataset_loaders() -> Loaders:
-    """A `WebDataset` under a `WebLoader`, batched in the workers and shuffled again, as its README does."""
+    """A `WebDataset` under a `WebLoader`, batched in the workers."""
     import webdataset
     from torchvision.transforms import v2
 

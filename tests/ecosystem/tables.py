@@ -25,24 +25,13 @@ def graphs() -> list[Any]:
 
 
 def geometric_loaders() -> Loaders:
-    """PyG's loader of graphs, and one of nodes with their neighbours."""
+    """PyG's loader of graphs."""
     from torch_geometric.loader import DataLoader as GraphLoader
 
     return {
         "train": GraphLoader(graphs()[:48], batch_size=8, shuffle=True, num_workers=2),
         "val": GraphLoader(graphs()[48:], batch_size=8, num_workers=2),
     }
-
-
-def neighbour_loaders() -> Loaders:
-    """PyG's `NeighborLoader` over one graph."""
-    from torch_geometric.data import Data
-    from torch_geometric.loader import NeighborLoader
-
-    rng = torch.Generator().manual_seed(0)
-    edges = torch.randint(0, 96, (2, 600), generator=rng)
-    data = Data(x=torch.randn(96, 8, generator=rng), edge_index=edges, y=torch.arange(96) % 3)
-    return {"train": NeighborLoader(data, num_neighbors=[5, 3], batch_size=8, shuffle=True, num_workers=2)}
 
 
 def frame(series: int = 8, length: int = 40) -> Any:

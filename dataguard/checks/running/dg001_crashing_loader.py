@@ -12,6 +12,9 @@ from dataguard.model import Finding, Judgement, Looked, Severity, known
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
+REPEATED = 5000
+"""How often a sample that rarely raises is read by the repro line."""
+
 _KNOWN = (
     (
         r"[Ii]mg should be Tensor|does not support PIL|tensor image",
@@ -39,7 +42,7 @@ def dg001_crashing_loader(lab: Lab) -> Judgement:
 
     Symptom: training stops with an exception, at once or hours later at the sample that triggers it.
     Cause: an exception in your code or in a library that it calls; the evidence names the line, the index and the
-        worker.
+        worker, and the rate of one that only some reads meet.
     Fix: fix the reported line, or drop the sample; run the repro line to see the exception alone.
     Links: https://docs.pytorch.org/docs/stable/data.html
     """
@@ -53,21 +56,24 @@ def dg001_crashing_loader(lab: Lab) -> Judgement:
     refused = [batch.incident for batch in epoch.batches if batch.incident and batch.incident.stage == "collate"]
     if refused and not refused[0].out_of_shared_memory and all(batch.refuses_each for batch in epoch.batches):
         yield _finding(lab, refused[0])
+    elif occasional := lab.dataset.occasional_failure:
+        yield _finding(lab, occasional.incident, f"{occasional.failures:,} of {occasional.reads:,} reads")
     return Looked(epoch.exercised)
 
 
-def _finding(lab: Lab, incident: Incident) -> Finding:
+def _finding(lab: Lab, incident: Incident, rate: str | None = None) -> Finding:
     hint = next((hint for pattern, hint in _KNOWN if re.search(pattern, incident.message)), None)
     evidence = {
         "exception": incident.message,
         "index": incident.index,
         "worker": incident.worker,
         "batch": list(incident.batch) or None,
+        "raised in": rate,
         "hint": hint,
     }
     return Finding(
-        message=f"{incident.where} raised {incident.headline}",
+        message=f"{incident.where} raised {incident.headline}" + (f", in {rate}" if rate else ""),
         evidence=known(evidence),
         at=incident.location,
-        repro=lab.repro.incident(incident),
+        repro=lab.repro.incident(incident, times=REPEATED if rate else 1),
     )

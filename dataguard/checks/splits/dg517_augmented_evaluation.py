@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import Drift, drifts, is_input, repeatable, seeded_leaves
+from dataguard.checks.splits.random_evaluation import random_shared, unmasked
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
 from dataguard.settings.parsers import EVALUATION
 
@@ -22,8 +23,8 @@ def dg517_augmented_evaluation(lab: Lab) -> Judgement:
 
     Symptom: validation is worse than it should be, and jumps from epoch to epoch; the best checkpoint is a matter of
         luck; two evaluations of one model disagree.
-    Cause: `random_split` or `Subset` shares one dataset, and so its transform, between training and evaluation; one
-        factory builds both; a collate_fn that mixes samples serves both; crops or negatives are random.
+    Cause: one factory builds training and evaluation alike; a collate_fn that mixes samples serves both; crops or
+        negatives are random. Where both share a dataset object, DG518 reports it.
     Fix: give evaluation its own dataset with a deterministic transform (resize, center crop), or seed a generator with
         the index.
     Links: https://docs.pytorch.org/vision/stable/transforms.html
@@ -33,7 +34,10 @@ def dg517_augmented_evaluation(lab: Lab) -> Judgement:
         raise NotApplicable("a stream has no indices to read again")
     readings = lab.dataset.readings
     drawn = seeded_leaves(readings)
-    seeded = {path: indices for path, indices in drawn.items() if not _only_masks(lab, path, indices)}
+    seeded = unmasked(lab, drawn)
+    shared = random_shared(lab, seeded)
+    if shared:
+        raise NotApplicable(f"{shared.transform.path} is shared with {shared.other}: see DG518")
     entropic = {} if drawn else _entropic(lab, readings)
     if seeded:
         drawn_from = lab.dataset.drawn_generators(readings.items)
@@ -54,16 +58,6 @@ def dg517_augmented_evaluation(lab: Lab) -> Judgement:
 
 
 _MASKS = "tokens are masked at random, as usual: the loss of one model varies from evaluation to evaluation"
-
-
-def _only_masks(lab: Lab, path: str, indices: list[Index]) -> bool:
-    """Whether the random state decides only which tokens of these samples are masked."""
-    answers = lab.dataset.readings.forward.passes[0]
-    if not any(leaf.path == path and leaf.shape and "int" in leaf.type_name for leaf in answers[0].leaves):
-        return False
-    items = lab.dataset.readings.items
-    masked = [found for index, found in zip(items, lab.dataset.masked_tokens(items), strict=True) if index in indices]
-    return any(masked) and all(path in found for found in masked if found)
 
 
 def _entropic(lab: Lab, readings: Readings) -> dict[str, Drift]:

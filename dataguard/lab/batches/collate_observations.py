@@ -8,11 +8,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torch.utils.data.dataloader import default_collate
+
 from dataguard.lab.batches.collate_inputs import MOST, CollateInputs, Refused, choose, collate_seconds
 from dataguard.lab.batches.collate_trials import COLLATED, READS, Collation, collate_forms, collate_singly, read_samples
 from dataguard.lab.batches.drawn_generators import RandomLeaves, find_random_leaves
 from dataguard.lab.batches.getitems import GetitemsReads, compare_getitems, returns_batches
+from dataguard.lab.batches.label_shift import LabelShift, find_shift, group_of
 from dataguard.lab.batches.mixed_batches import MixedBatches, kinds_of, run_mixed_batches
+from dataguard.lab.batches.neighbours import COLLATED as COLLATED_BESIDE
+from dataguard.lab.batches.neighbours import NeighbourEffect, find_neighbour_effects
 from dataguard.lab.batches.padding import Padding, find_padding
 from dataguard.lab.batches.pin_memory import Pinning, can_pin, try_pinning
 from dataguard.lab.batches.settings_trials import READS as SETTINGS_READS
@@ -39,6 +44,7 @@ class CollateObservations:
     padding: Padding
     pinning: Pinning | None
     getitems: GetitemsReads | None
+    neighbours: tuple[NeighbourEffect, ...]
     reads: int
 
 
@@ -60,7 +66,7 @@ class Batches:
         epoch = subject.epoch
         epoch.need_batches()
         chosen = choose(epoch)
-        batches = COLLATED + min(MOST, len(chosen))
+        batches = COLLATED + COLLATED_BESIDE + min(MOST, len(chosen))
         subject.afford(READS * epoch.seconds_per_sample + batches * collate_seconds(epoch.batches))
         ascending = _is_ascending(epoch)
         return subject.vary(
@@ -79,6 +85,17 @@ class Batches:
     def padding(self) -> Padding:
         """Which leaves of a batch are padded."""
         return self.observed.padding
+
+    @property
+    def label_shift(self) -> LabelShift | None:
+        """The labels of a batch for a causal language model, beside its tokens; None if there are none."""
+        subject = self._subject
+        batches = [one for one in subject.epoch.batches if one.incident is None]
+        group = group_of([leaf.path for leaf in batches[0].leaves]) if batches else None
+        if group is None:
+            return None
+        subject.afford(batches[0].size * subject.epoch.seconds_per_sample + collate_seconds(batches))
+        return subject.vary("label shift", lambda _: find_shift(subject.build(num_workers=0), group))
 
     @property
     def random_leaves(self) -> RandomLeaves:
@@ -160,10 +177,11 @@ def observe_collate(
         padding = find_padding(inputs, batch, alone)
         pinning = try_pinning(batch, real=can_pin()) if inputs.loader.pin_memory else None
         collation = collate_forms(inputs, alone)
+        neighbours = () if inputs.loader.collate_fn is default_collate else find_neighbour_effects(inputs)
         getitems = None if inputs.is_stream else compare_getitems(inputs, _order(inputs, ascending=ascending))
     except Refused as refused:
         raise Undecided(f"{INSISTS}: {type(refused.__cause__).__name__}: {refused.__cause__}") from refused
-    return CollateObservations(collation, padding, pinning, getitems, inputs.reads)
+    return CollateObservations(collation, padding, pinning, getitems, neighbours, inputs.reads)
 
 
 def _order(inputs: CollateInputs, *, ascending: bool) -> list[int]:

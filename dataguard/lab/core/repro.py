@@ -20,10 +20,11 @@ class Repro:
         """A command that builds the loader and evaluates an expression of it, such as `.dataset[17]`."""
         return f'python -c "from dataguard.target.loading import load; print({self._build}{expression})"'
 
-    def incident(self, incident: Incident) -> str | None:
-        """A command that reads the sample at which the user's code failed, if it has an index."""
-        failed_at_sample = incident.stage == "sample" and incident.index
-        return self.expression(f".dataset[{incident.index}]") if failed_at_sample else None
+    def incident(self, incident: Incident, times: int = 1) -> str | None:
+        """A command that reads the sample at which the user's code failed, if it has an index, so many times."""
+        if incident.stage != "sample" or not incident.index:
+            return None
+        return self.expression(f".dataset[{incident.index}]") if times == 1 else self._repeated(incident.index, times)
 
     def batch(self, indices: Sequence[object]) -> str:
         """A command that builds the loader and collates these samples, in a worker if the loader has any."""
@@ -39,6 +40,10 @@ class Repro:
     def reads(self, indices: Sequence[object]) -> str:
         """A command that builds the loader and reads these samples, one after the other."""
         work = f"dataset = {self._build}.dataset; print([dataset[i] for i in {list(indices)!r}])"
+        return f'python -c "from dataguard.target.loading import load; {work}"'
+
+    def _repeated(self, index: str, times: int) -> str:
+        work = f"dataset = {self._build}.dataset; any(dataset[{index}] is None for _ in range({times}))"
         return f'python -c "from dataguard.target.loading import load; {work}"'
 
     def apart(self, index: object) -> str:

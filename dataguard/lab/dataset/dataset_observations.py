@@ -12,19 +12,21 @@ from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import GeneratorState, blank_of
 from dataguard.lab.core.source_location import is_own, made_at
 from dataguard.lab.core.value_summary import Numbers
-from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads, source_mutation
+from dataguard.lab.dataset import concatenated_parts, index_semantics, missing_file, repeated_reads, source_mutation
 from dataguard.lab.dataset.changed_attributes import find_changed
-from dataguard.lab.dataset.fresh_import import Places, Rebuilt, read_rebuilt, rebuild
+from dataguard.lab.dataset.concatenated_parts import Part
 from dataguard.lab.dataset.hash_order import ordered_sets
 from dataguard.lab.dataset.index_ends import Ends, find_ends
 from dataguard.lab.dataset.index_semantics import IndexSemantics, probe_semantics
 from dataguard.lab.dataset.listing_order import listed
 from dataguard.lab.dataset.missing_file import SampleFile, Substitute, find_sample_file, read_without
+from dataguard.lab.dataset.occasional_failures import OccasionalFailure, find_occasional_failure
 from dataguard.lab.dataset.periodicity import hints_of
 from dataguard.lab.dataset.repeated_reads import Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
 from dataguard.lab.labels.class_names import ClassNames, find_class_names
 from dataguard.lab.labels.label_tables import Table, find_table
+from dataguard.lab.reading.fresh_import import Places, Rebuilt, read_rebuilt, rebuild
 from dataguard.lab.reading.loader_survey import requested
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits import sample_folders
@@ -51,6 +53,11 @@ class DatasetObservations:
         with contextlib.suppress(Undecided):
             self._subject.epoch  # noqa: B018 - a loader that hangs or dies in an ordinary epoch is not read again
         return find_ends(self._subject)
+
+    @property
+    def occasional_failure(self) -> OccasionalFailure | None:
+        """How often reading a sample raises, if it did in an observation that was made so far."""
+        return find_occasional_failure(self._subject)
 
     @property
     def readings(self) -> Readings:
@@ -194,6 +201,15 @@ class DatasetObservations:
         """The class names and counts of the dataset and those that it wraps; the outermost first."""
         build = self._subject.build
         return self._subject.vary("class_names", lambda _: find_class_names(build), lambda _, found: found or ())
+
+    @property
+    def concatenated_parts(self) -> tuple[Part, ...]:
+        """The concatenated datasets, if their class names differ, with the labels of some of their samples."""
+        build = self._subject.build
+        if not self._subject.vary("part names", lambda _: concatenated_parts.names_differ(build().dataset)):
+            return ()
+        self._afford_reads("parts", concatenated_parts.READS)
+        return self._subject.vary("parts", lambda folder: concatenated_parts.find_parts(build(), folder))
 
     def numbers(self, index: Index) -> tuple[Numbers, ...]:
         """The values in the sample of an index."""

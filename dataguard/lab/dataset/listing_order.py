@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from dataguard.lab.dataset.fresh_import import Places, caller
+from dataguard.lab.reading.fresh_import import Places, caller
 
 
 @contextlib.contextmanager

@@ -16,10 +16,12 @@ import numpy as np
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.records import LeafRecord
+from dataguard.lab.geometry import keypoint_flips
 from dataguard.lab.geometry.alignment import DRAWS, FEWEST, ORIGINALS, ChartedDraws, MaskLeaf
 from dataguard.lab.geometry.box_alignment import ChartedBoxes, run_boxes
 from dataguard.lab.geometry.chart_painter import InputImage, Value, mask_rule
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
+from dataguard.lab.geometry.keypoint_flips import FlippedKeypoints, find_sides
 from dataguard.lab.geometry.stripe_charts import CHARTS
 from dataguard.lab.images.image_containers import SMALLEST, planes_last
 from dataguard.lab.reading.leaf_root import Rooted
@@ -82,6 +84,19 @@ class Geometry:
         if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
             raise NotApplicable("no sample holds an image with boxes or points")
         return self._observe("boxes", run_boxes, READS)
+
+    @property
+    def keypoint_flips(self) -> tuple[FlippedKeypoints, ...]:
+        """Keypoints with declared sides in several random states of a few samples."""
+        subject = self._subject
+        subject.need_map("a stream has no indices to read again")
+        if not subject.vary("keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)):
+            return ()
+        subject.afford(keypoint_flips.READS * subject.epoch.seconds_per_sample)
+        indices, build = subject.epoch.asked(keypoint_flips.SAMPLES), subject.build
+        return subject.vary(
+            "keypoint flips", lambda folder: keypoint_flips.find_flips(build(num_workers=0), folder, indices)
+        )
 
     def _observe(self, key: str, run: Callable[..., T], reads: int) -> T:
         subject = self._subject

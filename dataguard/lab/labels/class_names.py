@@ -36,15 +36,21 @@ class ClassNames:
 
 
 def find_class_names(build: Callable[..., Loader]) -> tuple[ClassNames, ...]:
-    """What a loader's dataset, and the datasets that it wraps, declare; the outermost first."""
+    """What a loader's dataset, and the datasets that it wraps, declare; the outermost first.
+
+    Parts of a concatenation that differ declare their own classes only, and not those of all samples.
+    """
     found: dict[str, ClassNames] = {}
     for path, part in islice(wrapped_by(build(num_workers=0).dataset, by_type), MOST_PARTS):
-        for names in _class_names(path, part):
+        for names in names_of(path, part):
             found.setdefault(names.where, names)
-    return tuple(found.values())
+    parts = [names for names in found.values() if names.leaf is None and "[" in names.where]
+    counts, tables = {names.count for names in parts}, [names.numbers for names in parts if names.numbers]
+    apart = len(counts) > 1 or any(numbers != tables[0] for numbers in tables)
+    return tuple(names for names in found.values() if not (apart and names in parts))
 
 
-def _class_names(path: str, part: Any) -> Iterator[ClassNames]:
+def names_of(path: str, part: Any) -> Iterator[ClassNames]:
     """What one dataset declares: a table of names and indices first, then a list of names, then a count."""
     for name in _TABLES:
         numbers = _table(_attribute(part, name))

@@ -18,11 +18,16 @@ import numpy as np
 import torch
 from torch.utils.data import ConcatDataset, Subset
 
-from dataguard.lab.core.index import Index
+from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.wrapped_datasets import columns_of
-from dataguard.lab.splits.near_duplicates import Thumbnails
+from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.recorded_order import draw_epoch, recorder
+from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.splits.near_duplicates import Thumbnails, thumbnails_of
+from dataguard.lab.splits.sample_pairs import DRAWS
 from dataguard.lab.spy.content_hashes import FEWEST_BYTES, hashes_of_rows
+from dataguard.target.variants import Loader
 
 MOST = 4_000_000
 """Datasets with more indices are skipped."""
@@ -62,6 +67,29 @@ class IndexContents:
     def by_index(self, name: str) -> dict[Index, int]:
         """The number of each index in a column."""
         return dict(zip(self.indices, self.columns[name], strict=True))
+
+
+def read_index_contents(
+    build: Callable[..., Loader], folder: Path, length: int | None, most_files: int, index: Index, seconds: float
+) -> IndexContents:
+    """Draw the indices of an epoch, inspect the dataset, and read one sample twice in two generator states.
+
+    Image files are read for so many seconds.
+    """
+    recorded, schedule = recorder(length)
+    loader = build(num_workers=0, schedule=schedule)
+    with gate("sampler"):
+        draw_epoch(loader, recorded, 0)
+    drawn = {one: None for record in recorded for batch in record.batches for one in map(plain_index, batch)}
+    indices = array("q", sorted(one for one in drawn if isinstance(one, int) and one >= 0))
+    whole = bool(recorded) and all(record.whole for record in recorded if record.batches) and len(indices) == len(drawn)
+    columns, files = find_columns(loader.dataset, indices, most_files)
+    thumbnails = thumbnails_of(files, seconds)
+    if index is None:
+        return IndexContents(indices, columns, whole, False, thumbnails)
+    reader = Reader(loader, folder)
+    read = {tuple(sorted(reader.ask(index, draw).digests.items())) for draw in (*DRAWS, DRAWS[0])}
+    return IndexContents(indices, columns, whole, len(read) == 1, thumbnails)
 
 
 def find_columns(dataset: Any, indices: Sequence[int], most_files: int) -> tuple[Columns, list[str]]:

@@ -7,27 +7,27 @@ them are read again, and compared before and after the transforms.
 from __future__ import annotations
 
 import re
-from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from xxhash import xxh3_64
 
 from dataguard.incident import LoaderFailed
-from dataguard.lab.core.index import Index, plain_index
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.loader_facts import spelled_role
 from dataguard.lab.core.records import SampleRecord
-from dataguard.lab.reading.epoch_trace import EpochTrace, gate
-from dataguard.lab.reading.recorded_order import draw_epoch, recorder
-from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, SUBSET, IndexContents, find_columns
-from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates, thumbnails_of
+from dataguard.lab.reading.epoch_trace import EpochTrace
+from dataguard.lab.reading.fresh_import import rebuild
+from dataguard.lab.reading.loader_survey import requested
+from dataguard.lab.splits import shared_transforms
+from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, SUBSET, IndexContents, read_index_contents
+from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates
 from dataguard.lab.splits.sample_pairs import DRAWS, SamplePair, run_pairs
+from dataguard.lab.splits.shared_transforms import ReplacedTransform, SharedTransform
 from dataguard.lab.subject import Subject
 from dataguard.stats.coincidence import is_shared
 from dataguard.target.variants import Loader
@@ -103,6 +103,37 @@ class Splits:
         seconds = subject.settings.budget * (1 if subject.settings.all else IMAGE_SHARE)
         return subject.vary(
             "index contents", lambda folder: read_index_contents(build, folder, length, most, index, seconds)
+        )
+
+    def shared_with(self, other: Subject) -> tuple[SharedTransform, ...]:
+        """The transforms of dataset objects that the loader of another split reads, too."""
+        subject = self._subject
+        if other.target is not subject.target:
+            return ()
+        return subject.vary(
+            ("shared transforms", other.facts.name), lambda _: shared_transforms.find_shared(subject.build_with(other))
+        )
+
+    def steady_with(self, shared: SharedTransform, indices: Sequence[Index]) -> frozenset[str]:
+        """The leaves of a few samples that no random state changes while this transform is given only one."""
+        build, read = self._subject.build, tuple(indices[: shared_transforms.READ])
+        self._subject.afford(shared_transforms.READS * self._subject.epoch.seconds_per_sample)
+        return self._subject.vary(
+            ("steady", shared.path, read),
+            lambda folder: shared_transforms.find_steady(build(), folder, shared.path, read),
+        )
+
+    def replaced(self, shared: Sequence[SharedTransform]) -> ReplacedTransform | None:
+        """The random transform that one of these replaced after the splits were made, if there is one."""
+        subject, paths = self._subject, tuple(dict.fromkeys(one.path for one in shared))
+        read = subject.epoch.asked(shared_transforms.READ)
+        subject.afford(shared_transforms.READS * subject.epoch.seconds_per_sample)
+
+        def build() -> Loader:
+            return rebuild(subject.target, subject.facts.name, subject.settings, requested(subject.settings))
+
+        return subject.vary(
+            ("replaced", paths), lambda folder: shared_transforms.find_replaced(build, folder, paths, read)
         )
 
     def compared_with(self, other: Subject) -> Comparison:
@@ -267,26 +298,3 @@ def _control(subject: Subject, wanted: Sequence[Index]) -> Index:
     """An index that is none of those, if there is one."""
     known = [one.index for one in subject.epoch.samples if one.index is not None]
     return next((index for index in known if index not in wanted), None)
-
-
-def read_index_contents(
-    build: Callable[..., Loader], folder: Path, length: int | None, most_files: int, index: Index, seconds: float
-) -> IndexContents:
-    """Draw the indices of an epoch, inspect the dataset, and read one sample twice in two generator states.
-
-    Image files are read for so many seconds.
-    """
-    recorded, schedule = recorder(length)
-    loader = build(num_workers=0, schedule=schedule)
-    with gate("sampler"):
-        draw_epoch(loader, recorded, 0)
-    drawn = {one: None for record in recorded for batch in record.batches for one in map(plain_index, batch)}
-    indices = array("q", sorted(one for one in drawn if isinstance(one, int) and one >= 0))
-    whole = bool(recorded) and all(record.whole for record in recorded if record.batches) and len(indices) == len(drawn)
-    columns, files = find_columns(loader.dataset, indices, most_files)
-    thumbnails = thumbnails_of(files, seconds)
-    if index is None:
-        return IndexContents(indices, columns, whole, False, thumbnails)
-    reader = Reader(loader, folder)
-    read = {tuple(sorted(reader.ask(index, draw).digests.items())) for draw in (*DRAWS, DRAWS[0])}
-    return IndexContents(indices, columns, whole, len(read) == 1, thumbnails)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from dataguard.incident import imported_files
 from dataguard.lab.core.object_graph import _reduced
-from dataguard.lab.dataset.fresh_import import Places
 from dataguard.lab.dataset.hash_order import OrderedFrozenset, OrderedSet, ordered_sets
+from dataguard.lab.reading.fresh_import import Places
 
 TEXTS = st.sets(st.text(max_size=3), max_size=6)
 

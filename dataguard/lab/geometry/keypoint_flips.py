@@ -1,0 +1,239 @@
+"""Keypoints of one sample in several random states: whether left and right are swapped where they are flipped.
+
+Points that keep their order are mapped from one state to another by an affine map; if left and right are swapped, so
+are the points of each pair. A map with a negative determinant is a flip, so no image needs to be compared.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.lab.core.index import Index
+from dataguard.lab.core.leaves import array_of, iter_leaves
+from dataguard.lab.core.object_graph import reachable
+from dataguard.lab.reading.sample_reader import Reader
+from dataguard.target.variants import Loader
+
+SAMPLES, DRAWS = 6, 6
+READS = SAMPLES * DRAWS
+ENOUGH = 2
+"""Samples with a flip after which no more are read."""
+FEWEST = 4
+"""The fewest points that show an affine map and its error."""
+EXACT = 0.02
+"""The largest error of the map, as a share of the extent of the points: they may be rounded to pixels."""
+UPRIGHT = 0.6
+"""How far a horizontal flip may be rotated or sheared: the ratio of the elements of its matrix."""
+FLAT = 0.05
+"""The least ratio of the extents of points that are not on a line."""
+_SIDES = re.compile(r"(?i:left|right)|(?<![A-Za-z])[LRlr](?![A-Za-z])|^[LR](?=[A-Z][a-z])")
+_OTHER = {"left": "right", "right": "left", "l": "r", "r": "l"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The number of the keypoint that each one changes places with, `where` that is declared, and one pair if any."""
+
+    where: str
+    partner: tuple[int, ...]
+    pair: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlippedKeypoints:
+    """The keypoints of a leaf in pairs of states that differ by a flip: how many have left and right swapped.
+
+    The others have `kept` their order, as in the sample of `index`.
+    """
+
+    leaf: str
+    sides: Sides
+    swapped: int
+    kept: int
+    index: Index
+
+
+def find_flips(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[FlippedKeypoints, ...]:
+    """Read samples in several random states each, until flips are seen; none if no keypoints are declared."""
+    declared = {len(sides.partner): sides for sides in find_sides(loader.dataset)}
+    reader = Reader(loader, folder, DRAWS)
+    found: dict[str, list[tuple[Index, str]]] = defaultdict(list)
+    named: dict[str, Sides] = {}
+    for index in indices if declared else ():
+        draws = [_keypoints(reader.read(index, draw), declared) for draw in range(DRAWS)]
+        for path, first in draws[0].items():
+            named[path] = first.sides
+            states = [one[path] for one in draws if path in one]
+            for one, two in itertools.combinations(states, 2):
+                kind = flip_between(one.points, two.points, first.sides.partner)
+                if kind == "swapped" or (kind == "kept" and one.beside == two.beside):
+                    found[path].append((index, kind))
+        if any(len({index for index, _ in flips}) >= ENOUGH for flips in found.values()):
+            break
+    return tuple(_counted(path, named[path], flips) for path, flips in found.items())
+
+
+def _counted(path: str, sides: Sides, flips: Sequence[tuple[Index, str]]) -> FlippedKeypoints:
+    kept = [index for index, kind in flips if kind == "kept"]
+    return FlippedKeypoints(path, sides, len(flips) - len(kept), len(kept), kept[0] if kept else flips[0][0])
+
+
+def find_sides(dataset: Any) -> tuple[Sides, ...]:
+    """The left and right keypoints that a dataset declares, by names or by the order after a flip.
+
+    For each number of keypoints, all lists of names must agree, or none is sure to be theirs.
+    """
+    found: dict[int, list[Sides]] = defaultdict(list)
+    for node in reachable({"dataset": dataset}, lambda value: type(value) in (list, tuple) and len(value) >= 1):
+        sides = _sides(node.path, node.value, flips="flip" in node.step.lower())
+        if sides is not None:
+            found[len(sides.partner)].append(sides)
+    agreed = (several[0] for several in found.values() if len({one.partner for one in several}) == 1)
+    return tuple(sides for sides in agreed if sides.pair)
+
+
+def _sides(where: str, value: Sequence[Any], *, flips: bool) -> Sides | None:
+    """What a list of names, or one of the numbers after a flip, says about sides."""
+    if len(value) < FEWEST:
+        return None
+    if all(type(one) is str for one in value):
+        places = {name: place for place, name in enumerate(value)}
+        partner = tuple(places.get(_other_side(name), places[name]) for name in value)
+        shown = list(value)
+    elif flips and all(type(one) is int for one in value) and sorted(value) == list(range(len(value))):
+        partner, shown = tuple(value), [f"keypoint {place}" for place in range(len(value))]
+    else:
+        return None
+    pairs = [place for place, other in enumerate(partner) if other != place]
+    if any(partner[partner[place]] != place for place in pairs):
+        return None
+    return Sides(where, partner, (shown[pairs[0]], shown[partner[pairs[0]]]) if pairs else None)
+
+
+def _other_side(name: str) -> str:
+    """The name with left and right exchanged, in the same case."""
+
+    def exchanged(match: re.Match[str]) -> str:
+        word = _OTHER[match[0].lower()]
+        return word.upper() if match[0].isupper() else word.capitalize() if match[0][0].isupper() else word
+
+    return _SIDES.sub(exchanged, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Keypoints:
+    """The points of a leaf (instances, points, 2 or 3), and the bytes of other leaves with a value for each point."""
+
+    sides: Sides
+    points: np.ndarray
+    beside: tuple[bytes, ...]
+
+
+def _keypoints(sample: Any, declared: Mapping[int, Sides]) -> dict[str, _Keypoints]:
+    """The leaves of a sample that hold as many points as some sides are declared for."""
+    arrays = dict(_arrays(sample))
+    found = {}
+    for path, array in arrays.items():
+        for count, sides in declared.items():
+            points = _points(array, count)
+            if points is not None:
+                beside = [one.tobytes() for one in arrays.values() if one.shape == (count,)]
+                found[path] = _Keypoints(sides, points, tuple(beside))
+    return found
+
+
+def _arrays(value: Any, path: str = "") -> Iterator[tuple[str, np.ndarray]]:
+    """The leaves of a sample as arrays; a list of points, of coordinates or of names is one."""
+    if isinstance(value, torch.Tensor | np.ndarray):
+        yield path, array_of(value)
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _arrays(one, f"{path}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        rows = [array_of(one) for one in value if isinstance(one, _NUMBERS | torch.Tensor | np.ndarray)]
+        rows += [
+            np.asarray(one) for one in value if type(one) in (list, tuple) and all(isinstance(x, _NUMBERS) for x in one)
+        ]
+        if len(rows) == len(value) >= FEWEST and len({(one.shape, one.dtype.kind == "U") for one in rows}) == 1:
+            yield path, np.stack(rows)
+        else:
+            for place, one in enumerate(value):
+                yield from _arrays(one, f"{path}[{place}]")
+    else:
+        yield from ((step, array_of(leaf)) for step, leaf in iter_leaves(value, path) if isinstance(leaf, torch.Tensor))
+
+
+_NUMBERS = int | float | str | np.generic
+
+
+def _is_row(value: Any) -> bool:
+    """Whether this is a list of plain numbers, such as the coordinates of one point."""
+    return type(value) in (list, tuple) and all(isinstance(one, int | float | np.number) for one in value)
+
+
+def _points(array: np.ndarray, count: int) -> np.ndarray | None:
+    """An array as so many points for each instance, if it may hold these."""
+    if array.dtype.kind not in "iuf":
+        return None
+    shape = array.shape
+    if shape and shape[-1] in (2 * count, 3 * count) and len(shape) <= 2:
+        array = array.reshape(-1, count, shape[-1] // count)
+    elif len(shape) in (2, 3) and shape[-2] == count and shape[-1] in (2, 3):
+        array = array.reshape(-1, count, shape[-1])
+    else:
+        return None
+    return array.astype(np.float64)
+
+
+def flip_between(one: np.ndarray, two: np.ndarray, partner: Sequence[int]) -> str | None:
+    """Whether the same points, (instances, points, 2 or 3), are flipped: "kept" in their order, or "swapped"."""
+    if one.shape != two.shape:
+        return None
+    paired = np.asarray(partner) != np.arange(len(partner))
+    visible = _is_visible(one) & _is_visible(two)
+    visible &= visible[:, list(partner)]
+    if not visible[:, paired].any():
+        return None
+    matrix = _affine_map(one[visible], two[visible])
+    if matrix is not None:
+        return "kept" if _is_flip(matrix) else None
+    matrix = _affine_map(one[:, list(partner)][visible], two[visible])
+    return "swapped" if matrix is not None and _is_flip(matrix) else None
+
+
+def _affine_map(points: np.ndarray, images: np.ndarray) -> np.ndarray | None:
+    """The matrix (2, 2) that maps each point to its image, if there is exactly one."""
+    source, result = points[:, :2], images[:, :2]
+    if len(source) < FEWEST or _is_flat(source) or _is_flat(result):
+        return None
+    terms = np.column_stack([source, np.ones(len(source))])
+    matrix, *_ = np.linalg.lstsq(terms, result, rcond=None)
+    error = np.abs(terms @ matrix - result).max()
+    return matrix[:2] if error <= EXACT * np.ptp(result, axis=0).max() else None
+
+
+def _is_flip(matrix: np.ndarray) -> bool:
+    """Whether it is a horizontal flip, perhaps with a crop, another scale, or some rotation."""
+    (across, skew), (shear, down) = matrix
+    return bool(max(abs(skew), abs(shear)) <= UPRIGHT * min(-across, down))
+
+
+def _is_visible(points: np.ndarray) -> np.ndarray:
+    """Which points have a place: those that are missing or outside are often zero, and flagged by a third value."""
+    seen = np.isfinite(points[..., :2]).all(-1) & (points[..., :2] != 0).any(-1)
+    flags = points[..., 2] if points.shape[-1] == 3 else np.ones(points.shape[:2])
+    return np.asarray(seen & (flags > 0) if set(np.unique(flags)) <= {0, 1, 2} else seen)
+
+
+def _is_flat(points: np.ndarray) -> bool:
+    extents = np.linalg.svd(points - points.mean(0), compute_uv=False)
+    return bool(extents[-1] < FLAT * extents[0])

@@ -1,0 +1,189 @@
+"""DG519 unswapped-keypoints: a horizontal flip moves keypoints, and a left one stays before its right one."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+
+from sample_datasets._parts import PHOTOGRAPHS
+
+WIDTH, HEIGHT = 64, 48
+NAMES = ["nose", "left_eye", "right_eye", "left_shoulder", "right_shoulder", "left_hip", "right_hip"]
+SWAPPED = [0, 2, 1, 4, 3, 6, 5]
+FRONT = ((32, 8), (36, 6), (28, 6), (44, 20), (20, 20), (40, 40), (24, 40))
+"""A body seen from the front: what is left of it is on the right of the image."""
+
+
+class Poses(Dataset[Any]):
+    """Photographs with seven keypoints (x, y, visible), flipped in every other read."""
+
+    def __init__(self) -> None:
+        draw = np.random.default_rng(0)
+        opened = [Image.open(path).convert("RGB").resize((WIDTH, HEIGHT)) for path in PHOTOGRAPHS]
+        self.images = torch.stack([torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in opened])
+        self.poses = [np.array(FRONT) + draw.integers(-4, 5, (7, 2)) for _ in opened]
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, points = self.images[index] / 255, torch.tensor(self.poses[index], dtype=torch.float32)
+        if random.random() < 0.5:
+            image, points = self.flipped(image, points)
+        return image, torch.cat([points, torch.full((7, 1), 2.0)], 1)
+
+    def flipped(self, image: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Both flipped, with the keypoints in the same order."""
+        return image.flip(2), torch.stack([WIDTH - 1 - points[:, 0], points[:, 1]], 1)
+
+
+class Named(Poses):
+    """The same, with names for the keypoints."""
+
+    keypoint_names = NAMES
+
+
+def loader(poses: Dataset[Any], **options: Any) -> DataLoader[Any]:
+    return DataLoader(poses, batch_size=4, shuffle=True, num_workers=2, **options)
+
+
+def bad() -> DataLoader[Any]:
+    """The flip knows where points are, and not what they are."""
+    return loader(Named())
+
+
+class KeyPoints(Named):
+    """Keypoints as torchvision knows them."""
+
+    flip = v2.RandomHorizontalFlip()
+
+    def __getitem__(self, index: int) -> Any:
+        points = tv_tensors.KeyPoints(self.poses[index], canvas_size=(HEIGHT, WIDTH), dtype=torch.float32)
+        image, points = self.flip(tv_tensors.Image(self.images[index]), points)
+        return {"image": image.float() / 255, "keypoints": points}
+
+
+def bad_torchvision() -> DataLoader[Any]:
+    """torchvision's transforms flip keypoints, and leave their order alone."""
+    return loader(KeyPoints())
+
+
+class Instances(Poses):
+    """Two people in each photograph, as flat lists (x, y, visible, x, ...), under a flip, a crop and another scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.categories = [{"id": 1, "name": "person", "keypoints": NAMES}]
+
+    def __getitem__(self, index: int) -> Any:
+        people = torch.tensor(np.array([self.poses[index], self.poses[index - 1] * [0.5, 0.6]]), dtype=torch.float32)
+        scale, left = random.uniform(0.8, 1.2), random.uniform(0, 4)
+        image = self.images[index] / 255
+        people = people * scale - torch.tensor([left, 0.0])
+        if random.random() < 0.5:
+            image, people = image.flip(2), people * torch.tensor([-1.0, 1.0]) + torch.tensor([WIDTH - 1.0, 0.0])
+        return image, torch.cat([people, torch.full((2, 7, 1), 2.0)], 2).flatten(1)
+
+
+def bad_instances() -> DataLoader[Any]:
+    """The names of the keypoints are where COCO has them."""
+    return loader(Instances())
+
+
+class Indexed(Poses):
+    """The order after a flip is declared, and nothing uses it."""
+
+    flip_indices = SWAPPED
+
+
+def bad_flip_order() -> DataLoader[Any]:
+    """A list of pairs that no transform reads."""
+    return loader(Indexed())
+
+
+class Swapped(Named):
+    """What was left is right after a flip."""
+
+    def flipped(self, image: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        image, points = super().flipped(image, points)
+        return image, points[SWAPPED]
+
+
+def good() -> DataLoader[Any]:
+    """A flip that reorders the keypoints as well."""
+    return loader(Swapped())
+
+
+class Symmetric(Swapped):
+    """Bodies that look the same after a flip that swaps left and right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.poses = [np.add(FRONT, (0, number % 6)) for number in range(len(self.images))]
+
+
+def good_symmetric() -> DataLoader[Any]:
+    """Whether points are flipped can hardly be seen, as each pair is the mirror image of itself."""
+    return loader(Symmetric())
+
+
+class Rotated(Named):
+    """Photographs and keypoints rotated by a half: left and right change sides, and are what they were."""
+
+    def flipped(self, image: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        return image.flip(1, 2), torch.tensor([WIDTH - 1.0, HEIGHT - 1.0]) - points
+
+
+def good_rotated() -> DataLoader[Any]:
+    """A rotation changes no left into a right."""
+    return loader(Rotated())
+
+
+class Shifted(Named):
+    """Photographs and keypoints moved and rotated a little."""
+
+    def flipped(self, image: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        angle = random.uniform(-0.3, 0.3)
+        rotation = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+        return image.roll(2, 2), points @ rotation + torch.tensor([2.0, 0.0])
+
+
+def good_never_flipped() -> DataLoader[Any]:
+    """No draw flips anything."""
+    return loader(Shifted())
+
+
+class Labelled(Named):
+    """Keypoints with the number of what each one is, which changes in a flip."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, points = self.images[index] / 255, torch.tensor(self.poses[index], dtype=torch.float32)
+        labels = torch.arange(7)
+        if random.random() < 0.5:
+            (image, points), labels = self.flipped(image, points), torch.tensor(SWAPPED)
+        return {"image": image, "keypoints": points, "labels": labels}
+
+
+def good_labelled() -> DataLoader[Any]:
+    """The points keep their order, and their labels say which is left now."""
+    return loader(Labelled())
+
+
+class Corners(Poses):
+    """Points without sides."""
+
+    keypoint_names = ("nose", "eye 1", "eye 2", "shoulder 1", "shoulder 2", "hip 1", "hip 2")
+
+
+def good_without_sides() -> DataLoader[Any]:
+    """No name says left or right."""
+    return loader(Corners())
