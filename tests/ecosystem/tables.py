@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import chdir
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader
+
+from tests.ecosystem.data import made
 
 Loaders = dict[str, Any]
 
@@ -97,7 +100,8 @@ def tabular_loaders() -> Loaders:
         trainer_config=TrainerConfig(batch_size=8, checkpoints=None, load_best=False),
         verbose=False,
     )
-    module = model.prepare_dataloader(train=table[:96], validation=table[96:])
+    with chdir(made("tabular", lambda folder: None)):  # it counts its runs in the current folder
+        module = model.prepare_dataloader(train=table[:96], validation=table[96:])
     return {"train": module.train_dataloader(), "val": module.val_dataloader()}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, fit, follows, response_to
-from dataguard.lab.images.colour_charts import ColourChartReader
+from dataguard.lab.images.colour_chart_reader import ColourChartReader
 from dataguard.lab.images.painter import RGB
 from dataguard.settings.normalization import (
     KNOWN,
