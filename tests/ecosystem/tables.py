@@ -93,14 +93,14 @@ def tabular_loaders() -> Loaders:
     table = pandas.DataFrame(
         {"age": rng.normal(40, 9, 120), "job": rng.choice(["a", "b", "c"], 120), "target": np.arange(120) % 2}
     )
-    model = TabularModel(
-        data_config=DataConfig(target=["target"], continuous_cols=["age"], categorical_cols=["job"], num_workers=2),
-        model_config=CategoryEmbeddingModelConfig(task="classification"),
-        optimizer_config=OptimizerConfig(),
-        trainer_config=TrainerConfig(batch_size=8, checkpoints=None, load_best=False),
-        verbose=False,
-    )
     with chdir(made("tabular", lambda folder: None)):  # it counts its runs in the current folder
+        model = TabularModel(
+            data_config=DataConfig(target=["target"], continuous_cols=["age"], categorical_cols=["job"], num_workers=2),
+            model_config=CategoryEmbeddingModelConfig(task="classification"),
+            optimizer_config=OptimizerConfig(),
+            trainer_config=TrainerConfig(batch_size=8, checkpoints=None, load_best=False),
+            verbose=False,
+        )
         module = model.prepare_dataloader(train=table[:96], validation=table[96:])
     return {"train": module.train_dataloader(), "val": module.val_dataloader()}
 
