@@ -5,7 +5,6 @@ The public names are defined here. Importing them needs only the standard librar
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ __all__ = [
     "Status",
     "__version__",
     "assert_contract",
-    "check_loader",
+    "check",
     "parametrize_with_checks",
     "scan",
     "strategies",
@@ -46,47 +45,31 @@ _HOMES = {
 }
 
 
-def scan(*targets: str, config: str | None = None, **options: Any) -> Report:
+def scan(*targets: Any, config: str | None = None, **options: Any) -> Report:
     """Run the selected checks on every loader of `targets` and return the report.
 
-    Each target is a string, `[name=]pkg.mod:attr`; without one, the targets of the settings file are scanned.
+    Each target is a string, `[name=]pkg.mod:attr`, or an object in hand: a DataLoader, a Dataset, a dict of them, or a
+    function that returns them. Strings are imported in a new process. Objects are observed in forks of this process, as
+    they are now; this process does not read from them. Without a target, those of the settings file are scanned.
     `config` names that file, and `options` are fields of `Settings`: `scan("mypkg.data:make", workers=2)`.
     Raises UsageError for a target that cannot be loaded and for an unknown option.
     """
     from dataguard.engine import scan as run
     from dataguard.settings.settings import resolve
+    from dataguard.unnamed import held
 
-    settings = resolve(config, targets=_spellings(targets) or None, **options)
-    if not settings.targets:
-        from dataguard.model import UsageError
+    with held(targets) as spellings:
+        settings = resolve(config, targets=spellings or None, **options)
+        if not settings.targets:
+            from dataguard.model import UsageError
 
-        raise UsageError('nothing to scan: name a target, such as scan("mypkg.data:make_loader")')
-    return run(settings.targets, settings)
-
-
-def check_loader(factory: Any, **options: Any) -> Report:
-    """Run the selected checks on every loader that a factory returns, and return the report.
-
-    `factory` is a module-level function or its name, `"pkg.mod:attr"`; `options` are those of `scan`. Raises UsageError
-    for a factory that cannot be imported by name, because it runs in a separate process.
-    """
-    from dataguard.target.spelling import spelling_of
-
-    return scan(spelling_of(factory), **options)
+            raise UsageError('nothing to scan: name a target, such as scan("mypkg.data:make_loader")')
+        return run(settings.targets, settings)
 
 
-def _spellings(targets: Iterable[object]) -> tuple[str, ...]:
-    from dataguard.model import UsageError
-
-    spellings = []
-    for target in targets:
-        if not isinstance(target, str):
-            raise UsageError(
-                f"a target is a string 'pkg.mod:attr', got {type(target).__name__}: "
-                "the loader runs in a separate process, which imports it by name"
-            )
-        spellings.append(target)
-    return tuple(spellings)
+def check(loader: Any, **options: Any) -> Report:
+    """Scan one target; in a test: `assert not dataguard.check(loader).failed`. See `scan`."""
+    return scan(loader, **options)
 
 
 def __getattr__(name: str) -> Any:

@@ -17,14 +17,16 @@ from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
 from dataguard.settings.settings import Settings, chosen, misspelled
+from dataguard.settings.target_spelling import parsed
 from dataguard.target.spelling import require_findable
+from dataguard.unnamed import shown as shown_target
 
 
 def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
     """The loader's name in a report, unique even when several targets have loaders of the same name."""
     if len(spellings) == 1:
         return loader
-    names = [Session.name_of(spelling) for spelling in spellings]
+    names = [parsed(spelling).name for spelling in spellings]
     owner = session.name if names.count(session.name) == 1 else session.spelling
     return owner if loader == session.name else f"{owner}.{loader}"
 
@@ -100,7 +102,7 @@ class _Scan:
     def report(self) -> Report:
         """What has been found so far, in the order of targets, loaders and checks."""
         return Report(
-            targets=self._spellings,
+            targets=tuple(map(shown_target, self._spellings)),
             results=tuple(self._results[number] for number in sorted(self._results)),
             environment=self._environment,
             settings=self._settings.as_mapping(),

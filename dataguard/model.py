@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from html import escape
+from importlib import import_module
 from typing import Any
 
 SCHEMA = "urn:dataguard:report:1"
@@ -161,6 +164,10 @@ class Check:
         return self.code, self.name, self.id
 
 
+STALE = "expected to fail"
+"""Begins the reason of a passed check that the user expects to fail."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """The outcome of one check on one loader.
@@ -184,6 +191,11 @@ class Result:
         """The stable, selectable name of this result: `DG101-cloned-worker-rng[train]`."""
         return f"{self.code}-{self.name}[{self.loader}]"
 
+    @property
+    def stale(self) -> bool:
+        """Whether the check passed although it is expected to fail: the expectation can be removed."""
+        return self.status is Status.PASSED and (self.reason or "").startswith(STALE)
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -197,6 +209,33 @@ class Report:
     notes: tuple[str, ...] = ()
     schema: str = SCHEMA
     version: int = SCHEMA_VERSION
+
+    @property
+    def failed(self) -> tuple[Result, ...]:
+        """The failed results, the most severe first."""
+        failed = [result for result in self.results if result.status is Status.FAILED]
+        return tuple(sorted(failed, key=lambda result: result.severity.rank))
+
+    def to_json(self) -> str:
+        """The report as `--format json` writes it."""
+        return self._rendered("json")
+
+    def show(self) -> None:
+        """Print the report."""
+        sys.stdout.write(str(self))
+
+    def __str__(self) -> str:
+        return self._rendered("text")
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def _rendered(self, form: str) -> str:
+        # By name, as whoever renders a report needs this module first.
+        renderer = import_module("dataguard.render.formats").renderer("scan", form)
+        checks = import_module("dataguard.checks").CATALOGUE
+        text: str = renderer(self, {check.code: check.doc for check in checks})
+        return text
 
     def count(self, status: Status) -> int:
         """How many results have this status."""

@@ -42,6 +42,7 @@ def _default(setting: str) -> str:
 
 @click.command(short_help="Measure how fast loaders are, and which settings are faster.", epilog=_EXAMPLES)
 @click.argument("target", metavar="[TARGET]", required=False)
+@click.option("--arg", "args", metavar="NAME=VALUE", multiple=True, help="Argument of the factory: JSON, else text.")
 @click.option("--loader", "names", metavar="NAME", multiple=True, help="Measure only this loader. [default: all]")
 @click.option("--workers", metavar="N,N,...", help="Worker counts to try. [default: up to twice the cores]")
 @click.option("--step-ms", metavar="MS", help="Duration of a training step. [default: contract.step_ms]")
@@ -51,7 +52,7 @@ def _default(setting: str) -> str:
 @click.option("--seed", metavar="N", help=f"Seed python, numpy and torch before the factory. {_default('seed')}")
 @click.option("--compare", metavar="FILE", help="Compare with the JSON of an earlier run on this machine.")
 @format_option("bench", multiple=True)
-@click.option("--output", "outputs", metavar="FILE", multiple=True, help="One per --format, in order; - is stdout.")
+@click.option("--output", "outputs", metavar="FILE", multiple=True, help="Where to write; the suffix sets the format.")
 @click.option("--config", metavar="FILE", help="Settings file, instead of dataguard.toml or pyproject.toml.")
 def bench(
     target: str | None,
@@ -63,6 +64,7 @@ def bench(
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
     config: str | None,
+    args: tuple[str, ...],
     **options: Any,
 ) -> int:
     """Measure how fast the loaders of TARGET are with different worker counts, and where the time of a batch goes.
@@ -70,10 +72,10 @@ def bench(
     Differences within noise are reported as "cannot tell". Exits with 1 if --compare finds that the loader's own
     setting became slower.
     """
-    settings = resolve(config, targets=(target,) if target else None, **options)
+    settings = resolve(config, targets=(target,) if target else None, args=args or None, **options)
     if len(settings.targets) != 1:
         raise UsageError("bench measures one target; name it: `dataguard bench mypkg.data:make_loader`")
-    places = destinations(formats, outputs)
+    places = destinations("bench", formats, outputs)
     earlier = from_file(Path(compare)) if compare is not None else None
     if earlier is not None:
         here = identity()

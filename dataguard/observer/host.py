@@ -37,6 +37,7 @@ from dataguard.process.resume_store import NOTHING, opened
 from dataguard.process.torchrun import clear_torchrun_variables, own_team
 from dataguard.settings.settings import Settings
 from dataguard.timings import BenchOptions
+from dataguard.unnamed import shown
 
 with infrequent_gc():
     import torch
@@ -210,10 +211,16 @@ def _most_at_once(machine: Machine) -> int:
 
 def _notes(surveys: Surveys) -> Iterator[str]:
     """How the loaders were built, for the reader of the report."""
+    if torch.cuda._is_in_bad_fork():
+        yield "this process uses CUDA, which its forks cannot: the loader was observed without pin_memory"
     for branch, found in surveys:
-        if not isinstance(found, LoaderFailed) and found.reason:
+        if isinstance(found, LoaderFailed) or not found.reason:
+            continue
+        if found.checkpoint is not None:
+            yield f"{branch.spelling}: its loaders were observed in forks of it, but {found.reason}, which they lack"
+        else:
             yield (
-                f"{branch.spelling}: each observation calls the factory again ({found.seconds:.2g} s), because "
+                f"{shown(branch.spelling)}: each observation calls the factory again ({found.seconds:.2g} s), because "
                 f"{found.reason}: a fork of the process would not have that"
             )
 

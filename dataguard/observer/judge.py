@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.process.side_by_side import seconds_waited
-from dataguard.model import Check, Finding, Looked, NotApplicable, Result, Severity, Status, Undecided, UsageError
+from dataguard.model import (
+    STALE,
+    Check,
+    Finding,
+    Looked,
+    NotApplicable,
+    Result,
+    Severity,
+    Status,
+    Undecided,
+    UsageError,
+)
 from dataguard.settings.settings import Settings, expectation
 
 if TYPE_CHECKING:
@@ -38,7 +49,7 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         status, reason = Status.SKIPPED, f"see {why.code}: {why.incident.headline}"
     except Exception:  # noqa: BLE001 - a bug of ours, never the user's: report it and continue with the other checks
         status, reason = Status.BROKEN, traceback.format_exc()
-    repro = f"dataguard scan {lab.target.spelling} --select {check.code}{_options(lab.settings)}"
+    repro = lab.repro.scan(check.code, _options(lab.settings))
     findings = [replace(finding, repro=finding.repro or repro) for finding in findings]
     result = Result(
         check.code,
@@ -74,5 +85,5 @@ def expected(result: Result, reason: str | None) -> Result:
     if result.status is Status.FAILED:
         return replace(result, status=Status.EXPECTED, reason=reason)
     if result.status is Status.PASSED:
-        return replace(result, reason=f"expected to fail ({reason}), but it passes: remove the expectation")
+        return replace(result, reason=f"{STALE} ({reason}), but it passes: remove the expectation")
     return result

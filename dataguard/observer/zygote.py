@@ -64,21 +64,61 @@ def _become_reaper(folder: Path, environment: Mapping[str, str], place: str, *de
     reaper.watch(folder, partial(_fork_host, folder))
 
 
+def become_reaper_here(folder: Path, stdin: int, stdout: int, log: int, descriptor: int) -> None:
+    """In a fork of the reporting process itself: watch a fork of this one, which observes what is in memory.
+
+    Unlike a fork of the zygote, that has the open files of the user, and must not run the user's exit handlers.
+    """
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    status = 1
+    try:
+        reaper.watch(folder, partial(_fork_host_here, stdin, stdout, log, descriptor))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _fork_host_here(stdin: int, stdout: int, log: int, descriptor: int) -> Forked:
+    own = os.getpid()
+    pid = os.fork()
+    if pid:
+        _keep(stdin, stdout, log)
+        sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+        return Forked(pid)
+    try:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for number, one in enumerate((nothing, log, log)):
+            os.dup2(one, number)
+        for one in (nothing, stdin, stdout, log):
+            os.close(one)
+        # A notebook or a test runner has put objects in their place that pass on what is written.
+        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
+        _start_observing(descriptor, own)
+    finally:
+        os._exit(0)
+
+
+def _start_observing(descriptor: int, parent: int) -> None:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    host.main(descriptor, parent)
+
+
 def _fork_host(folder: Path) -> Forked:  # noqa: RET503 - the fork never returns
     own = os.getpid()
     pid = os.fork()
     if pid:
         os.close(_SOCKET)  # otherwise the reporting process would never see it close
         return Forked(pid)
-    os.setsid()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     log = os.open(folder / reaper.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     _keep(nothing, log, log, _SOCKET)
     numpy.random.seed()  # as in a new process; python and torch reseed after a fork themselves
-    _end_with(partial(host.main, _SOCKET, own))
+    _end_with(partial(_start_observing, _SOCKET, own))
 
 
 def _keep(*descriptors: int) -> None:

@@ -10,8 +10,10 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -29,6 +31,7 @@ class Reaper:
         self.stdin = os.fdopen(stdin, "wb", buffering=0)
         self.stdout = os.fdopen(stdout, "rb", buffering=0)
         self._process = process
+        _alive.add(self)
 
     def dismiss(self, seconds: float) -> None:
         """Stop it together with all its descendants, and wait until they have ended."""
@@ -41,14 +44,27 @@ class Reaper:
                 os.kill(self.pid, signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
+        with contextlib.suppress(ChildProcessError):  # one that was forked by the zygote is no child of this process
+            os.waitpid(self.pid, 0)
         self.stdout.close()
+        _alive.discard(self)
 
 
-def start(folder: Path, descriptor: int, log: int) -> Reaper:
-    """Start a reaper with this session folder, the socket `descriptor` and the `log` for its output."""
+_alive: set[Reaper] = set()
+"""The reapers of this process that were not dismissed."""
+
+
+def start(folder: Path, descriptor: int, log: int, *, here: bool = False) -> Reaper:
+    """Start a reaper with this session folder, the socket `descriptor` and the `log` for its output.
+
+    With `here`, it is forked from this process, and so is the observing process, which then has what is in memory here.
+    """
     stdin, own_in = os.pipe()
     own_out, stdout = os.pipe()
     try:
+        if here:
+            mine = [own_in, own_out, *(pipe.fileno() for reaper in _alive for pipe in (reaper.stdin, reaper.stdout))]
+            return Reaper(_fork_here(folder, (stdin, stdout, log, descriptor), mine), own_in, own_out)
         for zygote in _open:
             with contextlib.suppress(OSError, EOFError):  # the zygote died: start the reaper on its own
                 return Reaper(zygote.fork(folder, (stdin, stdout, log, descriptor)), own_in, own_out)
@@ -60,6 +76,21 @@ def start(folder: Path, descriptor: int, log: int) -> Reaper:
     finally:
         os.close(stdin)
         os.close(stdout)
+
+
+def _fork_here(folder: Path, descriptors: tuple[int, ...], mine: list[int]) -> int:
+    """Fork a reaper, without the descriptors that are only `mine`, and return its PID."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: this process has threads; so have notebooks
+        pid = os.fork()
+    if pid == 0:
+        try:
+            for descriptor in mine:
+                os.close(descriptor)
+            import_module("dataguard.observer.zygote").become_reaper_here(folder, *descriptors)
+        finally:
+            os._exit(1)
+    return pid
 
 
 class Zygote:

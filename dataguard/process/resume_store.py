@@ -20,6 +20,7 @@ from pathlib import Path
 from dataguard.incident import imported_files, is_library
 from dataguard.process.torchrun import Team
 from dataguard.settings.settings import Settings
+from dataguard.unnamed import is_held
 
 CACHE = ".dataguard_cache"
 _SOURCES = "sources.json"
@@ -46,8 +47,8 @@ NOTHING = Kept(None)
 
 
 def state_of(spelling: str, settings: Settings) -> Path | None:
-    """The folder for the state of a scan; None for a scan that does not read all samples."""
-    if not settings.all:
+    """The folder for the state of a scan; None for one that does not read all samples, or whose target has no name."""
+    if not settings.all or is_held(spelling):
         return None
     key = [_version(), spelling, *(getattr(settings, name) for name in _DEPENDS_ON)]
     return Path.cwd() / CACHE / hashlib.blake2b(repr(key).encode(), digest_size=8).hexdigest()

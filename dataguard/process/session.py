@@ -13,6 +13,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +27,9 @@ from dataguard.process.process_tree import how_it_ended
 from dataguard.process.progress import PROGRESS, ProgressListener
 from dataguard.process.reaper import LOG, STACKS
 from dataguard.settings.settings import Settings
+from dataguard.settings.target_spelling import parsed
 from dataguard.timings import BenchOptions, LoaderTimes
+from dataguard.unnamed import is_held, shown
 
 START_PATIENCE = 120.0
 """Seconds that importing torch may take."""
@@ -51,7 +54,7 @@ class Session:
         self.environment: Mapping[str, Any] = {}
         self.notes: tuple[str, ...] = ()
         """How the loaders were built, for the reader of the report."""
-        self.name = self.name_of(spelling)
+        self.name = parsed(spelling).name
         self.on_progress: ProgressListener | None = None
         """Called with progress updates of the observing process."""
         self.state: Path | None = None
@@ -63,11 +66,6 @@ class Session:
         self._reaper: Reaper | None = None
         self._pipe: Connection | None = None
         self._folder: Path | None = None
-
-    @staticmethod
-    def name_of(spelling: str) -> str:
-        """The name of a target: the part before `=`, else the last part of its attribute."""
-        return spelling.partition("=")[0] if "=" in spelling else spelling.rpartition(":")[2].rpartition(".")[2]
 
     def __enter__(self) -> Session:
         return self
@@ -180,7 +178,7 @@ class Session:
         self._folder = Path(tempfile.mkdtemp(prefix="dataguard-"))
         here, there = socket.socketpair()
         with (self._folder / LOG).open("ab") as log, there:
-            self._reaper = start(self._folder, there.fileno(), log.fileno())
+            self._reaper = start(self._folder, there.fileno(), log.fileno(), here=is_held(self.spelling))
         self._pipe = Connection(here.detach())
         again = self.settings.all and self._loaders is not None
         settings = replace(self.settings, resume=True) if again else self.settings
@@ -191,13 +189,24 @@ class Session:
             if kind == "importing":
                 kind, answer = self._answer_to_import()
             if kind == "usage":
-                raise UsageError(answer)
+                raise UsageError(answer.replace(self.spelling, shown(self.spelling)))
             if kind == "broken":
                 raise DataguardError(answer)
         except BaseException:  # Ctrl-C too
             self.close()
             raise
-        self._loaders, self.environment, self.notes = answer
+        self._loaders, self.environment, notes = answer
+        self.notes = (*notes, *self._thread_notes())
+
+    def _thread_notes(self) -> Iterator[str]:
+        """What a fork of this process means for a loader in hand."""
+        count = sum(not thread.daemon for thread in threading.enumerate()) - 1
+        if is_held(self.spelling) and count > 0:
+            threads = "1 other thread" if count == 1 else f"{count} other threads"
+            yield (
+                f"{threads} of this process did not run where the loader was observed, as in its own forked workers: "
+                "code that waits for one hangs"
+            )
 
     def _send(self, question: tuple[Any, ...]) -> None:
         assert self._pipe is not None

@@ -6,6 +6,7 @@ The processes that run loaders live for the whole session, so that tests of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, changed, chosen
 from dataguard.settings.suggestions import suggest
 from dataguard.target.spelling import require_findable, spelling_of
+from dataguard.unnamed import hold
 
 if TYPE_CHECKING:
     from dataguard.target.variants import Loader
@@ -108,7 +110,7 @@ class Toolbox:
         settings = self.settings
         mark = request.node.get_closest_marker(TARGET)
         if mark:
-            spellings = tuple(map(spelling_of, mark.args))
+            spellings = tuple(mark.args)
             options = {name: value for name, value in mark.kwargs.items() if name != "loader"}
             settings = changed(settings, targets=spellings, **options)
         if not settings.targets:
@@ -146,26 +148,33 @@ class Toolbox:
         self.sessions.close()
 
 
+def _spelled(source: Any) -> str:
+    """The name of a target, if another process can import it; else it is observed in forks of this process."""
+    with suppress(UsageError):
+        return spelling_of(source)
+    return hold(source)
+
+
 def parametrize_with_checks(
     factory: Any, *, expect: Mapping[str, str] | None = None, **options: Any
 ) -> Callable[[Any], Any]:
     """Run a test once for each check and loader of a factory; the test calls its argument `check`.
 
-    `expect` maps known findings to reasons; `options` are fields of `Settings`. Raises UsageError for a factory that
-    cannot be imported by name.
+    `factory` may be a name, a function, or a loader in hand. `expect` maps known findings to reasons; `options` are
+    fields of `Settings`.
     """
     mark = getattr(pytest.mark, CHECKS)
-    decorated: Callable[[Any], Any] = mark(spelling_of(factory), expect=dict(expect or {}), **options)
+    decorated: Callable[[Any], Any] = mark(_spelled(factory), expect=dict(expect or {}), **options)
     return decorated
 
 
 def use_target(factory: Any, *, loader: str | None = None, **options: Any) -> Callable[[Any], Any]:
-    """Set the target of a test's fixtures: a factory or its name, one of its loaders, and options of `Settings`.
+    """Set the target of a test's fixtures: a factory, its name or a loader in hand, and options of `Settings`.
 
-    Raises UsageError for a factory that cannot be imported by name.
+    `loader` is the name of one of its loaders.
     """
     mark = getattr(pytest.mark, TARGET)
-    decorated: Callable[[Any], Any] = mark(spelling_of(factory), loader=loader, **options)
+    decorated: Callable[[Any], Any] = mark(_spelled(factory), loader=loader, **options)
     return decorated
 
 

@@ -52,6 +52,10 @@ OPTIONS = (
         "check the data loaders of this factory, loader or dataset, one test for each check and loader "
         f"(repeatable); '{CONFIGURED}' stands for the targets of [tool.dataguard]",
     ),
+    Option(
+        "dataguard-arg", "args", "words", "NAME=VALUE",
+        "argument of the factory: a JSON value, else text (repeatable)",
+    ),
     Option("dataguard-select", "select", "words", "CODE", "run only these checks: codes, code prefixes or names"),
     Option("dataguard-ignore", "ignore", "words", "CODE", "skip these checks"),
     Option("dataguard-samples", "samples", "text", "N", "read at most N samples in the traced pass"),

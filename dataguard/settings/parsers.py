@@ -13,6 +13,7 @@ from typing import Any
 from dataguard.model import Severity, UsageError
 from dataguard.settings.normalization import KNOWN
 from dataguard.settings.suggestions import suggest
+from dataguard.settings.target_spelling import as_targets
 
 ROLES = ("train", "val", "test", "predict")
 EVALUATION = ("val", "test", "predict")
@@ -200,7 +201,7 @@ def _drawing(value: Any, where: str) -> Mapping[str, Any]:
 
 
 PARSERS: Mapping[str, Callable[[Any, str], Any]] = {
-    "targets": _words,
+    "targets": as_targets,
     "select": _words,
     "ignore": _words,
     "samples": _whole(1),

@@ -15,6 +15,7 @@ from typing import Any
 from dataguard.model import FIRST_SET, Check, Severity, UsageError
 from dataguard.settings.parsers import PARSERS
 from dataguard.settings.suggestions import suggest
+from dataguard.settings.target_spelling import as_args, with_args
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,7 +28,7 @@ class Settings:
     """One resolved set of settings; made by `resolve`."""
 
     targets: tuple[str, ...] = ()
-    """The targets to scan: `[name=]pkg.mod:attr`."""
+    """The targets to scan: `[name=]pkg.mod:attr`, with arguments as `pkg.mod:attr(split="train")`."""
     select: tuple[str, ...] = ()
     """Codes, code prefixes or names of the checks to run; empty means all."""
     ignore: tuple[str, ...] = ()
@@ -102,11 +103,15 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
 def changed(settings: Settings, **options: Any) -> Settings:
     """The settings, updated with the options that are not None; tables are merged key by key.
 
+    The option `args` has arguments for the factories of all targets: a table, or words `name=value`.
     Raises UsageError for an unknown option or a value of the wrong shape.
     """
-    given = _parse({name: value for name, value in options.items() if value is not None}, "")
+    given = {name: value for name, value in options.items() if value is not None}
+    args = as_args(given.pop("args", ()))
+    given = _parse(given, "")
     tables = {key: {**getattr(settings, key), **given[key]} for key in _MERGED if key in given}
-    return replace(settings, **{**given, **tables})
+    merged = replace(settings, **{**given, **tables})
+    return replace(merged, targets=tuple(with_args(target, args) for target in merged.targets)) if args else merged
 
 
 LISTED = "; `dataguard list` shows all checks"

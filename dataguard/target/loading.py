@@ -6,26 +6,26 @@ overridden. This way subclasses and helper functions keep working.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
-import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader
 
 from dataguard.incident import OWN, Frame
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
+from dataguard.settings.target_spelling import parsed
+from dataguard.target.arguments import arguments_of, parameters_of
 from dataguard.target.discovery import is_loader, is_product, parts_of, wrapped_like
-from dataguard.target.spelling import no_module, parsed
+from dataguard.target.script import Script, script
+from dataguard.target.spelling import no_module
 from dataguard.target.variants import Construction, Loader, overridden
-
-FACTORY_PARAMETERS = ("rank", "world_size", "seed", "epoch", "num_workers", "root")
-"""Factory parameters that are passed by name if the signature has them."""
+from dataguard.unnamed import script_of
 
 _KINDS = "a DataLoader, a Dataset, a dict, tuple or dataclass of them, or a LightningDataModule"
 
@@ -34,25 +34,27 @@ _KINDS = "a DataLoader, a Dataset, a dict, tuple or dataclass of them, or a Ligh
 class Target:
     """Something in the user's code that provides loaders: a factory, a loader, a dataset or a collection of them.
 
-    `branch` means that it is one of a mapping of factories, so its name is a prefix of its loaders' names.
+    `args` are passed to the factory; `branch` means that it is one of a mapping of factories, so its name is a prefix
+    of its loaders' names.
     """
 
     name: str
     spelling: str
     source: Any
     branch: bool = False
+    args: Mapping[str, Any] = field(default_factory=dict)
 
     def branches(self) -> tuple[Target, ...]:
         """The factories of a mapping as separate targets, called independently; any other target is its only branch."""
         source = self.source
         if isinstance(source, Mapping) and source and all(map(_is_factory, source.values())):
-            return tuple(Target(str(key), self.spelling, made, branch=True) for key, made in source.items())
+            return tuple(Target(str(key), self.spelling, made, True, self.args) for key, made in source.items())
         return (self,)
 
     def build_all(self, given: Mapping[str, Any] | None = None, **overrides: Any) -> dict[str, Loader]:
         """Build a new instance of every loader, by name.
 
-        `given` has values for factory parameters (see `FACTORY_PARAMETERS`). `overrides` replace arguments of
+        `given` has values for factory parameters (see `arguments.FACTORY_PARAMETERS`). `overrides` replace arguments of
         `DataLoader.__init__`; the extra key `schedule` is a function that takes the loader's index sampler and whether
         it is the `batch_sampler`, and returns the sampler to use instead.
         Raises UsageError when the source needs unknown arguments or returns no loader; exceptions of the user's code
@@ -86,23 +88,30 @@ class Target:
         """Whether a loader of that name can belong to this target."""
         return not self.branch or loader == self.name or loader.startswith(f"{self.name}.")
 
+    @property
+    def runs_once(self) -> bool:
+        """Whether the source is a script, which may run for long, and log or save what it does."""
+        return isinstance(self.source, Script)
+
     def takes(self, *names: str) -> bool:
         """Whether the source is a function that has a parameter with one of these names."""
         calls = callable(self.source) and not is_product(self.source)
-        return calls and any(parameter.name in names for parameter in _parameters(self.source))
+        return calls and any(parameter.name in names for parameter in parameters_of(self.source))
 
 
 def load(spelling: str) -> Target:
-    """Import the target `[name=]pkg.mod:attr`.
+    """Import the target `[name=]pkg.mod:attr`, or `pkg.mod:attr(name=value)` with JSON values.
 
     Raises UsageError, with a suggestion, for a malformed target, a module that is missing or fails to import, and a
     missing attribute.
     """
     named = parsed(spelling)
+    if script_of(spelling):
+        return Target(named.name, spelling, script(spelling))
     source = _imported(named.module, spelling)
     for step in named.attribute.split("."):
         source = _attribute(source, step, spelling)
-    return Target(named.name, spelling, source)
+    return Target(named.name, spelling, source, args=named.args)
 
 
 def _imported(name: str, spelling: str) -> Any:
@@ -172,46 +181,15 @@ def _given_by_overrides(overrides: Mapping[str, Any]) -> dict[str, Any]:
 def _produce(target: Target, given: Mapping[str, Any]) -> Any:
     """Call the factory, or return the source itself if it is not a factory."""
     source = target.source
-    if is_product(source) or not callable(source):
+    if is_product(source) or not callable(source) or isinstance(source, torch.nn.Module):
+        if target.args:
+            raise UsageError(f"{target.spelling}: {_described(source)} takes no arguments; only a factory does")
         return source
-    product = source(**_arguments(target, given))
+    product = source(**arguments_of(source, target.spelling, target.args, given))
     if inspect.iscoroutine(product):
         product.close()
         raise UsageError(f"{target.spelling} is a coroutine function; name a plain function that returns a DataLoader")
     return product
-
-
-def _arguments(target: Target, given: Mapping[str, Any]) -> dict[str, Any]:
-    bound = target.source.keywords if isinstance(target.source, functools.partial) else {}
-    alone = {"rank": 0, "world_size": 1, "epoch": 0}
-    needed = {**alone, "seed": 0, "num_workers": 2}
-    values = {name: value for name, value in alone.items() if name not in bound} | dict(given)
-    arguments = {}
-    for parameter in _parameters(target.source):
-        named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        various = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        required = parameter.default is parameter.empty and not various
-        known = {**needed, **values} if required else values
-        if named and parameter.name in FACTORY_PARAMETERS and parameter.name in known:
-            arguments[parameter.name] = known[parameter.name]
-        elif required:
-            raise UsageError(
-                f"{target.spelling} needs an argument {parameter.name!r}; name a function without arguments that "
-                f"calls it (passed by name if accepted: {', '.join(FACTORY_PARAMETERS[:-1])})"
-            )
-    return arguments
-
-
-def _parameters(factory: Callable[..., Any]) -> Iterable[inspect.Parameter]:
-    strings: dict[str, Any] = {}
-    if sys.version_info >= (3, 14):  # annotations may use names that are only imported for type checking
-        from annotationlib import Format
-
-        strings = {"annotation_format": Format.STRING}
-    try:
-        return inspect.signature(factory, **strings).parameters.values()
-    except (TypeError, ValueError):  # built-in callables have no signature; they are called without arguments
-        return ()
 
 
 def _parts(target: Target, product: Any) -> dict[str, Any]:

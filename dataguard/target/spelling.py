@@ -1,39 +1,20 @@
-"""Names of targets, `[name=]pkg.mod:attr`: read, looked for, and found for a Python object. Loads no torch."""
+"""The modules of targets, looked for; and the name of a Python object as a target. Loads no torch."""
 
 from __future__ import annotations
 
 import pkgutil
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
-
-_SPELLING = re.compile(
-    r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w-]+(?:\.[\w-]+)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
-)
-
-
-class Spelled(NamedTuple):
-    """The parts of a target's spelling; `name` is the last part of the attribute unless it is given."""
-
-    name: str
-    module: str
-    attribute: str
-
-
-def parsed(spelling: str) -> Spelled:
-    """The parts of a spelling. Raises UsageError, with a suggestion, for a malformed one."""
-    match = _SPELLING.fullmatch(spelling)
-    if not match:
-        raise UsageError(f"{spelling!r} is not a target{_repaired(spelling)}; write pkg.mod:factory")
-    return Spelled(match["name"] or match["attribute"].rpartition(".")[2], match["module"], match["attribute"])
+from dataguard.settings.target_spelling import parsed
+from dataguard.unnamed import script_of
 
 
 def require_findable(spellings: Iterable[str]) -> None:
@@ -42,11 +23,20 @@ def require_findable(spellings: Iterable[str]) -> None:
     So a typo is answered at once, and not after torch was imported to look for it.
     """
     for spelling in spellings:
+        if script := script_of(spelling):
+            _require_script(script[0])
+            continue
         top = parsed(spelling).module.partition(".")[0]
         with _current_directory_first():
             found = top in sys.modules or find_spec(top) is not None
         if not found:
             raise no_module(top, spelling)
+
+
+def _require_script(path: str) -> None:
+    if not Path(path).is_file():
+        beside = [str(file) for file in Path(path).parent.glob("*.py")] if Path(path).parent.is_dir() else []
+        raise UsageError(f"{path}: no such script{suggest(path, beside, '')}")
 
 
 @contextmanager
@@ -73,27 +63,6 @@ def _siblings(module: str) -> list[str]:
     package = module.rpartition(".")[0]
     path = getattr(sys.modules.get(package), "__path__", None) if package else [str(Path.cwd())]
     return [f"{package}.{found.name}" if package else found.name for found in pkgutil.iter_modules(path or [])]
-
-
-def _repaired(spelling: str) -> str:
-    """A suggestion for a malformed target: a file path, pytest's `::`, a dot instead of the colon, a call."""
-    name, equals, rest = spelling.rpartition("=")
-    text = re.sub(r"\(.*\)$", "", rest).replace("::", ":")
-    path, colon, attribute = text.rpartition(":") if re.search(r":\w*$", text) else (text, "", "")
-    if path.endswith(".py") or "/" in path or "\\" in path:
-        path = ".".join(_module_parts(path))
-    elif not colon:
-        path, _, attribute = path.rpartition(".")
-    guess = f"{name}{equals}{path}:{attribute or 'factory'}"
-    return f" (did you mean {guess}?)" if _SPELLING.fullmatch(guess) else ""
-
-
-def _module_parts(path: str) -> list[str]:
-    """The parts of the module name for a file path, relative to the current directory."""
-    file = Path(path.replace("\\", "/"))
-    if file.is_absolute() and file.is_relative_to(Path.cwd()):
-        file = file.relative_to(Path.cwd())
-    return [part for part in file.with_suffix("").parts if part != "__init__"]
 
 
 def spelling_of(factory: Any) -> str:

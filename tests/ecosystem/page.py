@@ -33,13 +33,14 @@ verdict: a *real defect*, *intended by the library*, or a *false alarm* of datag
 
 
 def rows_of(text: str) -> Tables:
-    """The tables of a page."""
+    """The tables of a page, without what is no longer on the list."""
     tables: Tables = {title: {} for title in HEADS}
+    listed = {entry.factory for entry in ENTRIES}
     title = ""
     for line in text.splitlines():
         title = line if line.startswith("## ") else title
         key = re.match(r"\| `([\w:]+)` \|", line)
-        if key and title in tables:
+        if key and title in tables and key[1] in listed:
             tables[title].setdefault(key[1], []).append(line)
     return tables
 

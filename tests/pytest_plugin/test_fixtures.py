@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import dataguard
-from dataguard import Leaf, assert_contract, check_loader
+from dataguard import Leaf, assert_contract, check
 from dataguard.model import Status, UsageError
 from dataguard.target.spelling import spelling_of
 from sample_datasets import dg301_overlong_len
@@ -26,7 +26,7 @@ IMAGE, LABEL = torch.zeros(4, 3, 8, 8), torch.arange(4)
 
 
 def example() -> str:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     return str(code)
 
 
@@ -121,7 +121,7 @@ def test_a_test_that_takes_no_check_is_told(pytester: pytest.Pytester) -> None:
 @pytest.mark.scan
 def test_a_factory_is_checked_by_itself_or_by_its_spelling() -> None:
     for factory in (dg301_overlong_len.bad, "sample_datasets.dg301_overlong_len:bad"):
-        (result,) = check_loader(factory, select=["DG301"]).results
+        (result,) = check(factory, select=["DG301"]).results
         assert result.status is Status.FAILED
 
 
@@ -183,6 +183,6 @@ def test_a_part_that_is_not_there_and_a_loader_without_a_batch_are_told() -> Non
 
 
 def test_the_page_names_all_that_is_public() -> None:
-    for name in ("parametrize_with_checks", "use_target", "check_loader", "assert_contract"):
+    for name in ("parametrize_with_checks", "use_target", "check", "assert_contract"):
         assert name in dataguard.__all__
         assert re.search(rf"`@?dataguard\.{name}\(", PAGE)

@@ -104,7 +104,7 @@ def test_every_setting_has_an_option() -> None:
         "hypothesis": "hypothesis has options of its own",
         "resume": "a test that was interrupted is run again as a whole",
     }
-    reachable = {option.setting for option in OPTIONS} - {"config"}
+    reachable = {option.setting for option in OPTIONS} - {"config", "args"}
     assert reachable == {item.name for item in fields(Settings)} - set(without)
     assert {setting for setting, *_ in VALUES} == reachable - {"targets"}
 
@@ -160,7 +160,7 @@ def test_wrong_options_are_one_usage_error(named: pytest.Pytester, arguments: li
     ("target", "message"),
     [
         ("missing.module:make", "ERROR: missing.module:make: no module named 'missing'*"),
-        ("loaders:needy", "ERROR: *needy*folder*"),
+        ("loaders:need", "ERROR: loaders:need: loaders has no attribute 'need'; did you mean 'needy'?"),
     ],
 )
 def test_a_wrong_target_is_one_usage_error(place: pytest.Pytester, target: str, message: str) -> None:
@@ -172,8 +172,25 @@ def test_a_wrong_target_is_one_usage_error(place: pytest.Pytester, target: str, 
 
 
 @pytest.mark.scan
+def test_a_factory_that_needs_more_is_one_usage_error_with_a_file(place: pytest.Pytester) -> None:
+    outcome = run(place, "--dataguard=loaders:needy")
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR
+    outcome.stderr.fnmatch_lines(["ERROR: loaders:needy needs folder: *", "def loaders():"])
+    outcome.assert_outcomes()
+
+
+@pytest.mark.scan
 def test_a_wrong_target_is_one_usage_error_under_xdist(bare: pytest.Pytester) -> None:
     outcome = bare.runpytest_subprocess(*PLUGIN, "-p", "xdist", "--dataguard=loaders:godo", "-n", "2")
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR
     outcome.stderr.fnmatch_lines(["ERROR: loaders:godo: loaders has no attribute 'godo'; did you mean 'good'?"])
     assert len([line for line in outcome.errlines if line]) == 1
+
+
+def test_arguments_reach_every_factory(pytester: pytest.Pytester) -> None:
+    def settings(*arguments: str) -> Settings:
+        return read_settings(pytester.parseconfig(*LOADED, *arguments))
+
+    pytester.makeini("[pytest]\ndataguard_arg = split=train")
+    assert settings("--dataguard=a:x").targets == ('a:x(split="train")',)
+    assert settings("--dataguard=a:x", "--dataguard-arg=size=3").targets == ("a:x(size=3)",)

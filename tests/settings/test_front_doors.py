@@ -15,7 +15,7 @@ from dataguard.settings.settings import Settings
 from tests.support.sample_reports import empty, stub_engine
 
 REACHED = {
-    "targets": (["a:x", "b=c:y"], ("a:x", "b=c:y")),
+    "targets": (["a:x", "b=c:y", "--arg", "k=1"], ("a:x(k=1)", "b=c:y(k=1)")),
     "select": (["a:x", "--select", "DG101,DG4", "--select", "ragged-collate"], ("DG101", "DG4", "ragged-collate")),
     "ignore": (["a:x", "--ignore", "DG406"], ("DG406",)),
     "samples": (["a:x", "--samples", "12"], 12),
@@ -44,7 +44,7 @@ FILES_ONLY = {
 def test_every_setting_is_reached_by_both_front_doors_or_listed_with_a_reason() -> None:
     everything = {field.name for field in fields(Settings)}
     assert set(REACHED) | set(COMMAND_LINE_ONLY) | set(FILES_ONLY) == everything
-    assert {option.setting for option in OPTIONS} - {"config"} == set(REACHED)
+    assert {option.setting for option in OPTIONS} - {"config", "args"} == set(REACHED)
 
 
 @pytest.mark.parametrize("key", [*REACHED, *COMMAND_LINE_ONLY])

@@ -35,7 +35,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "hypothesis": ({"seed": 3, "database": ".examples"}, {"seed": 3, "database": ".examples"}),
 }
 BAD: list[tuple[str, Any, str]] = [
-    ("targets", 3, "expected a list of strings, got 3"),
+    ("targets", 3, "expected a list of targets, got 3"),
     ("select", ["DG101", 4], "expected a list of strings"),
     ("ignore", {"DG101": True}, "expected a list of strings"),
     ("samples", 0, "expected an integer of at least 1, got 0"),

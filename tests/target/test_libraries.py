@@ -98,7 +98,9 @@ def test_lightning_data_modules(lightning: Any) -> None:
     assert target(easy).build("val.1", in_order=False).in_order is False
     with pytest.raises(UsageError) as error:
         names(Root)
-    assert str(error.value).startswith("pkg.mod:make needs an argument 'root'; name a function without arguments")
+    assert str(error.value).startswith(
+        "pkg.mod:make needs root: add --arg root=..., or save this as dataguard_loaders.py"
+    )
     with pytest.raises(UsageError) as error:
         names(lightning.LightningDataModule())
     described = "is a LightningDataModule that overrides no *_dataloader hook"

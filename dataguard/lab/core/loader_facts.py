@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +13,11 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.core.source_location import made_at
 from dataguard.model import Location, NotApplicable
+from dataguard.settings.role_names import spelled_role, stem_of
 from dataguard.target.discovery import wrapper_of
 from dataguard.target.loading import made_for_dataset
 from dataguard.target.variants import Loader, unwrapped
 
-_ROLE_WORDS = (
-    ("train", re.compile(r"train(ing)?|fit")),
-    ("val", re.compile(r"val(id(ation)?)?|eval(uation)?|dev")),
-    ("test", re.compile(r"test(ing)?")),
-    ("predict", re.compile(r"predict(ion)?|infer(ence)?")),
-)
 _RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 
 
@@ -163,20 +157,6 @@ def _is_shuffler(order: Any) -> bool:
     if not type(order).__module__.startswith(("torch.", "torchdata.")):
         return False
     return type(order).__name__ in _RANDOM or getattr(order, "shuffle", False) is True
-
-
-def spelled_role(name: str) -> str | None:
-    """The role in a name: `make_train_loader`, `val`, `testDataloader`."""
-    words = re.findall(r"[A-Z]?[a-z]+", name)
-    roles = [role for word in words for role, pattern in _ROLE_WORDS if pattern.fullmatch(word.lower())]
-    return roles[0] if len(set(roles)) == 1 else None
-
-
-def stem_of(name: str) -> str | None:
-    """A name without the word for its role, which splits of the same data share; None without such a word."""
-    if spelled_role(name) is None:
-        return None
-    return re.sub(r"[A-Z]?[a-z]+", lambda word: "" if spelled_role(word[0]) else word[0].lower(), name)
 
 
 def length_of(sized: Any) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dataguard.lab.core.index import Index
+from dataguard.lab.core.source_location import Place
 from dataguard.lab.images.chart_fit import CHARTS, Fit
 from dataguard.lab.images.colour_chart_reader import DRAWS, TRIES, ColourChartReader, fits_of
 from dataguard.lab.images.painter import Painter
@@ -28,7 +29,7 @@ class Colours(Rooted):
 
     `source` names where images were replaced; it is a decoder if `decoded`, so that the channel order is known. `grey`
     images have no colours. `unclear` leaves change with the colour, but not by a fixed linear function. `collated`
-    leaves are those of a batch of one, from collate_fn; `index` is that of one sample.
+    leaves are those of a batch of one, from collate_fn; `index` is that of one sample. `at` is the line that decodes.
     """
 
     source: str
@@ -39,6 +40,7 @@ class Colours(Rooted):
     charts: int
     collated: bool
     index: Index
+    at: Place | None
 
     def evidence(self, fit: Fit) -> dict[str, object]:
         """The measurements of a leaf, for a finding."""
@@ -126,6 +128,7 @@ def run_charts(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
         raise NotApplicable("nothing in the sample follows the colour of its image")
     if not clear:
         raise Undecided(f"sample{unclear[0]} is not a fixed linear function of the image colour")
+    at = painter.places.get(reader.source)
     return Colours(
-        reader.source, reader.decoded, painter.grey, clear, unclear, len(responses), reader.collated, reader.index
+        reader.source, reader.decoded, painter.grey, clear, unclear, len(responses), reader.collated, reader.index, at
     )

@@ -18,7 +18,6 @@ from xxhash import xxh3_64
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.loader_facts import spelled_role
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.lab.reading.fresh_import import rebuild
@@ -29,6 +28,7 @@ from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates
 from dataguard.lab.splits.sample_pairs import DRAWS, SamplePair, run_pairs
 from dataguard.lab.splits.shared_transforms import ReplacedTransform, SharedTransform
 from dataguard.lab.subject import Subject
+from dataguard.settings.role_names import spelled_role
 from dataguard.stats.coincidence import is_shared
 from dataguard.target.variants import Loader
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dataguard.lab.core.loader_facts import stem_of
+from dataguard.settings.role_names import stem_of
 
 
 @pytest.mark.parametrize(
