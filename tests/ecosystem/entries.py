@@ -109,10 +109,16 @@ BUGS = (
   import albumentations as A, numpy as np
   from torch.utils.data import DataLoader, Dataset
 
+
   class Noise(Dataset):
       augment = A.Compose([A.RandomBrightnessContrast(p=1)])
-      def __len__(self): return 4
-      def __getitem__(self, index): return float(self.augment(image=np.full((8, 8, 3), 100, np.uint8))["image"].mean())
+
+      def __len__(self):
+          return 4
+
+      def __getitem__(self, index):
+          return float(self.augment(image=np.full((8, 8, 3), 100, np.uint8))["image"].mean())
+
 
   print([batch.item() for batch in DataLoader(Noise(), num_workers=2)])  # [140.0, 140.0, 63.0, 63.0]
   ```
