@@ -43,7 +43,7 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     settings = settings or Settings()
     if not spellings:
         raise UsageError("no target given")
-    require_findable(spellings)
+    require_findable(spellings, settings.import_path)
     team = own_team(shared=settings.all)
     checks = chosen(CATALOGUE, settings) if team is None or team.leads else ()
     scanned = _Scan(spellings, settings, checks, listen)
