@@ -168,4 +168,4 @@ def _module_parts(path: str) -> list[str]:
         file = file.relative_to(Path.cwd())
     if file.parts[:1] == ("src",) and not Path("src", "__init__.py").exists():  # a folder of packages, and none itself
         file = file.relative_to("src")
-    return [part for part in file.with_suffix("").parts if part != "__init__"]
+    return [part for part in file.with_name(file.stem).parts if part != "__init__"] if file.name else []
