@@ -55,8 +55,8 @@ def scan(*targets: Any, config: str | None = None, **options: Any) -> Report:
     Raises UsageError for a target that cannot be loaded and for an unknown option.
     """
     from dataguard.engine import scan as run
-    from dataguard.held import held
     from dataguard.settings.settings import resolve
+    from dataguard.unnamed import held
 
     with held(targets) as spellings:
         settings = resolve(config, targets=spellings or None, **options)

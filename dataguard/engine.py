@@ -10,8 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from dataguard.checks import CATALOGUE
-from dataguard.held import is_held
-from dataguard.held import shown as shown_target
 from dataguard.model import Check, Interrupted, Report, Result, UsageError
 from dataguard.process.launcher import shared_zygote
 from dataguard.process.progress import CheckProgress, Listener
@@ -23,6 +21,8 @@ from dataguard.settings.role_names import ROLE_UNKNOWN
 from dataguard.settings.settings import Settings, chosen, misspelled
 from dataguard.settings.target_spelling import parsed
 from dataguard.target.spelling import require_findable
+from dataguard.unnamed import is_held
+from dataguard.unnamed import shown as shown_target
 
 
 def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:

@@ -164,6 +164,10 @@ class Check:
         return self.code, self.name, self.id
 
 
+STALE = "expected to fail"
+"""Begins the reason of a passed check that the user expects to fail."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """The outcome of one check on one loader.
@@ -186,6 +190,11 @@ class Result:
     def id(self) -> str:
         """The stable, selectable name of this result: `DG101-cloned-worker-rng[train]`."""
         return f"{self.code}-{self.name}[{self.loader}]"
+
+    @property
+    def stale(self) -> bool:
+        """Whether the check passed although it is expected to fail: the expectation can be removed."""
+        return self.status is Status.PASSED and (self.reason or "").startswith(STALE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def _default(setting: str) -> str:
 @click.option("--seed", metavar="N", help=f"Seed python, numpy and torch before the factory. {_default('seed')}")
 @click.option("--compare", metavar="FILE", help="Compare with the JSON of an earlier run on this machine.")
 @format_option("bench", multiple=True)
-@click.option("--output", "outputs", metavar="FILE", multiple=True, help="One per --format, in order; - is stdout.")
+@click.option("--output", "outputs", metavar="FILE", multiple=True, help="Where to write; the suffix sets the format.")
 @click.option("--config", metavar="FILE", help="Settings file, instead of dataguard.toml or pyproject.toml.")
 def bench(
     target: str | None,
@@ -75,7 +75,7 @@ def bench(
     settings = resolve(config, targets=(target,) if target else None, args=args or None, **options)
     if len(settings.targets) != 1:
         raise UsageError("bench measures one target; name it: `dataguard bench mypkg.data:make_loader`")
-    places = destinations(formats, outputs)
+    places = destinations("bench", formats, outputs)
     earlier = from_file(Path(compare)) if compare is not None else None
     if earlier is not None:
         here = identity()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from dataguard.model import Doc, Report, Status, UsageError
-from dataguard.render.formats import check_format, formats_of, renderer
+from dataguard.model import Report, Status, UsageError
+from dataguard.render.formats import check_format, format_of, formats_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,10 +47,13 @@ def format_option(command: str, *, multiple: bool = False) -> Callable[[Command]
     )
 
 
-def destinations(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Pair each format with its output, and check that every file is writable before anything runs."""
-    formats = formats or ("text",)
+def destinations(command: str, formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Pair each format with its output, and check that every file is writable before anything runs.
+
+    Without formats, each follows from the suffix of its output.
+    """
     outputs = outputs or (STDOUT,)
+    formats = formats or tuple(format_of(command, output) for output in outputs)
     if len(formats) != len(outputs):
         raise UsageError(
             f"{len(formats)} --format but {len(outputs)} --output: give one output per format, in the same order"
@@ -69,29 +71,35 @@ def destinations(formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[tup
     return list(zip(formats, outputs, strict=True))
 
 
-def deliver(report: Report, docs: Mapping[str, Doc], form: str, output: str, verbosity: int) -> None:
-    """Render the report and write it to its output; raises UsageError when a file cannot be written."""
-    put(partial(renderer("scan", form), report, docs, verbosity=verbosity), output)
-
-
 def put(render: Callable[..., str], output: str) -> None:
-    """Render for an output and write to it; raises UsageError when that fails.
+    """Render for an output and write to it. Where that fails, write to stderr instead, and raise UsageError.
 
     `render` takes the `width` in columns, and whether the output supports `colour` and `unicode`.
     """
-    if output == STDOUT:
-        out = console(sys.stdout)
-        text = render(
-            width=out.width,
-            colour=out.is_terminal and not out.no_color and not out.is_dumb_terminal,
-            unicode=encodable("━✗→", sys.stdout) == "━✗→",
-        )
-        click.echo(encodable(text, sys.stdout), nl=False, color=True)
+    if output != STDOUT:
+        text = render(width=PAPER)
+        with _or_to_stderr(text, f"--output {output}"):
+            Path(output).write_text(text, encoding="utf-8")
         return
+    out = console(sys.stdout)
+    text = render(
+        width=out.width,
+        colour=out.is_terminal and not out.no_color and not out.is_dumb_terminal,
+        unicode=encodable("━✗→", sys.stdout) == "━✗→",
+    )
+    with _or_to_stderr(text, "stdout"):
+        click.echo(encodable(text, sys.stdout), nl=False, color=True)
+
+
+@contextmanager
+def _or_to_stderr(text: str, place: str) -> Iterator[None]:
     try:
-        Path(output).write_text(render(width=PAPER), encoding="utf-8")
+        yield
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        raise UsageError(f"--output {output}: {error.strerror or error}") from error
+        click.echo(encodable(text, sys.stderr), nl=False, err=True)
+        raise UsageError(f"{place}: {error.strerror or error}; the report is above") from error
 
 
 def announce(report: Report, outputs: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `scan`, `list`, `explain` and `doctor`; `bench` is in its own module.
+"""The command line: `scan`, `run`, `list`, `explain` and `doctor`; `bench` is in its own module.
 
 Exit codes: 0 clean, 1 findings at or above `--fail-on` or a problem with the machine, 2 a wrong option or target,
 3 a bug of dataguard, 130 Ctrl-C.
@@ -21,7 +21,6 @@ from dataguard.cli.console import (
     STDOUT,
     announce,
     console,
-    deliver,
     destinations,
     encodable,
     format_option,
@@ -35,6 +34,7 @@ from dataguard.render.formats import renderer
 from dataguard.settings.parsers import ROLES, START_METHODS
 from dataguard.settings.settings import LISTED, Settings, resolve
 from dataguard.settings.suggestions import suggest
+from dataguard.unnamed import script_spelling
 
 if TYPE_CHECKING:
     from dataguard.model import Check, Report
@@ -47,6 +47,11 @@ Examples:
   dataguard scan mypkg.data:make_loaders --select DG1,ragged-collate --workers 2
   dataguard scan mypkg.data:build_loader --arg cfg=configs/small.yaml --arg split=train
   dataguard scan mypkg.data:make_loaders --format json --output report.json
+"""
+_RUN_EXAMPLES = """\b
+Examples:
+  dataguard run train.py
+  dataguard run train.py --select DG1 -- --data data --epochs 3
 """
 
 
@@ -110,10 +115,11 @@ def dataguard(context: click.Context) -> int:
 @click.option("--expect", metavar="CODE=REASON", multiple=True, help="A known finding, DG401 or DG401[val], and why.")
 @click.option("--fail-on", metavar="SEVERITY", help=f"Lowest severity that fails: {_SEVERITIES}. {_default('fail_on')}")
 @format_option("scan", multiple=True)
-@click.option("--output", "outputs", metavar="FILE", multiple=True, help="One per --format, in order; - is stdout.")
+@click.option("--output", "outputs", metavar="FILE", multiple=True, help="Where to write; the suffix sets the format.")
 @click.option("--config", metavar="FILE", help="Settings file, instead of dataguard.toml or pyproject.toml.")
-@click.option("-q", "--quiet", is_flag=True, help="Print findings and the summary only.")
-@click.option("-v", "--verbose", is_flag=True, help="Also list passed checks; abbreviate nothing.")
+@click.option("--statistics", is_flag=True, help="Count the findings of each check instead of showing them.")
+@click.option("-q", "--quiet", is_flag=True, help="Print findings only.")
+@click.option("-v", "--verbose", is_flag=True, help="Also list passed and skipped checks; abbreviate nothing.")
 def scan(
     targets: tuple[str, ...],
     formats: tuple[str, ...],
@@ -121,6 +127,7 @@ def scan(
     roles: tuple[str, ...],
     expect: tuple[str, ...],
     config: str | None,
+    statistics: bool,
     quiet: bool,
     verbose: bool,
     **options: Any,
@@ -143,18 +150,18 @@ def scan(
             "no target: name one, such as `dataguard scan mypkg.data:make_loader`, "
             'or set targets = ["mypkg.data:make_loader"] under [tool.dataguard] in pyproject.toml'
         )
-    wanted = destinations(formats, outputs)
-    from dataguard.engine import scan as run
+    wanted = destinations("scan", formats, outputs)
+    from dataguard.engine import scan as engine
 
     team, stopped = own_team(shared=settings.all), None
     with progress(shown=team is None or team.leads) as terminal:
         try:
-            report = run(settings.targets, settings, terminal.listen if terminal else None)
+            report = engine(settings.targets, settings, terminal.listen if terminal else None)
         except Interrupted as stop:
             report, stopped = stop.report, stop
     code = report.exit_code(settings.fail_on)
     if (team is None or team.leads) and (report.results or not stopped):
-        _deliver_all(report, wanted, quiet=quiet, verbose=verbose)
+        _deliver_all(report, wanted, verbosity=int(verbose) - int(quiet), statistics=statistics)
     if stopped:
         return _complain(_interruption(stopped, settings), INTERRUPTED, kind="")
     if team is not None:
@@ -163,13 +170,37 @@ def scan(
     return code
 
 
-def _deliver_all(report: Report, wanted: Sequence[tuple[str, str]], *, quiet: bool, verbose: bool) -> None:
+@dataguard.command(short_help="Run the checks on the loaders of a training script.", epilog=_RUN_EXAMPLES)
+@click.argument("script", metavar="SCRIPT")
+@click.argument("arguments", metavar="[-- ARGUMENT...]", nargs=-1)
+def run(script: str, arguments: tuple[str, ...], **options: Any) -> int:
+    """Run SCRIPT with these arguments up to its first batch, and the checks on the loaders that it has by then.
+
+    The loaders are observed as the script made them, in forks of its process; no batch reaches the script, so nothing
+    is trained. Options of `dataguard scan` come before `--`.
+    """
+    code: int = click.get_current_context().invoke(scan, targets=(script_spelling(script, arguments),), **options)
+    return code
+
+
+run.params += [param for param in scan.params if isinstance(param, click.Option)]
+
+
+def _deliver_all(report: Report, wanted: Sequence[tuple[str, str]], *, verbosity: int, statistics: bool) -> None:
+    """Write every report that can be written. Raises UsageError if one could not."""
     from dataguard.checks import CATALOGUE
 
     docs = {check.code: check.doc for check in CATALOGUE}
+    lost: list[UsageError] = []
     for form, output in wanted:
-        deliver(report, docs, form, output, int(verbose) - int(quiet))
-    if not quiet and all(output != STDOUT for _, output in wanted):
+        render = partial(renderer("scan", form), report, docs, verbosity=verbosity, statistics=statistics)
+        try:
+            put(render, output)
+        except UsageError as error:
+            lost.append(error)
+    if lost:
+        raise UsageError("; ".join(map(str, lost)))
+    if verbosity >= 0 and all(output != STDOUT for _, output in wanted):
         announce(report, [output for _, output in wanted])
 
 
@@ -193,11 +224,15 @@ def list_checks(form: str) -> None:
 @dataguard.command(short_help="Explain checks: symptom, cause and fix.")
 @click.argument("checks", metavar="CHECK...", nargs=-1, required=True)
 def explain(checks: tuple[str, ...]) -> None:
-    """Explain each CHECK, a code or a name: its symptom, its cause and the fix."""
+    """Explain each CHECK, a code or a name: its symptom, its cause and the fix. A code prefix lists its checks."""
     from dataguard.checks import CATALOGUE
     from dataguard.render.check_pages import explanation
 
-    texts = [explanation(_named(word, CATALOGUE)) for word in checks]
+    found = [_named(word, CATALOGUE) for word in checks]
+    families = list(dict.fromkeys(check for family in found if len(family) > 1 for check in family))
+    if families:
+        put(partial(renderer("list", "text"), families), STDOUT)
+    texts = [explanation(*family) for family in found if len(family) == 1]
     out = console(sys.stdout)
     if not out.is_terminal or out.options.ascii_only:
         click.echo(encodable("\n".join(texts), sys.stdout), nl=False)
@@ -222,11 +257,13 @@ def doctor(form: str) -> int:
     return int(not seen.healthy)
 
 
-def _named(word: str, catalogue: Sequence[Check]) -> Check:
+def _named(word: str, catalogue: Sequence[Check]) -> list[Check]:
+    """The check of a code or name, or all checks whose codes begin with a prefix such as DG1."""
     known = {spelling: check for check in catalogue for spelling in check.spellings}
-    for spelling, check in known.items():
-        if spelling.lower() == word.lower():
-            return check
+    family = [check for check in catalogue if len(word) > 1 and check.code.startswith(word.upper())]
+    found = [check for spelling, check in known.items() if spelling.lower() == word.lower()] or family
+    if found:
+        return found
     hint = suggest(word, known, LISTED)
     raise UsageError(f"unknown check {word!r}{hint}")
 

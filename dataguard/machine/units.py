@@ -1,6 +1,16 @@
-"""Byte counts and durations in words. Standard library only."""
+"""Counts, bytes and durations in words. Standard library only."""
 
 from __future__ import annotations
+
+_SINGULAR = {"batches": "batch", "boxes": "box", "indices": "index", "leaves": "leaf", "processes": "process"}
+
+
+def counted(count: int, units: str) -> str:
+    """`1 batch`, `2 padded leaves`, `1,024 samples`: `units` is the plural."""
+    if count != 1:
+        return f"{count:,} {units}"
+    *before, last = units.split()
+    return " ".join(["1", *before, _SINGULAR.get(last, last.removesuffix("s"))])
 
 
 def size(count: float) -> str:

@@ -25,7 +25,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from dataguard.held import is_held, shown
 from dataguard.incident import LoaderFailed
 from dataguard.machine.machine import Machine
 from dataguard.model import Check, NotApplicable, Result, Status, Undecided, UsageError
@@ -39,6 +38,7 @@ from dataguard.process.torchrun import clear_torchrun_variables, own_team
 from dataguard.settings.settings import Settings
 from dataguard.settings.target_spelling import parsed
 from dataguard.timings import BenchOptions
+from dataguard.unnamed import is_held, shown
 
 with infrequent_gc():
     import torch
@@ -78,7 +78,7 @@ def main(descriptor: int, parent: int) -> None:
             if team is not None:
                 clear_torchrun_variables(os.environ)
             sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
-            if not is_held(spelling):  # a script that parses its arguments was given none
+            if not is_held(spelling):  # a module that parses the command line gets none
                 sys.argv[:] = [f"{parsed(spelling).module.rpartition('.')[2]}.py"]
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             shm_cleanup.log_creations(folder / CREATIONS)
@@ -219,7 +219,11 @@ def _notes(surveys: Surveys) -> Iterator[str]:
     if torch.cuda._is_in_bad_fork():
         yield "this process uses CUDA, which its forks cannot: the loader was observed without pin_memory"
     for branch, found in surveys:
-        if not isinstance(found, LoaderFailed) and found.reason:
+        if isinstance(found, LoaderFailed) or not found.reason:
+            continue
+        if found.checkpoint is not None:
+            yield f"{branch.spelling}: its loaders were observed in forks of it, but {found.reason}, which they lack"
+        else:
             yield (
                 f"{shown(branch.spelling)}: each observation calls the factory again ({found.seconds:.2g} s), because "
                 f"{found.reason}: a fork of the process would not have that"

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.process.side_by_side import seconds_waited
-from dataguard.model import Check, Finding, Looked, NotApplicable, Result, Severity, Status, Undecided, UsageError
+from dataguard.model import (
+    STALE,
+    Check,
+    Finding,
+    Looked,
+    NotApplicable,
+    Result,
+    Severity,
+    Status,
+    Undecided,
+    UsageError,
+)
 from dataguard.settings.settings import Settings, expectation
 
 if TYPE_CHECKING:
@@ -74,5 +85,5 @@ def expected(result: Result, reason: str | None) -> Result:
     if result.status is Status.FAILED:
         return replace(result, status=Status.EXPECTED, reason=reason)
     if result.status is Status.PASSED:
-        return replace(result, reason=f"expected to fail ({reason}), but it passes: remove the expectation")
+        return replace(result, reason=f"{STALE} ({reason}), but it passes: remove the expectation")
     return result

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from dataguard.held import is_held
 from dataguard.incident import imported_files, is_library
 from dataguard.process.torchrun import Team
 from dataguard.settings.settings import Settings
+from dataguard.unnamed import is_held
 
 CACHE = ".dataguard_cache"
 _SOURCES = "sources.json"

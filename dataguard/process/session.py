@@ -20,7 +20,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from dataguard.held import is_held, shown
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.process.launcher import Reaper, start
 from dataguard.process.process_tree import how_it_ended
@@ -29,6 +28,7 @@ from dataguard.process.reaper import LOG, STACKS
 from dataguard.settings.settings import Settings
 from dataguard.settings.target_spelling import parsed
 from dataguard.timings import BenchOptions, LoaderTimes
+from dataguard.unnamed import is_held, shown
 
 START_PATIENCE = 120.0
 """Seconds that importing torch may take."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dataguard.checks import CATALOGUE
-from dataguard.held import hold
 from dataguard.model import Check, Report, Result, Status, UsageError
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
@@ -22,6 +21,7 @@ from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, changed, chosen
 from dataguard.settings.suggestions import suggest
 from dataguard.target.spelling import require_findable, spelling_of
+from dataguard.unnamed import hold
 
 if TYPE_CHECKING:
     from dataguard.target.variants import Loader

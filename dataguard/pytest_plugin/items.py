@@ -23,6 +23,7 @@ from _pytest._code.code import (
 )
 
 from dataguard.checks import CATALOGUE
+from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, Severity, Status, UsageError
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
@@ -68,7 +69,7 @@ class LoaderContracts:
 
     def pytest_report_header(self) -> str:
         """Show targets, number of checks and seed."""
-        checks = "1 check" if len(self.checks) == 1 else f"{len(self.checks)} checks"
+        checks = counted(len(self.checks), "checks")
         return f"dataguard: {', '.join(self.settings.targets)} ({checks}, seed {self.settings.seed})"
 
     @pytest.hookimpl(wrapper=True)
@@ -207,8 +208,7 @@ class Contract(pytest.Item):
             pytest.skip(INCONCLUSIVE + reason)
         if status is Status.SKIPPED:
             pytest.skip(reason)
-        stale = status is Status.PASSED and reason.startswith("expected to fail")
-        if stale or status is Status.EXPECTED:
+        if self.result.stale or status is Status.EXPECTED:
             self.add_marker(pytest.mark.xfail(reason=reason, strict=False))
         elif status is Status.PASSED and reason:
             self.user_properties.append((NOTE, f"passed: {reason}"))

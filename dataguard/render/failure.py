@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
+from dataguard.machine.units import counted
 from dataguard.model import Doc, Finding, Location, Result, Severity
 from dataguard.render.layout import Page, fold, middle_out
 
@@ -31,7 +32,7 @@ def write_failure(
         _finding(page, finding, f"  {number}. " if len(result.findings) > 1 else "  ", verbosity)
         page.put()
     if len(shown) < len(result.findings):
-        page.put(f"  … and {len(result.findings) - len(shown)} more findings (-v shows them)")
+        page.put(f"  … and {counted(len(result.findings) - len(shown), 'more findings')} (-v shows them)")
         page.put()
     if result.reason:
         page.put(result.reason, lead=_label(page, "note"))
@@ -62,7 +63,7 @@ def _place(page: Page, at: Location) -> Text:
 def write_table(page: Page, values: Mapping[str, object], verbosity: int, indent: str = "  ") -> None:
     """Write keys and values in two columns; the lines of a stack go below their key."""
     narrow = page.console.width < 60
-    column = min(max((len(str(key)) for key in values), default=0), 12 if narrow else 24)
+    column = min(max((len(str(key)) for key in values), default=0), 12 if narrow else 26)
     for key, value in values.items():
         lead = page.text(f"{indent}  {str(key).replace('_', ' '):<{column}}  ", "dim")
         lines = page.short(fold(value, full=verbosity > 0)).strip("\n").split("\n")

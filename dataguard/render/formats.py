@@ -32,6 +32,17 @@ imported when it renders, because help and JSON do not need the modules that lay
 """
 
 
+_SUFFIXES = {"txt": "text", "md": "markdown", "htm": "html", "xml": "junit"}
+"""The formats of file names whose suffix is not the format's name."""
+
+
+def format_of(command: str, file: str) -> str:
+    """The format that the suffix of a file's name asks for; text if it names none that the command supports."""
+    suffix = file.rpartition(".")[2].lower()
+    form = _SUFFIXES.get(suffix, suffix)
+    return form if form in formats_of(command) else "text"
+
+
 def formats_of(command: str) -> tuple[str, ...]:
     """The formats that a command supports."""
     return tuple(form for form, renderers in FORMATS.items() if command in renderers)

@@ -13,8 +13,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
+
+from dataguard.machine.units import counted
 
 _UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _ASCII = str.maketrans(
@@ -24,6 +27,7 @@ _ASCII = str.maketrans(
 _CODE = re.compile(r"`+[^`]+`+")
 _BULLET = re.compile(r"([-*]|\d+[.)]) +")
 _PACKAGES = re.compile(r"[^\s\"'(]*[/\\](?:site|dist)-packages[/\\]")
+_WORD = re.compile(r"\s*\S+\s*")
 _LIST_ITEMS = 12
 _CHARACTERS = 400
 
@@ -81,7 +85,7 @@ class Page:
         head = self.text(lead) if isinstance(lead, str) else lead
         indent = Text(" " * (head.cell_len + hang))
         room = max(self.console.width - indent.cell_len, 12)
-        lines = body.wrap(self.console, room) if fold else body.split("\n")
+        lines = _wrapped(body, room) if fold else body.split("\n")
         for number, part in enumerate(lines or [Text()]):
             line = (indent if number else head) + part
             line.rstrip()
@@ -125,12 +129,25 @@ class Page:
         return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n"
 
 
+def _wrapped(body: Text, room: int) -> Iterator[Text]:
+    """The lines of a text broken between words: never inside a path or a name, nor in `code` that fits on a line."""
+    for paragraph in body.split("\n", allow_blank=True):
+        joined = _CODE.sub(lambda code: code[0] if len(code[0]) > room else code[0].replace(" ", "_"), paragraph.plain)
+        column, breaks = 0, []
+        for word in _WORD.finditer(joined):
+            if column and column + cell_len(word[0].rstrip()) > room:
+                breaks.append(word.start())
+                column = 0
+            column += cell_len(word[0])
+        yield from paragraph.divide(breaks)
+
+
 def fold(value: Any, *, full: bool = False) -> str:
     """Return a JSON-able value as readable text; unless `full`, a long one is cut and says by how much."""
     text = _spelled(value, full)
     if full or "\n" in text or len(text) <= _CHARACTERS:
         return text
-    return f"{text[:_CHARACTERS].rstrip()} … {len(text) - _CHARACTERS:,} more characters"
+    return f"{text[:_CHARACTERS].rstrip()} … {counted(len(text) - _CHARACTERS, 'more characters')}"
 
 
 def middle_out(lines: list[str], keep: int) -> list[str]:

@@ -1,25 +1,19 @@
-"""The human-readable report: findings first, with evidence, cause and fix; then what was not decided; a summary."""
+"""The human-readable report: findings with evidence, cause and fix, what was not decided, and a summary."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from dataguard.model import Doc, Report, Result, Severity, Status
+from dataguard.machine.units import counted
+from dataguard.model import Doc, Report, Result, Status
 from dataguard.render.failure import MARKS, identity, write_failure, write_lines, write_table
 from dataguard.render.layout import Page
+from dataguard.render.summary import COLOURS, WORDS, duration, severities, worst_first, write_summary
 
-_ORDER = (Status.BROKEN, Status.PASSED, Status.EXPECTED, Status.INCONCLUSIVE, Status.SKIPPED)
-_COLOURS = {
-    Status.EXPECTED: "blue",
-    Status.INCONCLUSIVE: "yellow",
-    Status.BROKEN: "bold magenta",
-    Status.PASSED: "green",
-}
 _VERSIONS = ("dataguard", "python", "torch")
 _UNSET: tuple[object, ...] = (None, (), [], {})
-_SINGULAR = {"batches": "batch", "indices": "index", "leaves": "leaf", "processes": "process"}
 _NOTABLE = 0.05
 """The time of a check is shown from this many seconds on."""
 _NAMED = 3
@@ -34,27 +28,30 @@ def render(
     colour: bool = False,
     verbosity: int = 0,
     unicode: bool = True,
+    statistics: bool = False,
 ) -> str:
-    """Return the report as text of `width` columns.
+    """Return the report as text of `width` columns; the findings stand at its end, one line each, worst first.
 
-    `docs` gives cause and fix by code. `verbosity` is -1 for findings and summary only, 0 by default, and 1 to list
-    passed checks and abbreviate nothing. Without `unicode` the text is pure ASCII.
+    `docs` gives cause and fix by code. `verbosity` is -1 for findings only, 0 by default, and 1 to list passed and
+    skipped checks too and abbreviate nothing. With `statistics` findings are only counted, by check. Without `unicode`
+    the text is pure ASCII.
     """
     page = Page.blank(width, colour=colour, unicode=unicode)
     if verbosity >= 0:
         _header(page, report, verbosity)
-    _failures(page, report, docs, verbosity)
+    if not statistics:
+        _failures(page, report, docs, verbosity)
     if verbosity >= 0:
         _expected(page, report)
-        _caveats(page, report)
+        _caveats(page, report, verbosity)
         _reasons(page, report, Status.INCONCLUSIVE, verbosity)
-        _reasons(page, report, Status.SKIPPED, verbosity)
     if verbosity > 0:
+        _reasons(page, report, Status.SKIPPED, verbosity)
         _passes(page, report)
     _broken(page, report, verbosity)
     if verbosity >= 0:
         _notes(page, report)
-    _summary(page, report, verbosity)
+    write_summary(page, report, verbosity, statistics=statistics)
     return page.finish()
 
 
@@ -88,13 +85,12 @@ def _header(page: Page, report: Report, verbosity: int) -> None:
 
 
 def _failures(page: Page, report: Report, docs: Mapping[str, Doc], verbosity: int) -> None:
-    failed = [result for result in report.results if result.status is Status.FAILED]
-    failed.sort(key=lambda result: result.severity.rank)
+    failed = worst_first(report)
     loaders = dict.fromkeys(result.loader for result in report.results)
     groups = [(loader, own) for loader in loaders if (own := [result for result in failed if result.loader == loader])]
     explained: dict[str, str] = {}
     for loader, own in sorted(groups, key=lambda group: group[1][0].severity.rank):
-        page.rule(loader or "target", _severities(own), style=MARKS[own[0].severity][1])
+        page.rule(loader or "target", severities(own), style=MARKS[own[0].severity][1])
         for result in own:
             page.put()
             write_failure(page, result, docs.get(result.code), verbosity, explained_under=explained.get(result.code))
@@ -113,8 +109,10 @@ def _expected(page: Page, report: Report) -> None:
     page.put()
 
 
-def _caveats(page: Page, report: Report) -> None:
-    noted = [result for result in report.results if result.status is Status.PASSED and result.reason]
+def _caveats(page: Page, report: Report, verbosity: int) -> None:
+    """Passed checks with a note: all of them if verbose, else those whose expectation the user should remove."""
+    passed = [result for result in report.results if result.status is Status.PASSED and result.reason]
+    noted = [result for result in passed if result.stale or verbosity > 0]
     if noted:
         page.put(page.text(f"passed, with a note ({len(noted)})", "bold"))
     _groups(page, noted, report, verbosity=0)
@@ -159,9 +157,10 @@ def _passes(page: Page, report: Report) -> None:
     _title(page, Status.PASSED, len(passed))
     column = max((len(result.id) for result in passed), default=0)
     for result in passed:
-        looked = [page.text(count) for count in _counts(result.exercised)]
+        counts = [counted(count, units) for units, count in result.exercised.items()] or ["nothing counted"]
+        looked = [page.text(count) for count in counts]
         if result.seconds >= _NOTABLE:
-            looked.append(page.text(_duration(result.seconds), "dim"))
+            looked.append(page.text(duration(result.seconds), "dim"))
         name = identity(page, result)
         if column + 2 + 30 <= page.console.width:
             name.pad_right(column - name.cell_len)
@@ -177,7 +176,7 @@ def _broken(page: Page, report: Report, verbosity: int) -> None:
     broken = [result for result in report.results if result.status is Status.BROKEN]
     if not broken:
         return
-    page.rule("broken", "a bug in dataguard, not in your code", style=_COLOURS[Status.BROKEN])
+    page.rule("broken", "a bug in dataguard, not in your code", style=COLOURS[Status.BROKEN])
     page.put()
     for result in broken:
         page.put(identity(page, result), lead="  ")
@@ -196,63 +195,6 @@ def _notes(page: Page, report: Report) -> None:
         page.put()
 
 
-def _summary(page: Page, report: Report, verbosity: int) -> None:
-    failed = [result for result in report.results if result.status is Status.FAILED]
-    passed = [result for result in report.results if result.status is Status.PASSED]
-    failed.sort(key=lambda result: result.severity.rank)
-    broken = report.count(Status.BROKEN)
-    style = _COLOURS[Status.BROKEN] if broken else _COLOURS[Status.PASSED] if passed else "bold yellow"
-    style = MARKS[failed[0].severity][1] if failed else style
-    page.rule(style=style)
-    parts = [page.text(f"✗ {len(failed)} failed", style) + f" ({_severities(failed)})"] if failed else []
-    if not report.results:
-        parts = [page.text("no check ran: none was selected, or the target has no loader", style)]
-    elif not failed and not broken:
-        parts = [page.text("✓ no findings" if passed else "no check reached a verdict", style)]
-    counted = ((status, report.count(status)) for status in _ORDER)
-    parts += [page.text(f"{count} {status.value}", _COLOURS.get(status, "")) for status, count in counted if count]
-    page.flow([*parts, page.text(_duration(report.seconds), "dim")])
-    if passed and verbosity <= 0:
-        first, *others = _counts(_most(passed))
-        page.flow(map(page.text, (f"passes are based on up to {first}", *others)))
-    if failed:
-        codes = list(dict.fromkeys(result.code for result in failed))
-        page.put(f"learn more: `dataguard explain {' '.join(codes[:_NAMED])}`", fold=False)
-    elif passed and verbosity <= 0:
-        page.put("learn more: `-v` lists the passed checks")
-
-
 def _title(page: Page, status: Status, count: int) -> None:
     if count:
-        page.put(page.text(f"{status.value} ({count})", f"bold {_COLOURS.get(status, '')}".strip()))
-
-
-def _severities(results: Iterable[Result]) -> str:
-    ranks = [result.severity for result in results]
-    counted = ((severity.value, ranks.count(severity)) for severity in Severity)
-    return ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in counted if count)
-
-
-def _most(results: Iterable[Result]) -> Mapping[str, int]:
-    most: dict[str, int] = {}
-    for result in results:
-        for unit, count in result.exercised.items():
-            most[unit] = max(count, most.get(unit, 0))
-    return {unit: count for unit, count in most.items() if count}
-
-
-def _counts(exercised: Mapping[str, int]) -> list[str]:
-    return [f"{count:,} {_unit(unit, count)}" for unit, count in exercised.items()] or ["nothing counted"]
-
-
-def _unit(unit: str, count: int) -> str:
-    if count != 1:
-        return unit
-    *before, last = unit.split()
-    return " ".join([*before, _SINGULAR.get(last, last.removesuffix("s"))])
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+        page.put(page.text(f"{WORDS.get(status, status.value)} ({count})", f"bold {COLOURS.get(status, '')}".strip()))

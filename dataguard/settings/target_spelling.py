@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from dataguard.model import UsageError
 from dataguard.settings.role_names import spelled_role
 from dataguard.settings.suggestions import suggest
+from dataguard.unnamed import script_of
 
 _SPELLING = re.compile(
     r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w-]+(?:\.[\w-]+)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
@@ -39,7 +40,9 @@ class Spelled(NamedTuple):
 
 
 def parsed(spelling: str) -> Spelled:
-    """The parts of a spelling. Raises UsageError, with a suggestion, for a malformed one."""
+    """The parts of a spelling; a script has a name only. Raises UsageError, with a suggestion, for a malformed one."""
+    if script := script_of(spelling):
+        return Spelled(Path(script[0]).stem, "", "", {})
     match = _SPELLING.fullmatch(spelling)
     args = _arguments(match["args"] or "") if match else None
     if match is None or args is None or match["module"].endswith(".py"):
@@ -71,8 +74,10 @@ def _arguments(text: str) -> dict[str, Any] | None:
 
 def with_args(spelling: str, args: Mapping[str, Any]) -> str:
     """The spelling of a target with these arguments, which replace its own of the same names."""
+    if args and script_of(spelling):
+        raise UsageError("--arg: a script takes its arguments after --")
     given = {**parsed(spelling).args, **args}
-    plain = spelling.partition("(")[0]
+    plain = spelling if script_of(spelling) else spelling.partition("(")[0]
     written = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items())
     return f"{plain}({written})" if given else plain
 
@@ -87,7 +92,8 @@ def as_targets(value: Any, where: str) -> tuple[str, ...]:
 
 def _entry(entry: Any, where: str) -> Iterable[str]:
     if isinstance(entry, str):
-        words = [entry] if "(" in entry else entry.split(",")  # the values of arguments may hold commas
+        whole = "(" in entry or script_of(entry)  # the values of arguments may hold commas
+        words = [entry] if whole else entry.split(",")
         return [word.strip() for word in words if word.strip()]
     if not isinstance(entry, Mapping):
         raise UsageError(f"{where}: expected strings or tables {{factory = ..., args = ...}}, got {entry!r}")

@@ -22,8 +22,10 @@ from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
 from dataguard.target.arguments import arguments_of, parameters_of
 from dataguard.target.discovery import is_loader, is_product, parts_of, wrapped_like
+from dataguard.target.script import Script, script
 from dataguard.target.spelling import no_module
 from dataguard.target.variants import Construction, Loader, overridden
+from dataguard.unnamed import script_of
 
 _KINDS = "a DataLoader, a Dataset, a dict, tuple or dataclass of them, or a LightningDataModule"
 
@@ -86,6 +88,11 @@ class Target:
         """Whether a loader of that name can belong to this target."""
         return not self.branch or loader == self.name or loader.startswith(f"{self.name}.")
 
+    @property
+    def runs_once(self) -> bool:
+        """Whether the source is a script, which may run for long, and log or save what it does."""
+        return isinstance(self.source, Script)
+
     def takes(self, *names: str) -> bool:
         """Whether the source is a function that has a parameter with one of these names."""
         calls = callable(self.source) and not is_product(self.source)
@@ -99,6 +106,8 @@ def load(spelling: str) -> Target:
     missing attribute.
     """
     named = parsed(spelling)
+    if script_of(spelling):
+        return Target(named.name, spelling, script(spelling))
     source = _imported(named.module, spelling)
     for step in named.attribute.split("."):
         source = _attribute(source, step, spelling)

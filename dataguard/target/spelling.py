@@ -14,6 +14,7 @@ from typing import Any
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
+from dataguard.unnamed import script_of
 
 _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
 _VENV = "pyvenv.cfg"
@@ -25,10 +26,19 @@ def require_findable(spellings: Iterable[str], path: Sequence[str]) -> None:
     So a typo is answered at once, and not after torch was imported to look for it.
     """
     for spelling in spellings:
+        if script := script_of(spelling):
+            _require_script(script[0])
+            continue
         top = parsed(spelling).module.partition(".")[0]
         with _imported_from(path):
             if top not in sys.modules and find_spec(top) is None:
                 raise no_module(top, spelling)
+
+
+def _require_script(path: str) -> None:
+    if not Path(path).is_file():
+        beside = [str(file) for file in Path(path).parent.glob("*.py")] if Path(path).parent.is_dir() else []
+        raise UsageError(f"{path}: no such script{suggest(path, beside, '')}")
 
 
 @contextmanager

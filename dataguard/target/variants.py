@@ -87,7 +87,7 @@ def overridden(overrides: Mapping[str, Any]) -> Iterator[Construction]:
     if unknown:
         raise TypeError(f"not an argument of DataLoader: {', '.join(sorted(unknown))}")
     construction = Construction(overrides)
-    originals = {kind: kind.__init__ for kind in _constructors()}
+    originals = {kind: kind.__init__ for kind in constructors()}
     for kind, original in originals.items():
         setattr(kind, "__init__", _overriding(original, construction))  # noqa: B010 - mypy forbids the plain form
     try:
@@ -99,7 +99,7 @@ def overridden(overrides: Mapping[str, Any]) -> Iterator[Construction]:
             construction.settle()
 
 
-def _constructors() -> list[type[Loader]]:
+def constructors() -> list[type[Loader]]:
     """The classes to patch; torchdata's StatefulDataLoader does not call `DataLoader.__init__`."""
     stateful = getattr(sys.modules.get("torchdata.stateful_dataloader"), "StatefulDataLoader", None)
     return [DataLoader] if stateful is None else [stateful, DataLoader]
@@ -181,7 +181,7 @@ def copied(loader: Loader, overrides: Mapping[str, Any]) -> Loader:
     if touched & _ORDER:
         touched |= _ORDER | {"collate_fn"}
     if touched:
-        constructor = next(kind for kind in _constructors() if isinstance(loader, kind))
+        constructor = next(kind for kind in constructors() if isinstance(loader, kind))
         plain = constructor(**_edited(arguments, overrides))
         state.update({name: value for name, value in vars(plain).items() if name in touched})
         if "multiprocessing_context" in touched:  # a property that each class stores under a different name

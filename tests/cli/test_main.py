@@ -162,13 +162,31 @@ class TestUsage:
         code, _, err = run("scan", TARGET, "--output", "a.txt", answer=AssertionError("it ran"))
         assert (code, err) == (2, "dataguard: error: --output a.txt: is not writable\n")
 
-    def test_an_output_that_fails_at_the_end_is_an_error_too(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_report_that_cannot_be_written_goes_to_stderr(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         def full_disk(*arguments: Any, **options: Any) -> NoReturn:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(Path, "write_text", full_disk)
-        code, _, err = run("scan", TARGET, "--output", "a.txt")
-        assert (code, err) == (2, "dataguard: error: --output a.txt: No space left on device\n")
+        outputs = ("--output", "a.txt", "--format", "text", "--output", "-", "--format", "json")
+        code, out, err = run("scan", TARGET, *outputs)
+        report, _, message = err.rpartition("\ndataguard: ")
+        assert (code, message) == (2, "error: --output a.txt: No space left on device; the report is above\n")
+        assert "✓ no findings" in report
+        assert json.loads(out)["results"]
+
+    @pytest.mark.parametrize(("into", "code", "message"), [("/dev/full", 2, "No space left on device"), ("", 0, "")])
+    def test_a_stdout_that_takes_nothing(self, into: str, code: int, message: str) -> None:
+        command = [sys.executable, "-c", PROGRAM, "scan", "a:x"]
+        with Path(into or os.devnull).open("w") as file:
+            reader, writer = os.pipe()
+            os.close(reader)  # as `| head` leaves it
+            with os.fdopen(writer, "w") as pipe:
+                out = file if into else pipe
+                outcome = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=60)
+        assert outcome.returncode == code
+        assert message in outcome.stderr
+        assert ("✓ no findings" in outcome.stderr) == bool(into)
+        assert "Traceback" not in outcome.stderr
 
     def test_nothing_at_all_shows_the_help(self, run: Run) -> None:
         code, out, _ = run()
@@ -226,6 +244,16 @@ class TestOutputs:
         assert (code, err) == (0, "")
         assert "✓ no findings" in out
         assert json.loads(Path("r.json").read_text(encoding="utf-8"))["results"]
+
+    @pytest.mark.parametrize(("output", "start"), [("r.json", "{"), ("R.JSON", "{"), ("r.txt", "d"), ("report", "d")])
+    def test_the_suffix_of_a_file_is_its_format(self, output: str, start: str, run: Run) -> None:
+        assert run("scan", TARGET, "--output", output)[0] == 0
+        assert Path(output).read_text(encoding="utf-8").startswith(start)
+
+    def test_statistics_count_what_each_check_found(self, run: Run) -> None:
+        out = run("scan", TARGET, "--statistics", answer=full())[1]
+        assert "     7  ✗ DG401-ragged-collate  train\n" in out
+        assert "cause" not in out
 
     def test_when_nothing_is_shown_a_line_tells_what_came_of_it(self, run: Run) -> None:
         code, out, err = run("scan", TARGET, "--output", "r.txt")
@@ -288,6 +316,10 @@ class TestListAndExplain:
         assert out.startswith("# DG101 · cloned-worker-rng\n")
         for section in ("## Symptom", "## Cause", "## Fix", "## Links"):
             assert section in out
+
+    def test_explain_lists_the_checks_of_a_prefix(self, run: Run) -> None:
+        lines = run("explain", "dg4")[1].splitlines()
+        assert [line.split()[0] for line in lines] == ["DG401", "DG406"]
 
     def test_explain_takes_several(self, run: Run) -> None:
         out = run("explain", "DG101", "ragged-collate")[1]

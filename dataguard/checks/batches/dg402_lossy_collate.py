@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.batches.pairing import mispaired, misread, missing
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import is_aliased, moving_leaves
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _lost(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
     if gone:
         names = ", ".join(_name(collation, sample) for sample in gone.samples[:4])
         names += ", ..." if len(gone.samples) > 4 else ""
-        rows = f"{gone.rows} rows of batch{gone.leaf} for {len(collation.indices)} samples"
+        rows = f"{counted(gone.rows, 'rows')} of batch{gone.leaf} for {counted(len(collation.indices), 'samples')}"
         fault = f"replaces {names} with copies of other samples" if gone.repeated else f"drops {names}"
         yield f"collate_fn {fault}", {"rows": rows, "samples lost": len(gone.samples)}
 

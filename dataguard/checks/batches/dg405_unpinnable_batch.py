@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, Severity
 
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ def _fault(pinning: Pinning) -> str | None:
     if pinning.refused:
         return f"pinning the batch raises {pinning.refused}"
     if pinning.tensors < pinning.before:
-        left = f"{pinning.tensors} of {pinning.before} tensors remain, in a {pinning.result}"
+        left = f"{pinning.before} became {pinning.tensors}, in a {pinning.result}"
         return f"pinning the {pinning.kind} loses tensors: {left}"
     if pinning.unpinned:
         first = f"batch{pinning.unpinned[0]}"
-        return f"{len(pinning.unpinned)} of {pinning.tensors} tensors are not pinned, e.g. {first}"
+        return f"{counted(len(pinning.unpinned), 'tensors')} of {pinning.tensors} not pinned, e.g. {first}"
     return None

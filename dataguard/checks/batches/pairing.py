@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from dataguard.machine.units import counted
+
 if TYPE_CHECKING:
     from dataguard.lab.batches.collate_trials import Collation, Form, RecognizedLeaf, Rows
     from dataguard.lab.batches.getitems import GetitemsReads
@@ -134,7 +136,7 @@ def misread(getitems: GetitemsReads) -> str | None:
         two, second = next(part for part in getitems.parts if part[1] != first)
         return f"mixes samples: sample{one} is from dataset[{first!r}], sample{two} from dataset[{second!r}]"
     if len(getitems.given) != len(getitems.asked):
-        return f"returns {len(getitems.given)} samples for {len(getitems.asked)} indices"
+        return f"returns {counted(len(getitems.given), 'samples')} for {counted(len(getitems.asked), 'indices')}"
     for asked, given in zip(getitems.asked, getitems.given, strict=True):
         if asked not in given:
             return f"returns dataset[{given[0]!r}] where dataset[{asked!r}] was requested"

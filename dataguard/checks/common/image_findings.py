@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding
+from dataguard.model import Finding, Location
 
 if TYPE_CHECKING:
     from dataguard.lab.images.chart_fit import Fit
@@ -20,7 +20,7 @@ def image_finding(lab: Lab, wrong: Mapping[Fit, str], words: str) -> Finding:
     return Finding(
         message=f"{colours.root}{fit.path} {words}",
         evidence={"leaves": [f"{colours.root}{one.path}" for one in wrong], **colours.evidence(fit)},
-        at=lab.dataset.location,
+        at=Location(*colours.at) if colours.at else lab.dataset.location,
         repro=colours.expression and lab.repro.expression(colours.expression),
     )
 

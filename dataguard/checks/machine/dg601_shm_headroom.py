@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.machine.batches_in_flight import Flight, flight_of
 from dataguard.incident import LoaderFailed
-from dataguard.machine.units import size
+from dataguard.machine.units import counted, size
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -58,14 +58,15 @@ def _room(machine: Machine, shared: int) -> tuple[int, str]:
 
 def _finding(lab: Lab, flight: Flight, room: int, where: str) -> Finding:
     facts, most = lab.facts, flight.fitting(room)
+    batches = counted(len(flight.sizes), "batches")
     return Finding(
-        message=f"{len(flight.sizes)} batches in flight need {size(flight.needed)}, but {where} {size(room)} free",
+        message=f"{batches} in flight, {size(flight.needed)} in total, but {where} {size(room)} free",
         evidence=known(
             {
                 "largest batch": size(flight.sizes[0]),
                 "built from the largest samples": [str(index) for index in flight.worst[:8]],
                 "workers x prefetch": f"{facts.num_workers} x {facts.prefetch}",
-                "fits": f"{most} batches of this size, including those in use",
+                "fits": f"{counted(most, 'batches')} of this size, including those in use",
                 "sharing strategy": facts.sharing,
             }
         ),

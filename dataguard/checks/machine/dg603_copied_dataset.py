@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.machine.growth import memory_of
-from dataguard.machine.units import size
+from dataguard.machine.units import counted, size
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
         return Looked(usage.exercised, _little(containers[0], size(copies)))
     largest = containers[0]
     file, line = largest.at or (None, None)
-    total = size(copies * facts.num_workers)
+    workers, total = counted(facts.num_workers, "workers"), size(copies * facts.num_workers)
     yield Finding(
-        message=f"{largest.path} is copied into {facts.num_workers} workers, {size(copies)} each, {total} in total",
+        message=f"{largest.path} is copied into {workers}, {size(copies)} each, {total} in total",
         evidence={
             "container": f"{largest.kind} of {largest.entries:,} entries, about {size(largest.bytes)}",
             "copied": f"{size(rate)} per sample",

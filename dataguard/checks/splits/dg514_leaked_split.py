@@ -95,6 +95,7 @@ def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
         pair = files[0]
         return [f"index {pair.index} and index {pair.earlier} of {other} read one file, perhaps in parts: {pair.file}"]
     if not seen.complete:
-        rest = "the others cannot be distinguished" if seen.whole else "use --all to compare all"
-        return [f"only {seen.samples} samples were compared with {seen.others} of {other}: {rest}"]
+        if seen.whole:
+            return [f"all samples were compared with those of {other}, but random or equal ones cannot be matched"]
+        return [f"only {seen.samples} samples were compared with {seen.others} of {other}: use --all to compare all"]
     return []

@@ -46,5 +46,6 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
                     "first duplicate": first_duplicate(shared, alone),
                 }
             ),
+            at=lab.dataset.location,
         )
     return Looked({"samples": shared.total + alone.total, "workers": len(shared.by_worker)})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.streams.duplicates import find_duplicates, first_duplicate
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def dg202_unsharded_ranks(lab: Lab) -> Judgement:
     if doubled and shards.alone.total > 1:
         at_least = "" if shards.alone.ended else "at least "
         yield Finding(
-            message=f"{doubled:,} samples are read by more than one of {len(samples)} ranks",
+            message=f"more than one of {len(samples)} ranks reads {counted(doubled, 'samples')}",
             evidence=known(
                 {
                     "samples per rank": samples,
@@ -44,6 +45,7 @@ def dg202_unsharded_ranks(lab: Lab) -> Judgement:
                     "first duplicate": first,
                 }
             ),
+            at=lab.dataset.location if lab.facts.kind == "stream" else None,
         )
     return looked
 

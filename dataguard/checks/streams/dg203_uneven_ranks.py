@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def dg203_uneven_ranks(lab: Lab) -> Judgement:
         first, last = batches.index(least), batches.index(most)
         yield Finding(
             message=(
-                f"rank {first} runs out after {least:,} batches, rank {last} yields {most:,}: "
+                f"rank {first} runs out after {counted(least, 'batches')}, rank {last} yields {most:,}: "
                 f"DDP would hang at step {least + 1:,}"
             ),
             evidence={

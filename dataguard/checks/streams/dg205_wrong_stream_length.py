@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
             )
         at_least = "" if ended else "at least "
         yield Finding(
-            message=f"len(loader) is {planned:,}{where}, but it yields {at_least}{yielded:,} batches",
+            message=f"len(loader) is {planned:,}{where}, but it yields {at_least}{counted(yielded, 'batches')}",
             evidence=known(
                 {
                     "len(dataset)": facts.length,

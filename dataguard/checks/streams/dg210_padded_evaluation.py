@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 from dataguard.settings.parsers import EVALUATION
 
@@ -35,7 +36,7 @@ def dg210_padded_evaluation(lab: Lab) -> Judgement:
     if duplicates and is_split and not everything - shards.combined:
         shown = sorted(duplicates, key=str)[:8]
         yield Finding(
-            message=f"{duplicates.total()} of {total:,} samples are read by more than one of {len(counts)} ranks",
+            message=f"more than one of {len(counts)} ranks reads {counted(duplicates.total(), 'samples')} of {total:,}",
             evidence={
                 "indices": shown,
                 "samples per rank": {f"rank {number}": count for number, count in enumerate(counts)},

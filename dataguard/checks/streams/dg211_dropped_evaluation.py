@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 from dataguard.settings.parsers import EVALUATION
 
@@ -33,8 +34,9 @@ def dg211_dropped_evaluation(lab: Lab) -> Judgement:
     drawn = {index for epoch in orders.epochs for index in epoch}
     missing = [index for index in range(facts.length) if index not in drawn]
     if orders.whole and missing and len(missing) == facts.length % size:
+        left_out = counted(len(missing), "samples")
         yield Finding(
-            message=f"the last {len(missing)} of {facts.length:,} samples are never evaluated: drop_last=True",
+            message=f"drop_last=True leaves {left_out} of {facts.length:,} out of every evaluation",
             evidence={"indices": missing[:8], "batch_size": size, "epochs compared": len(orders.epochs)},
         )
     return Looked({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})

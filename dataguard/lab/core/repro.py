@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from shlex import quote
+from shlex import join, quote
 
-from dataguard.held import is_held, shown
 from dataguard.incident import Incident
+from dataguard.unnamed import is_held, script_of, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,10 @@ class Repro:
         """A command that runs one check."""
         if is_held(self.target):
             return f"dataguard.check({self._build}, select=[{code!r}])"
+        if script := script_of(self.target):
+            return f"dataguard run {quote(script[0])} --select {code}{options} -- {join(script[1:])}".removesuffix(
+                " -- "
+            )
         return f"dataguard scan {quote(self.target)} --select {code}{options}"
 
     def expression(self, expression: str) -> str:

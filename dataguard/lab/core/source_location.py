@@ -1,12 +1,14 @@
-"""Where classes and functions are defined: their file and line, and whether they are the user's."""
+"""Lines of source code: where classes, functions and loops are, whether they are the user's, and what runs now."""
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import linecache
 import re
 import sys
+import textwrap
 import types
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,46 @@ from dataguard.incident import is_library
 _HEAP_TYPE = 1 << 9
 """The flag of a type created at run time, as every Python class is (`Py_TPFLAGS_HEAPTYPE`)."""
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+Place = tuple[str, int, str]
+"""A file, a line, and the function that it is in."""
+
+
+def running_at() -> Place | None:
+    """The innermost line of the user's code that runs in this thread."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not is_library(code.co_filename):
+            return code.co_filename, frame.f_lineno, getattr(code, "co_qualname", code.co_name)
+        frame = frame.f_back
+    return None
+
+
+def samples_at(dataset: Any) -> Place | None:
+    """Where the user's class makes samples: its `__getitem__`, or the loop in its `__iter__`."""
+    for name in ("__getitem__", "__getitems__", "__iter__"):
+        for cls in type(dataset).__mro__:
+            method = inspect.unwrap(vars(cls).get(name, cls))
+            if isinstance(method, types.FunctionType) and is_own(method):
+                line = _loop_of(method) if name == "__iter__" else method.__code__.co_firstlineno
+                return method.__code__.co_filename, line, f"{cls.__name__}.{name}"
+    return None
+
+
+def _loop_of(function: types.FunctionType) -> int:
+    """The line of a function's first loop; else of what it first yields or returns, else its own."""
+    first = function.__code__.co_firstlineno
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return first
+    for kinds in ((ast.For, ast.While), (ast.Yield, ast.YieldFrom, ast.Return)):
+        lines = [node.lineno for node in ast.walk(tree) if isinstance(node, kinds)]
+        if lines:
+            return first + min(lines) - 1
+    return first
 
 
 def made_at(thing: Any) -> tuple[str, int] | None:

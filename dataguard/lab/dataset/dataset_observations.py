@@ -10,8 +10,9 @@ from dataguard.lab.batches import drawn_generators as generators
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import GeneratorState, blank_of
-from dataguard.lab.core.source_location import is_own, made_at
+from dataguard.lab.core.source_location import Place, is_own, samples_at
 from dataguard.lab.core.value_summary import Numbers
+from dataguard.lab.core.wrapped_datasets import by_type, wrapped_by
 from dataguard.lab.dataset import concatenated_parts, index_semantics, missing_file, repeated_reads, source_mutation
 from dataguard.lab.dataset.changed_attributes import find_changed
 from dataguard.lab.dataset.concatenated_parts import Part
@@ -236,9 +237,13 @@ class DatasetObservations:
 
     @property
     def location(self) -> Location | None:
-        """Where the class of the dataset is defined."""
-        at: tuple[str, int] | None = self._subject.vary("location", lambda _: made_at(self._subject.build().dataset))
-        return Location(at[0], at[1], self._subject.facts.dataset) if at else None
+        """Where the user's code makes samples, as far as the dataset or one that it wraps has such code."""
+        at: Place | None = self._subject.vary("location", lambda _: self._place())
+        return Location(*at) if at else Location(what=self._subject.facts.dataset)
+
+    def _place(self) -> Place | None:
+        parts = wrapped_by(self._subject.build().dataset, by_type)
+        return next(filter(None, (samples_at(part) for _, part in parts)), None)
 
     @property
     def user_defined(self) -> bool:

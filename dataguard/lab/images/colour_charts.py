@@ -18,6 +18,7 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.incident import LoaderRaised
 from dataguard.lab.core.index import Index
+from dataguard.lab.core.source_location import Place
 from dataguard.lab.images.chart_fit import (
     BLACK,
     CHARTS,
@@ -61,7 +62,7 @@ class Colours(Rooted):
 
     `source` names where images were replaced; it is a decoder if `decoded`, so that the channel order is known. `grey`
     images have no colours. `unclear` leaves change with the colour, but not by a fixed linear function. `collated`
-    leaves are those of a batch of one, from collate_fn; `index` is that of one sample.
+    leaves are those of a batch of one, from collate_fn; `index` is that of one sample. `at` is the line that decodes.
     """
 
     source: str
@@ -72,6 +73,7 @@ class Colours(Rooted):
     charts: int
     collated: bool
     index: Index
+    at: Place | None
 
     def evidence(self, fit: Fit) -> dict[str, object]:
         """The measurements of a leaf, for a finding."""
@@ -156,8 +158,9 @@ def run_charts(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
         raise NotApplicable("nothing in the sample follows the colour of its image")
     if not clear:
         raise Undecided(f"sample{unclear[0]} is not a fixed linear function of the image colour")
+    at = painter.places.get(reader.source)
     return Colours(
-        reader.source, reader.decoded, painter.grey, clear, unclear, len(responses), reader.collated, reader.index
+        reader.source, reader.decoded, painter.grey, clear, unclear, len(responses), reader.collated, reader.index, at
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.lab.core.source_location import Place, running_at
 from dataguard.lab.core.stand_ins import rebind, standing_in
 from dataguard.lab.core.wrapped_datasets import by_name, callables_of
 from dataguard.lab.decoding.decoders import BRIGHTNESS, PILLOW, Decoder, Gives, Known, giving, patch
@@ -36,10 +37,11 @@ Replace = Callable[[Any, str, bool], Any]
 class Painter:
     """Replaces decoded images by a `colour`, if one is set, in this disposable process.
 
-    `sources` names the decoders whose images were replaced since it was last cleared, or seen if there is no colour.
-    `undecoded` names other sources of images. With `grey`, images without colours are replaced as well: those of one
-    channel, and those with spectral bands, whose number is `bands`. With a function `replace`, that is called instead
-    for whatever these `decoders` or Pillow decode, masks included.
+    `sources` names the decoders whose images were replaced since it was last cleared, or seen if there is no colour;
+    `places` are the lines of the user's code that first called them. `undecoded` names other sources of images. With
+    `grey`, images without colours are replaced as well: those of one channel, and those with spectral bands, whose
+    number is `bands`. With a function `replace`, that is called instead for whatever these `decoders` or Pillow decode,
+    masks included.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Painter:
         self.grey = False
         self.bands = 0
         self.sources: set[str] = set()
+        self.places: dict[str, Place] = {}
         self.undecoded = {_FROM_ARRAY}
         self._modules = 0
         self._known: Known = {}
@@ -126,7 +129,7 @@ class Painter:
     ) -> Any:
         """The chart for an image; the image itself unless it has 8 or 16 bits and colour channels."""
         if self.colour is None:
-            self.sources.add(name)
+            self._note(name)
             return image
         colour = self.colour[::-1] if order == "BGR" else self.colour
         chart: Any = None
@@ -140,8 +143,14 @@ class Painter:
             chart = self._paint_grey(image, _shade(self.colour))
         if chart is None:
             return image
-        self.sources.add(name)
+        self._note(name)
         return chart
+
+    def _note(self, source: str) -> None:
+        self.sources.add(source)
+        place = None if source in self.places else running_at()
+        if place:
+            self.places[source] = place
 
     def _paint_grey(self, image: Any, shade: int) -> Any:
         """A uniform image for one with 8 bits and one channel, or with 8 or 16 bits and many bands; None for others."""
@@ -179,7 +188,7 @@ class Painter:
             image.im, image.readonly = replaced.im, 0
             return image.load()
         if self.colour is None:
-            self.sources.add(PILLOW.spelling)
+            self._note(PILLOW.spelling)
             return pixels
         pixel = _pixel(image.mode, self.colour)
         if self.grey and image.mode == "L":
@@ -187,7 +196,7 @@ class Painter:
         if pixel is None:
             return pixels
         image.im, image.readonly = sys.modules["PIL.Image"].new(image.mode, image.size, pixel).im, 0
-        self.sources.add(PILLOW.spelling)
+        self._note(PILLOW.spelling)
         return image.load()
 
 

@@ -131,7 +131,7 @@ def why_nothing(ride: Ride | None) -> str:
     """Why no sample of an epoch was seen."""
     if ride is None:
         return "the budget ran out before the first batch was complete: raise --budget or lower the batch size"
-    return f"{ride.batches} batches could not be observed: the loader bypasses torch's fetcher"
+    return f"no batch of {ride.batches} could be observed: the loader bypasses torch's fetcher"
 
 
 def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] | None, limit: int | None) -> EpochTrace:

@@ -25,6 +25,9 @@ from dataguard.process.gc_pause import infrequent_gc
 from dataguard.settings.settings import Settings
 from dataguard.target.loading import Target, load
 
+SCRIPT_PATIENCE = 30
+"""A script may load a model before its loaders: it may take this many times the timeout without progress."""
+
 
 def requested(settings: Settings) -> Mapping[str, Any]:
     """The overrides of `DataLoader.__init__` that the settings request."""
@@ -43,7 +46,7 @@ class Survey:
     """The result of building the loaders of a target once.
 
     `facts` are their settings, by loader name; `modules` are those that the factory imported, in order. `seconds` is
-    the duration. Without a `checkpoint`, `reason` says why none can be taken.
+    the duration. Without a `checkpoint`, `reason` says why none can be taken; with one, what its forks lack.
     """
 
     facts: Mapping[str, LoaderFacts]
@@ -65,7 +68,7 @@ def survey(target: Target, settings: Settings, folder: Path, *, alone: bool) -> 
             lambda: _built(target, settings, own, stay=True),
             lambda made: made.checkpoint is not None,
             own,
-            timeout=settings.timeout,
+            timeout=settings.timeout * (SCRIPT_PATIENCE if target.runs_once else 1),
         )
     else:
         found = isolation.isolated(
@@ -90,6 +93,6 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
     facts = {name: loader_facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()}
     modules = tuple(module for module in sys.modules if module not in imported)
     reason = before.unsafe(folder) if before else None
-    if before is None or reason is not None:
+    if before is None or (reason is not None and not target.runs_once):
         return Survey(facts, modules, seconds, reason=reason)
-    return Survey(facts, modules, seconds, Checkpoint(loaders, construction, before.files()))
+    return Survey(facts, modules, seconds, Checkpoint(loaders, construction, before.files()), reason)

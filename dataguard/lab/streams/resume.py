@@ -19,6 +19,7 @@ from dataguard.lab.spy.drive import announce_epoch, shut, watch
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
+from dataguard.machine.units import counted
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
@@ -44,8 +45,7 @@ class Point:
     def __str__(self) -> str:
         if self.end:
             return "at the end of an epoch"
-        batches = "1 batch" if self.after == 1 else f"{self.after} batches"
-        return f"after {batches}{' of the second epoch' if self.epoch else ''}"
+        return f"after {counted(self.after, 'batches')}{' of the second epoch' if self.epoch else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Objects that were passed to `dataguard.scan` itself, as targets. Loads no torch.
+"""Targets that cannot be imported by name: objects that `dataguard.scan` was given, and scripts. Loads no torch.
 
 An object is an attribute of this module while it is scanned: processes that are forked from this one find it by a
 spelling like any other.
@@ -7,7 +7,8 @@ spelling like any other.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -49,3 +50,16 @@ def held(values: Sequence[Any]) -> Iterator[tuple[str, ...]]:
     finally:
         for spelling in filter(is_held, spellings):
             del globals()[spelling.rpartition(":")[2]]
+
+
+_SCRIPT = "run "
+
+
+def script_spelling(path: str, arguments: Iterable[str]) -> str:
+    """The spelling of a script that is called with these arguments."""
+    return _SCRIPT + shlex.join([path, *arguments])
+
+
+def script_of(spelling: str) -> list[str]:
+    """The path of a script and its arguments; [] for any other target."""
+    return shlex.split(spelling.removeprefix(_SCRIPT)) if spelling.startswith(_SCRIPT) else []

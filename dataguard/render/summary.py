@@ -1,0 +1,168 @@
+"""The end of a report: its findings in one line each, worst first, and one line of counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from dataguard.machine.units import counted
+from dataguard.model import Finding, Report, Result, Severity, Status
+from dataguard.render.failure import MARKS
+from dataguard.render.layout import Page
+
+COLOURS = {
+    Status.EXPECTED: "blue",
+    Status.INCONCLUSIVE: "yellow",
+    Status.BROKEN: "bold magenta",
+    Status.PASSED: "green",
+}
+WORDS = {Status.SKIPPED: "not applicable"}
+"""What the reader of a report calls a status, where that is not its name."""
+_ORDER = (Status.BROKEN, Status.PASSED, Status.EXPECTED, Status.INCONCLUSIVE)
+_MOST = 8
+"""The most findings in one line each, so that the last ten lines of any report hold the worst."""
+_COLUMN = 32
+"""The widest column of loaders or locations; a longer entry shifts the rest of its line."""
+_MESSAGE = 40
+"""The fewest columns of a message; a line exceeds the width rather than say less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: a check that failed at one place, on one loader or more."""
+
+    result: Result
+    loaders: tuple[str, ...]
+
+    @property
+    def first(self) -> Finding:
+        """The finding that the line shows."""
+        return self.result.findings[0]
+
+
+def write_summary(page: Page, report: Report, verbosity: int, *, statistics: bool) -> None:
+    """Write the findings, or with `statistics` their number for each check, and the counts of all results."""
+    failed = worst_first(report)
+    page.rule(style=_style(report, failed))
+    if statistics:
+        _write_statistics(page, failed)
+    else:
+        _write_lines(page, list(_lines(failed)))
+    _write_counts(page, report, failed, verbosity)
+
+
+def worst_first(report: Report) -> list[Result]:
+    """The failed results, errors first."""
+    failed = (result for result in report.results if result.status is Status.FAILED)
+    return sorted(failed, key=lambda result: (result.severity.rank, result.code))
+
+
+def severities(results: Iterable[Result]) -> str:
+    """`2 errors, 1 warning`."""
+    found = Counter(result.severity for result in results)
+    return ", ".join(counted(found[severity], f"{severity.value}s") for severity in Severity if severity in found)
+
+
+def duration(seconds: float) -> str:
+    """`7.2 s`, `38 s`, `2 min 5 s`."""
+    if seconds < 100:
+        return f"{seconds:.{0 if seconds >= 10 else 1}f} s"
+    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def _style(report: Report, failed: list[Result]) -> str:
+    if failed:
+        return MARKS[failed[0].severity][1]
+    if report.count(Status.BROKEN):
+        return COLOURS[Status.BROKEN]
+    return COLOURS[Status.PASSED] if report.count(Status.PASSED) else "bold yellow"
+
+
+def _lines(failed: Iterable[Result]) -> Iterator[Line]:
+    """One line for each check and place: loaders that share a class share its defects."""
+    groups: dict[tuple[object, ...], list[Result]] = {}
+    for result in failed:
+        first = result.findings[0]
+        place = (first.at.file, first.at.line) if first.at and first.at.line else first.message
+        groups.setdefault((result.severity, result.code, place), []).append(result)
+    for results in groups.values():
+        yield Line(results[0], tuple(result.loader or "target" for result in results))
+
+
+def _write_lines(page: Page, lines: list[Line]) -> None:
+    shown = lines[:_MOST]
+    names = [", ".join(line.loaders) for line in shown]
+    places = [_place(page, line.first) for line in shown]
+    wide = page.console.width >= 60
+    widest_name, widest_place = (
+        max((len(word) for word in words if len(word) <= _COLUMN), default=0) if wide else 0
+        for words in (names, places)
+    )
+    for line, name, place in zip(shown, names, places, strict=True):
+        mark, style = MARKS[line.result.severity]
+        head = page.text(f"{mark} {line.result.code}", style) + page.text(f" {name:<{widest_name}}  ")
+        if place:
+            head = head + page.text(f"{place:<{widest_place}}  ", "cyan")
+        _write_line(page, head, line.first.message, len(line.result.findings) - 1)
+    if len(lines) > len(shown):
+        page.put(f"… and {len(lines) - len(shown)} more above")
+
+
+def _write_line(page: Page, head: Text, message: str, others: int) -> None:
+    """Write a message in one line, cut at a word to what the width leaves."""
+    more = f" (and {others} more)" if others else ""
+    kept, *words = page.clean(page.short(message)).split() or [""]
+    room = max(page.console.width - head.cell_len - len(more), _MESSAGE)
+    while words and cell_len(f"{kept} {words[0]}") <= room - (2 if words[1:] else 0):
+        kept += f" {words.pop(0)}"
+    page.put(page.text(kept + " …" * bool(words) + more), lead=head, fold=False)
+
+
+def _place(page: Page, finding: Finding) -> str:
+    at = finding.at
+    if at is None or not at.file:
+        return ""
+    return page.clean(page.short(at.file if at.line is None else f"{at.file}:{at.line}"))
+
+
+def _write_statistics(page: Page, failed: list[Result]) -> None:
+    """Write how many findings each check has, and on which loaders."""
+    for code in dict.fromkeys(result.code for result in failed):
+        own = [result for result in failed if result.code == code]
+        mark, style = MARKS[own[0].severity]
+        count = sum(len(result.findings) for result in own)
+        loaders = ", ".join(result.loader or "target" for result in own)
+        head = page.text(f"{count:>6,}  ") + page.text(f"{mark} {code}-{own[0].name}", style)
+        page.put(head + page.text(f"  {loaders}", "dim"), fold=False)
+
+
+def _write_counts(page: Page, report: Report, failed: list[Result], verbosity: int) -> None:
+    parts = []
+    if failed:
+        some_mild = any(result.severity is not Severity.ERROR for result in failed)
+        parts.append(page.text(f"{len(failed)} failed", _style(report, failed)))
+        parts[0].append(f" ({severities(failed)})" if some_mild else "")
+    elif not report.results:
+        parts.append(page.text("no check ran: none was selected, or the target has no loader", "bold yellow"))
+    elif not report.count(Status.BROKEN):
+        passed = report.count(Status.PASSED)
+        words = "✓ no findings" if passed else "no check reached a verdict"
+        parts.append(page.text(words, _style(report, failed)))
+    tally = ((status, report.count(status)) for status in _ORDER)
+    parts += [page.text(f"{count} {status.value}", COLOURS[status]) for status, count in tally if count]
+    parts += [page.text(words, "dim") for words in _not_judged(report, verbosity)]
+    page.flow([*parts, page.text(duration(report.seconds), "dim")], between=" · " if page.unicode else " - ")
+
+
+def _not_judged(report: Report, verbosity: int) -> Iterator[str]:
+    """How many checks did not apply, and how many could not run because the loader did not."""
+    skipped = [result for result in report.results if result.status is Status.SKIPPED]
+    stopped = sum((result.reason or "").startswith("see DG00") for result in skipped)
+    if stopped:
+        yield f"{stopped} not run"
+    if len(skipped) > stopped:
+        yield f"{len(skipped) - stopped} {WORDS[Status.SKIPPED]}{'' if verbosity > 0 else ' (-v)'}"

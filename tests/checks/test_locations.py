@@ -1,0 +1,29 @@
+"""Findings point at the line to change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dataguard.engine import scan
+from dataguard.model import Status
+from dataguard.settings.settings import Settings
+
+LINES = {
+    "dg505_swapped_channels:bad": "cv2.imread(",
+    "dg201_unsharded_workers:bad": "for number in range(16)",
+    "dg202_unsharded_ranks:bad_augmented": "return ((brighten(picture(number)), number)",
+    "dg304_negative_index:bad": "def __getitem__",
+}
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize("sample", LINES)
+def test_a_finding_points_at_the_line_to_change(sample: str) -> None:
+    report = scan(f"sample_datasets.{sample}", Settings(select=(sample[:5].upper(),)))
+    (finding,) = [one for result in report.results if result.status is Status.FAILED for one in result.findings]
+    assert finding.at is not None
+    assert finding.at.file is not None
+    assert finding.at.line is not None
+    assert LINES[sample] in Path(finding.at.file).read_text().splitlines()[finding.at.line - 1]

@@ -1,0 +1,149 @@
+"""`dataguard run`: loaders of a script, as they are when it asks for its first batch."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader
+
+from dataguard.engine import scan
+from dataguard.model import Report, UsageError
+from dataguard.settings.settings import Settings
+from dataguard.target.script import _evaluates, _named
+from dataguard.target.spelling import require_findable
+from dataguard.unnamed import script_of, script_spelling
+
+PRELUDE = """
+import argparse, atexit, pathlib, sys
+from torch.utils.data import DataLoader
+from sample_datasets.dg101_cloned_worker_rng import bad, good
+
+def note(name):
+    with open(name, "a") as file:
+        file.write("x")
+"""
+TRAINING = """
+def train(loader):
+    for batch in loader:
+        note("trained")
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workers", type=int, required=True)
+    arguments = parser.parse_args()
+    train_loader, val_loader = bad(), good()
+    assert train_loader.num_workers == arguments.workers
+    note("started")
+    try:
+        train(train_loader)
+    finally:
+        note("unwound")
+
+if __name__ == "__main__":
+    main()
+"""
+CHECKED_FIRST = """
+class Trainer:
+    def fit(self):
+        self.val_dataloader = good()
+        self.sanity_check()
+        self.train_dataloader = bad()
+        for batch in self.train_dataloader:
+            note("trained")
+
+    def sanity_check(self):
+        for batch in self.val_dataloader:
+            note("validated")
+
+Trainer().fit()
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(Path.cwd())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ran(place: Path, script: str, *arguments: str) -> Report:
+    (place / "train.py").write_text(PRELUDE + textwrap.dedent(script))
+    return scan(script_spelling("train.py", arguments), Settings(select=("DG001", "DG101")))
+
+
+def failed(report: Report) -> list[tuple[str, str]]:
+    return [(result.code, result.loader) for result in report.failed]
+
+
+@pytest.mark.scan
+def test_a_script_runs_once_up_to_its_first_batch(place: Path) -> None:
+    report = ran(place, TRAINING, "--workers", "2")
+    assert [result.loader for result in report.results] == ["train_loader"] * 2 + ["val_loader"] * 2
+    assert failed(report) == [("DG101", "train_loader")]
+    assert report.failed[0].findings[0].repro == "dataguard run train.py --select DG101 -- --workers 2"
+    assert (place / "started").read_text() == "x"
+    assert not {file.name for file in place.iterdir()} & {"trained", "unwound"}
+
+
+@pytest.mark.scan
+def test_an_evaluation_before_the_training_yields_nothing(place: Path) -> None:
+    report = ran(place, CHECKED_FIRST)
+    assert {result.loader for result in report.results} == {"train_dataloader", "val_dataloader"}
+    assert failed(report) == [("DG101", "train_dataloader")]
+    assert not {file.name for file in place.iterdir()} & {"trained", "validated"}
+
+
+@pytest.mark.scan
+def test_a_script_that_asks_for_no_batch_has_its_global_loaders(place: Path) -> None:
+    assert failed(ran(place, "loaders = {'train': bad()}")) == [("DG101", "train")]
+    with pytest.raises(UsageError, match=r"train.py ended without a DataLoader"):
+        ran(place, "print('nothing')")
+
+
+@pytest.mark.scan
+def test_threads_that_a_script_leaves_are_mentioned(place: Path) -> None:
+    script = """
+    import threading
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    train_loader = bad()
+    next(iter(train_loader))
+    """
+    report = ran(place, script)
+    assert failed(report) == [("DG101", "train_loader")]
+    assert "it leaves threads running" in report.notes[-1]
+
+
+def test_spellings_of_scripts_are_read_as_they_were_written(tmp_path: Path) -> None:
+    spelling = script_spelling("my train.py", ["--name", "a b"])
+    assert script_of(spelling) == ["my train.py", "--name", "a b"]
+    assert script_of("pkg.run:make") == []
+    (tmp_path / "train.py").touch()
+    with pytest.raises(UsageError, match=r"did you mean '.*/train.py'"):
+        require_findable([script_spelling(str(tmp_path / "trian.py"), [])], [])
+
+
+def test_loaders_have_the_names_of_variables_keys_and_attributes() -> None:
+    one, two, three, four = (DataLoader[Any]([1]) for _ in range(4))  # type: ignore[arg-type]
+
+    class Holder:
+        def __init__(self) -> None:
+            self.valid = three
+
+    spaces: list[dict[str, Any]] = [
+        {"train": one},
+        {"loader": one, "loaders": {"val": two}, "self": Holder(), "train": four},
+    ]
+    names = {"train": one, "val": two, "valid": three, "train2": four}
+    assert _named(spaces, {"train": one}) == names
+    assert _named([], {"train": one}) == {"train": one}
+
+
+@pytest.mark.parametrize(
+    ("functions", "evaluates"),
+    [(["__iter__", "train", "main"], False), (["validate", "fit", "main"], True), (["main"], False)],
+)
+def test_the_innermost_function_says_what_the_loader_is_for(functions: list[str], evaluates: bool) -> None:
+    assert _evaluates(functions) == evaluates
