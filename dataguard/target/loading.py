@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from dataguard.incident import OWN, Frame
+from dataguard.incident import OWN, Frame, is_library
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
@@ -161,8 +161,9 @@ def _error_summary(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     frames = [frame for frame in frames_of(error) if "importlib" not in frame.file]
-    placed = not frames or isinstance(error, SyntaxError)
-    return message if placed else f"{message} at {frames[-1].file}:{frames[-1].line}"
+    own = [frame for frame in frames if not is_library(frame.file)] or frames
+    placed = not own or isinstance(error, SyntaxError)
+    return message if placed else f"{message} at {own[-1].file}:{own[-1].line}"
 
 
 def frames_of(error: BaseException) -> tuple[Frame, ...]:

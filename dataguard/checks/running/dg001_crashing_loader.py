@@ -30,6 +30,10 @@ _KNOWN = (
     (r"No such file|FileNotFoundError", "the dataset refers to a file that does not exist"),
     (r"mode I;16|mode F|unrecognized data stream contents", "this transform does not support the mode of the image"),
     (
+        r"SystemExit: .*error: ",
+        "the command line is empty here: call parse_args with a list of arguments in a function of your own",
+    ),
+    (
         r"worker\(s\) exited unexpectedly",
         "a worker exited early; under spawn, a script without `if __name__ == '__main__'` causes this",
     ),

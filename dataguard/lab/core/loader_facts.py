@@ -13,7 +13,7 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.core.source_location import made_at
 from dataguard.model import Location, NotApplicable
-from dataguard.settings.role_names import spelled_role, stem_of
+from dataguard.settings.role_names import ROLE_UNKNOWN, spelled_role, stem_of
 from dataguard.target.discovery import wrapper_of
 from dataguard.target.loading import made_for_dataset
 from dataguard.target.variants import Loader, unwrapped
@@ -77,7 +77,7 @@ class LoaderFacts:
     def need_role(self, *roles: str, otherwise: str) -> None:
         """Raise NotApplicable unless the loader has one of the roles; `otherwise` says why that matters."""
         if self.role is None:
-            raise NotApplicable(f'the role is unknown: set [tool.dataguard.roles] {self.name} = "{roles[0]}"')
+            raise NotApplicable(f'{ROLE_UNKNOWN}: set [tool.dataguard.roles] {self.name} = "{roles[0]}"')
         if self.role not in roles:
             raise NotApplicable(f"the role is {self.role}: {otherwise}")
 

@@ -165,9 +165,9 @@ def gate(stage: str) -> Iterator[None]:
         yield
     except DataguardError:
         raise
-    # SystemExit too: a factory that calls sys.exit() has not made a loader.
+    # SystemExit too: a factory that calls sys.exit() has not made a loader; a process that reads one ends.
     except BaseException as error:
-        failed = LoaderDied if isinstance(error, SystemExit) else LoaderRaised
+        failed = LoaderDied if isinstance(error, SystemExit) and stage != "factory" else LoaderRaised
         raise failed(incident_of(error, stage)) from error
 
 
