@@ -56,6 +56,17 @@ def by_hand() -> DataLoader[Any]:
     return loader(read_rgb, normalize)
 
 
+def swapped_and_divided() -> DataLoader[Any]:
+    """BGR, divided by 255 twice, and then normalized."""
+
+    def normalize(image: np.ndarray) -> Tensor:
+        scaled = torch.from_numpy(image.astype(np.float32) / 255).permute(2, 0, 1) / 255
+        normalized: Tensor = transforms.Normalize(MEAN, STD)(scaled)
+        return normalized
+
+    return loader(read_bgr, normalize)
+
+
 def jpeg() -> DataLoader[Any]:
     from simplejpeg import decode_jpeg
 

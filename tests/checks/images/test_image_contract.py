@@ -63,6 +63,7 @@ def test_the_contract_sets_the_channel_order(
             {"normalization": "imagenet", "channels": "BGR"},
             {f"{COLOURED}:by_hand": [], f"{NORMALIZATION}:bad_turned": ["DG505"]},
         ),
+        ({}, {f"{COLOURED}:swapped_and_divided": ["DG505", "DG506"]}),  # one defect does not hide the other
         ({"value_range": [0, 1]}, {f"{COLOURED}:raw_floats": ["DG506"]}),
         ({"value_range": [0, 255]}, {f"{COLOURED}:raw_floats": []}),
         ({"normalization": "clip"}, {f"{COLOURED}:in_memory": ["DG507"]}),
