@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from shlex import quote
 from typing import Any
 
 from dataguard.checks import CATALOGUE
@@ -16,9 +19,11 @@ from dataguard.process.resume_store import forget_all, state_of
 from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
+from dataguard.settings.role_names import ROLE_UNKNOWN
 from dataguard.settings.settings import Settings, chosen, misspelled, require_expected, unselected
 from dataguard.settings.target_spelling import parsed
 from dataguard.target.spelling import require_findable
+from dataguard.unnamed import is_held
 from dataguard.unnamed import shown as shown_target
 
 
@@ -43,7 +48,7 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     settings = settings or Settings()
     if not spellings:
         raise UsageError("no target given")
-    require_findable(spellings)
+    require_findable(spellings, settings.import_path)
     team = own_team(shared=settings.all)
     leads = team is None or team.leads
     checks = chosen(CATALOGUE, settings) if leads else ()
@@ -120,5 +125,16 @@ class _Scan:
             environment=self._environment,
             settings=self._settings.as_mapping(),
             seconds=time.monotonic() - self._started,
-            notes=(*misspelled(self._settings, self._names), *self._notes),
+            notes=(*misspelled(self._settings, self._names), *self._notes, *self._without_role()),
         )
+
+    def _without_role(self) -> Iterator[str]:
+        """A note for each loader whose unknown role cost checks."""
+        skipped = Counter(
+            result.loader for result in self._results.values() if (result.reason or "").startswith(ROLE_UNKNOWN)
+        )
+        for loader, count in skipped.items():
+            checks = "1 check was" if count == 1 else f"{count} checks were"
+            held = any(map(is_held, self._spellings))
+            way = f'roles={{{json.dumps(loader)}: "train"}}' if held else f"--role {quote(loader)}=train"
+            yield f"{loader}: {ROLE_UNKNOWN}, so {checks} skipped; add {way} (or val, test, predict)"

@@ -15,6 +15,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.cli.main import dataguard as command_line
 from dataguard.pytest_plugin.plugin import OPTIONS
 from dataguard.settings.settings import Settings
+from tests.ecosystem.entries import ENTRIES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,10 +23,10 @@ SETTINGS = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
 
 
-def block(name: str) -> str:
-    """What stands in the README's fenced block between two markers."""
-    found = re.search(rf"<!-- {name}:begin -->\n```\w*\n(.*?)```\n<!-- {name}:end -->", README, re.DOTALL)
-    assert found, f"the README has no block {name}"
+def block(text: str, name: str) -> str:
+    """What stands in the fenced block between two markers."""
+    found = re.search(rf"<!-- {name}:begin -->\n```\w*\n(.*?)```\n<!-- {name}:end -->", text, re.DOTALL)
+    assert found, f"there is no block {name}"
     return found[1]
 
 
@@ -35,14 +36,14 @@ def test_the_readme_sets_up_in_two_commands_and_ci_runs_the_second() -> None:
     assert test in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 
 
-def test_the_readme_shows_the_help_of_scan() -> None:
+def test_the_page_of_settings_shows_the_help_of_scan() -> None:
     outcome = CliRunner().invoke(command_line, ["scan", "--help"], prog_name="dataguard", terminal_width=100)
     # Versions of click break lines differently; the words are what must agree.
-    assert block("help").split() == outcome.output.split()
+    assert block(SETTINGS, "help").split() == outcome.output.split()
 
 
 def test_the_readme_shows_a_report() -> None:
-    report = block("report")
+    report = block(README, "report")
     assert "sample_datasets." in report
     assert re.search(r"^. (error|warning|note)", report, re.MULTILINE)
 
@@ -72,3 +73,8 @@ def test_every_option_of_scan_stands_in_the_documents() -> None:
     flags = {flag for option in command_line.commands["scan"].params for flag in option.opts if flag.startswith("--")}
     documents = SETTINGS + README
     assert [flag for flag in sorted(flags) if flag not in documents] == []
+
+
+def test_every_public_library_of_the_list_stands_on_its_page() -> None:
+    page = (ROOT / "docs" / "ecosystem.md").read_text(encoding="utf-8")
+    assert [entry.factory for entry in ENTRIES if f"| `{entry.factory}` | {entry.library} " not in page] == []

@@ -100,7 +100,7 @@ def measure(spelling: str, settings: Settings, wanted: BenchOptions, names: Sequ
 
     Raises UsageError for a wrong target or name, and for a loader that does not run.
     """
-    require_findable([spelling])
+    require_findable([spelling], settings.import_path)
     started = time.monotonic()
     method = None if settings.start_method == EVERY_METHOD else settings.start_method
     with Session(spelling, replace(settings, all=False, start_method=method)) as session, progress() as terminal:

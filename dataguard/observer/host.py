@@ -32,12 +32,13 @@ from dataguard.process import shm_cleanup
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.process_tree import adopt_orphans, die_with_parent
 from dataguard.process.progress import PROGRESS
-from dataguard.process.reaper import CREATIONS, STACKS
+from dataguard.process.reaper import CREATIONS, LOG, STACKS
 from dataguard.process.resume_store import NOTHING, opened
 from dataguard.process.torchrun import clear_torchrun_variables, own_team
 from dataguard.settings.settings import Settings
+from dataguard.settings.target_spelling import parsed
 from dataguard.timings import BenchOptions
-from dataguard.unnamed import shown
+from dataguard.unnamed import is_held, shown
 
 with infrequent_gc():
     import torch
@@ -45,6 +46,7 @@ with infrequent_gc():
     from dataguard.checks import CATALOGUE
     from dataguard.lab.epoch.scan_job import ScanJob
     from dataguard.lab.lab import Lab
+    from dataguard.lab.process.process_incidents import last_words
     from dataguard.lab.process.side_by_side import Turns, side_by_side
     from dataguard.lab.reading.loader_survey import Survey, survey
     from dataguard.observer.judge import judge
@@ -76,6 +78,8 @@ def main(descriptor: int, parent: int) -> None:
             if team is not None:
                 clear_torchrun_variables(os.environ)
             sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
+            if not is_held(spelling):  # a module that parses the command line gets none
+                sys.argv[:] = [f"{parsed(spelling).module.rpartition('.')[2]}.py"]
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             shm_cleanup.log_creations(folder / CREATIONS)
             importer = _Importer(folder / STACKS, IMPORT_PATIENCE * settings.timeout)
@@ -101,7 +105,8 @@ def main(descriptor: int, parent: int) -> None:
                     for result in _judged(wanted, labs):
                         pipe.send(("result", result))
         except UsageError as error:
-            pipe.send(("usage", str(error)))
+            words = last_words(folder, LOG) if isinstance(error.__cause__, SystemExit) else ""
+            pipe.send(("usage", str(error) + words))
         except EOFError:  # the reporting process is done
             pass
         except Exception:  # noqa: BLE001 - a bug of ours, which the reporting process shows

@@ -11,7 +11,6 @@ import os
 import select
 import shutil
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -183,7 +182,7 @@ class Session:
         self._pipe = Connection(here.detach())
         again = self.settings.all and self._loaders is not None
         settings = replace(self.settings, resume=True) if again else self.settings
-        question = (self.spelling, settings, self._folder, [str(Path.cwd()), *sys.path], self.state)
+        question = (self.spelling, settings, self._folder, settings.import_path, self.state)
         try:
             self._send(question)
             kind, answer = self._answer(START_PATIENCE)

@@ -5,6 +5,7 @@ The processes that run loaders live for the whole session, so that tests of the 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -97,7 +98,7 @@ class Toolbox:
 
     def session(self, target: str, settings: Settings) -> Session:
         """The session of a target with these settings."""
-        require_findable([target])
+        require_findable([target], settings.import_path)
         return self.sessions.of(target, settings)
 
     def report(self, settings: Settings) -> Report:
@@ -139,6 +140,7 @@ class Toolbox:
         settings = self.settings_of(request)
         mark = request.node.get_closest_marker(TARGET)
         wanted = mark.kwargs.get("loader") if mark else None
+        sys.path[:] = dict.fromkeys(settings.import_path)  # its dataset may import more when it is read
         target, given = load(settings.targets[0]), {"seed": settings.seed}
         if wanted is not None:
             return target.build(wanted, given)

@@ -165,7 +165,7 @@ class LoaderContracts:
         self._sessions.close()
 
     def _named(self) -> list[Named]:
-        require_findable(self.settings.targets)
+        require_findable(self.settings.targets, self.settings.import_path)
         sessions = {target: self._sessions.of(target, self.settings) for target in self.settings.targets}
         found = [(target, loader) for target, session in sessions.items() for loader in session.loaders()]
         require_expected(self.settings, {loader for _, loader in found})

@@ -202,6 +202,7 @@ def _drawing(value: Any, where: str) -> Mapping[str, Any]:
 
 PARSERS: Mapping[str, Callable[[Any, str], Any]] = {
     "targets": as_targets,
+    "pythonpath": _words,
     "select": _words,
     "ignore": _words,
     "samples": _whole(1),

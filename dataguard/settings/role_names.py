@@ -11,6 +11,9 @@ _WORDS = (
     ("predict", re.compile(r"predict(ion)?|infer(ence)?")),
 )
 
+ROLE_UNKNOWN = "the role is unknown"
+"""How the reason begins for which a check is skipped that needs one."""
+
 
 def spelled_role(name: str) -> str | None:
     """The role in a name: `make_train_loader`, `val`, `testDataloader`."""

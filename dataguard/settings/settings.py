@@ -29,6 +29,8 @@ class Settings:
 
     targets: tuple[str, ...] = ()
     """The targets to scan: `[name=]pkg.mod:attr`, with arguments as `pkg.mod:attr(split="train")`."""
+    pythonpath: tuple[str, ...] = ()
+    """Folders from which the modules of targets are imported, before the current directory."""
     select: tuple[str, ...] = ()
     """Codes, code prefixes or names of the checks to run; empty means all."""
     ignore: tuple[str, ...] = ()
@@ -76,6 +78,11 @@ class Settings:
         return {**values, "fail_on": self.fail_on.value}
 
     @property
+    def import_path(self) -> list[str]:
+        """Where the modules of targets are looked for."""
+        return [*(str(Path.cwd() / folder) for folder in self.pythonpath), str(Path.cwd()), *sys.path]
+
+    @property
     def memory(self) -> int | None:
         """Bytes of memory of the machine that trains, if the user declared them."""
         given = self.contract.get("memory_gb")
@@ -96,10 +103,22 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
     """
     path = Path(config) if config is not None else _find(start or Path.cwd())
     table = _read(path, required=config is not None) if path else {}
-    settings = changed(replace(Settings(), **_parse(table, f"{path}: ")), **options)
+    parsed = _parse(table, f"{path}: ")
+    if path is not None and "pythonpath" in parsed:
+        parsed["pythonpath"] = tuple(_beside(path, folder) for folder in parsed["pythonpath"])
+    settings = changed(replace(Settings(), **parsed), **options)
+    for folder in settings.pythonpath:
+        if not Path(folder).is_dir():
+            raise UsageError(f"pythonpath: no such folder: {folder}")
     if settings.resume and not settings.all:
         raise UsageError("--resume requires --all (in a settings file: all = true)")
     return settings
+
+
+def _beside(file: Path, folder: str) -> str:
+    """A folder that a settings file names relative to itself, as seen from the current directory."""
+    path = (file.parent / folder).resolve()
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def changed(settings: Settings, **options: Any) -> Settings:

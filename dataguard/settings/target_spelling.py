@@ -45,7 +45,7 @@ def parsed(spelling: str) -> Spelled:
         return Spelled(Path(script[0]).stem, "", "", {})
     match = _SPELLING.fullmatch(spelling)
     args = _arguments(match["args"] or "") if match else None
-    if match is None or args is None:
+    if match is None or args is None or match["module"].endswith(".py"):
         form = 'pkg.mod:factory(split="train"), with JSON values' if "=" in spelling.partition("(")[2] else ""
         raise UsageError(f"{spelling!r} is not a target{_repaired(spelling)}; write {form or 'pkg.mod:factory'}")
     roles = [value for value in args.values() if isinstance(value, str) and spelled_role(value) and value.isalpha()]
@@ -172,4 +172,6 @@ def _module_parts(path: str) -> list[str]:
     file = Path(path.replace("\\", "/"))
     if file.is_absolute() and file.is_relative_to(Path.cwd()):
         file = file.relative_to(Path.cwd())
-    return [part for part in file.with_suffix("").parts if part != "__init__"]
+    if file.parts[:1] == ("src",) and not Path("src", "__init__.py").exists():  # a folder of packages, and none itself
+        file = file.relative_to("src")
+    return [part for part in file.with_name(file.stem).parts if part != "__init__"] if file.name else []

@@ -1,7 +1,7 @@
 """Find the loaders in what a factory returns, and name them.
 
 A factory may return a loader, dicts, tuples and dataclasses of loaders, a LightningDataModule, or a wrapper that holds
-a loader and is iterated in its place. Without any loader, datasets are used.
+a loader and is iterated in its place. A pair or triple is train, val and test. Without any loader, datasets are used.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from dataguard.settings.role_names import spelled_role
 
 _STAGES = ("train", "val", "test", "predict")
 _CONTAINERS = frozenset({"builtins", "collections", "array", "numpy", "pandas", "torch"})
@@ -64,7 +66,19 @@ def parts_of(product: Any) -> list[tuple[str, Any]]:
     found = list(_walk(product, ()))
     found = [(path, part) for path, part in found if is_loader(part)] or found
     paths = [path for path, _ in found]
+    if type(product) is tuple:
+        paths = _with_splits(paths)
+        found = [(path, part) for path, (_, part) in zip(paths, found, strict=True)]
     return [(_name(path, paths), part) for path, part in found]
+
+
+def _with_splits(paths: list[Path]) -> list[Path]:
+    """The paths in a tuple of two or three loaders: train, val and test, in this order, unless names say otherwise."""
+    places = sorted({path[0] for path in paths})
+    named = any(spelled_role(step) for path in paths for step in path if isinstance(step, str))
+    if named or len(places) not in (2, 3):
+        return paths
+    return [(_STAGES[places.index(path[0])], *path[1:]) for path in paths]
 
 
 def _name(path: Path, paths: list[Path]) -> str:

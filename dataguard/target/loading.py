@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from dataguard.incident import OWN, Frame
+from dataguard.incident import OWN, Frame, is_library
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
@@ -161,8 +161,9 @@ def _error_summary(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     frames = [frame for frame in frames_of(error) if "importlib" not in frame.file]
-    placed = not frames or isinstance(error, SyntaxError)
-    return message if placed else f"{message} at {frames[-1].file}:{frames[-1].line}"
+    own = [frame for frame in frames if not is_library(frame.file)] or frames
+    placed = not own or isinstance(error, SyntaxError)
+    return message if placed else f"{message} at {own[-1].file}:{own[-1].line}"
 
 
 def frames_of(error: BaseException) -> tuple[Frame, ...]:
@@ -221,8 +222,14 @@ def _described(product: Any) -> str:
     if callable(getattr(product, "train_dataloader", None)):
         return f"a {kind} that overrides no *_dataloader hook"
     if isinstance(product, Mapping | list | tuple):
-        return f"a {kind} without a loader in it" if product else f"an empty {kind}"
+        return f"a {kind} of {_first_type(product)}" if product else f"an empty {kind}"
     return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def _first_type(collection: Any) -> str:
+    """The type of the first item, with its module: a DataLoader of another library is none of torch's."""
+    kind = type(next(iter(collection.values() if isinstance(collection, Mapping) else collection)))
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
 def _loader_of_dataset(dataset: Any) -> Loader:

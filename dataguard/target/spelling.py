@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from importlib.util import find_spec
@@ -16,9 +16,12 @@ from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
 from dataguard.unnamed import script_of
 
+_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
+_VENV = "pyvenv.cfg"
 
-def require_findable(spellings: Iterable[str]) -> None:
-    """Raise UsageError for a malformed spelling, or one whose top-level module does not exist; imports nothing.
+
+def require_findable(spellings: Iterable[str], path: Sequence[str]) -> None:
+    """Raise UsageError for a malformed spelling, or a top-level module that is not on the path; imports nothing.
 
     So a typo is answered at once, and not after torch was imported to look for it.
     """
@@ -27,10 +30,9 @@ def require_findable(spellings: Iterable[str]) -> None:
             _require_script(script[0])
             continue
         top = parsed(spelling).module.partition(".")[0]
-        with _current_directory_first():
-            found = top in sys.modules or find_spec(top) is not None
-        if not found:
-            raise no_module(top, spelling)
+        with _imported_from(path):
+            if top not in sys.modules and find_spec(top) is None:
+                raise no_module(top, spelling)
 
 
 def _require_script(path: str) -> None:
@@ -40,10 +42,9 @@ def _require_script(path: str) -> None:
 
 
 @contextmanager
-def _current_directory_first() -> Iterator[None]:
-    """Look for modules as the observing process does."""
+def _imported_from(path: Sequence[str]) -> Iterator[None]:
     before = list(sys.path)
-    sys.path.insert(0, str(Path.cwd()))
+    sys.path[:] = path
     try:
         yield
     finally:
@@ -51,17 +52,38 @@ def _current_directory_first() -> Iterator[None]:
 
 
 def no_module(missing: str, spelling: str) -> UsageError:
-    """The error for a target whose module is missing, with the closest name."""
+    """The error for a target whose module is missing, with the folder that has it, or the closest name."""
+    folder = None if "." in missing else _folder_with(missing)
+    if folder is not None:
+        installed = "run `pip install -e .`, or " if any(map(Path.is_file, map(Path, _PROJECT))) else ""
+        return UsageError(
+            f"{spelling}: {missing!r} cannot be imported, but is in {folder}/: {installed}set "
+            f'pythonpath = ["{folder}"] under [tool.dataguard] in pyproject.toml'
+        )
     close = suggest(missing, _siblings(missing), "")
     return UsageError(
         f"{spelling}: no module named {missing!r} in the current directory or the installed packages{close}"
     )
 
 
+def _folder_with(module: str) -> str | None:
+    """The folder below the current directory from which a top-level module could be imported, such as `src`."""
+    for pattern in ("src", "*", "*/*"):
+        for folder in sorted(Path().glob(pattern)):
+            hidden = any(part.startswith(".") for part in folder.parts) or (folder.parent / _VENV).exists()
+            if hidden or (folder / _VENV).exists():
+                continue
+            if (folder / f"{module}.py").is_file() or any((folder / module).glob("*.py")):
+                return folder.as_posix()
+    return None
+
+
 def _siblings(module: str) -> list[str]:
-    """The modules next to where this one was searched; for a top-level module, those in the current directory."""
+    """The modules next to where this one was searched; for a top-level module, those of the project."""
     package = module.rpartition(".")[0]
-    path = getattr(sys.modules.get(package), "__path__", None) if package else [str(Path.cwd())]
+    here = Path.cwd()
+    own = [entry for entry in sys.path if Path(entry).parent == here and not (here / entry / _VENV).exists()]
+    path = getattr(sys.modules.get(package), "__path__", None) if package else [str(here), str(here / "src"), *own]
     return [f"{package}.{found.name}" if package else found.name for found in pkgutil.iter_modules(path or [])]
 
 

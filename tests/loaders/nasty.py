@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import multiprocessing
 import os
@@ -44,6 +45,12 @@ def leave_pleased() -> None:
 
 def say_goodbye() -> None:
     sys.exit(3)
+
+
+def parse() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True)
+    parser.parse_args()
 
 
 def interrupt() -> None:
@@ -327,6 +334,10 @@ def goodbye_factory() -> DataLoader:
     return after(say_goodbye)()
 
 
+def parsing_factory() -> DataLoader:
+    return after(parse)()
+
+
 def leaving_factory() -> DataLoader:
     return after(leave_pleased)()
 
@@ -419,6 +430,7 @@ AT_IMPORT = {
     "kill": kill,
     "leave": leave,
     "goodbye": say_goodbye,
+    "parse": parse,
     "interrupt": interrupt,
     "sleep": sleep,
     "thread": thread,

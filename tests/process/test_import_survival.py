@@ -33,6 +33,7 @@ class TestImports:
             ("kill", "was killed by SIGKILL during its import"),
             ("leave", "exited with status 7 during its import"),
             ("goodbye", "raised SystemExit: 3"),
+            ("parse", "SystemExit: 2 at .*nasty.py:.*; its last words: nasty.py: error: .* required: --data$"),
             ("interrupt", "KeyboardInterrupt"),
         ],
     )

@@ -195,12 +195,16 @@ class TestOddities:
 WRONG = {
     "segfault_factory": ("DG002", "was killed by SIGSEGV while calling the factory"),
     "leaving_factory": ("DG002", "exited with status 0 while calling the factory"),
-    "goodbye_factory": ("DG002", "SystemExit: 3 while calling the factory"),
+    "goodbye_factory": ("DG001", "calling the factory raised SystemExit: 3"),
     "interrupted_factory": ("DG001", "calling the factory raised KeyboardInterrupt"),
     "negative": ("DG001", "__len__() should return >= 0"),
     "huge_shuffled": ("DG001", "can't allocate memory"),
     "fractional": ("DG001", "'float' object cannot be interpreted as an integer"),
     "silent": ("DG001", "no length today"),
+    "parsing_factory": (
+        "DG001",
+        "SystemExit: 2; its last words: nasty.py: error: the following arguments are required: --data",
+    ),
     "leaving": ("DG001", "raised SystemExit: 3"),
 }
 """Factories that fail and loaders that lie about their length, with what is found."""

@@ -100,6 +100,7 @@ def test_the_command_line_wins_over_the_ini_file_and_that_over_the_settings_file
 
 def test_every_setting_has_an_option() -> None:
     without = {
+        "pythonpath": "pytest has an ini key of this name",
         "checks": "a set is kept to by a whole project: it belongs into its file",
         "contract": "a table of what only the user knows; it belongs into a file",
         "hypothesis": "hypothesis has options of its own",

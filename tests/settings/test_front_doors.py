@@ -35,6 +35,7 @@ REACHED = {
 COMMAND_LINE_ONLY = {"resume": (["a:x", "--all", "--resume"], True)}
 """A test session keeps nothing of a scan that was interrupted."""
 FILES_ONLY = {
+    "pythonpath": "as pytest's key: where the modules of a project are does not change from run to run",
     "checks": "a set is kept to by a whole project: it belongs into its file",
     "contract": "a table of many shapes: a file says it better than an option",
     "hypothesis": "hypothesis' own options say it under pytest, and a file anywhere",

@@ -25,6 +25,7 @@ from tests.support.sample_reports import CATALOGUE
 
 GOOD: dict[str, tuple[Any, Any]] = {
     "targets": (["mypkg.data:make", "val=mypkg.data:val"], ("mypkg.data:make", "val=mypkg.data:val")),
+    "pythonpath": (["."], (".",)),
     "select": (["DG101", "DG4, ragged-collate"], ("DG101", "DG4", "ragged-collate")),
     "ignore": ("DG406", ("DG406",)),
     "samples": (12, 12),
@@ -46,6 +47,8 @@ GOOD: dict[str, tuple[Any, Any]] = {
 }
 BAD: list[tuple[str, Any, str]] = [
     ("targets", 3, "expected a list of targets, got 3"),
+    ("pythonpath", 3, "expected a list of strings"),
+    ("pythonpath", ["scr"], "no such folder: "),
     ("select", ["DG101", 4], "expected a list of strings"),
     ("ignore", {"DG101": True}, "expected a list of strings"),
     ("samples", 0, "expected an integer of at least 1, got 0"),
@@ -118,9 +121,11 @@ def test_an_option_that_is_none_leaves_the_file_alone(tmp_path: Path) -> None:
     assert (settings.samples, settings.seed) == (7, 4)
 
 
-def test_every_key_can_stand_in_a_file(tmp_path: Path) -> None:
+def test_every_key_can_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     text = """
         targets = ["mypkg.data:make", "val=mypkg.data:val"]
+        pythonpath = "."
         select = ["DG101", "DG4, ragged-collate"]
         ignore = "DG406"
         samples = 12
@@ -319,3 +324,14 @@ def test_new_checks_are_warnings_in_a_scan(monkeypatch: pytest.MonkeyPatch) -> N
     assert not scan(target, Settings(select=("DG302",), checks="2026.1")).count(Status.FAILED)
     with pytest.raises(UsageError, match=r"unknown check in set 2026\.1 'DG301'"):
         scan(target, Settings(select=("DG301",), checks="2026.1"))
+
+
+def test_folders_to_import_from_are_beside_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project" / "src").mkdir(parents=True)
+    (tmp_path / "project" / "dataguard.toml").write_text('pythonpath = ["src"]')
+    monkeypatch.chdir(tmp_path)
+    assert resolve("project/dataguard.toml").pythonpath == (str(Path("project", "src")),)
+    monkeypatch.chdir(tmp_path / "project" / "src")
+    assert resolve().pythonpath == (".",)
+    monkeypatch.chdir(tmp_path.parent)
+    assert resolve(tmp_path / "project" / "dataguard.toml").import_path[0] == str(tmp_path / "project" / "src")

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from dataguard.model import UsageError
+from dataguard.settings.settings import Settings
 from dataguard.target.loading import load
+from dataguard.target.spelling import require_findable
 from tests.support.targets import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -91,6 +93,10 @@ SPELLINGS = {
     "shop/data:make_train": "shop.data:make_train",
     "shop/data.py": "shop.data:factory",
     "shop/data.py::make_train": "shop.data:make_train",
+    "src/shop/data.py:make_train": "shop.data:make_train",
+    "./src/shop.py": "shop:factory",
+    "src.py:make": "src:make",
+    "./:make": "",
     "shop/__init__.py:make": "shop:make",
     "shop.data::make_train": "shop.data:make_train",
     "shop.data:make_train()": "shop.data:make_train",
@@ -159,6 +165,34 @@ def test_a_target_that_cannot_be_imported_says_why(project: Path, spelling: str,
         load(spelling)
     guard = " (put script code under if __name__ == '__main__':)"
     assert str(error.value) == f"{spelling}: {message.format(cwd=project, guard=guard)}"
+
+
+@pytest.mark.parametrize(
+    ("folder", "project_file", "way"),
+    [
+        ("src", "pyproject.toml", "run `pip install -e .`, or set"),
+        ("src", "", "set"),
+        ("code", "", "set"),
+        ("a/python", "", "set"),
+    ],
+)
+@pytest.mark.parametrize("module", ["imgcls/data.py", "imgcls.py"])
+def test_a_module_in_another_folder_is_found_there(
+    project: Path, folder: str, project_file: str, way: str, module: str
+) -> None:
+    for place in (folder, ".venv/lib", "env/lib"):
+        (project / place / module).parent.mkdir(parents=True)
+        (project / place / module).write_text(GOOD)
+    (project / "env" / "pyvenv.cfg").touch()
+    if project_file:
+        (project / project_file).touch()
+    with pytest.raises(UsageError) as error:
+        require_findable(["imgcls:make"], [str(project)])
+    assert str(error.value) == (
+        f"imgcls:make: 'imgcls' cannot be imported, but is in {folder}/: {way} "
+        f'pythonpath = ["{folder}"] under [tool.dataguard] in pyproject.toml'
+    )
+    require_findable(["imgcls:make"], Settings(pythonpath=(folder,)).import_path)
 
 
 @pytest.mark.parametrize("module", ["parses", "skips", "fromless"])

@@ -122,7 +122,7 @@ def test_spellings_of_scripts_are_read_as_they_were_written(tmp_path: Path) -> N
     assert script_of("pkg.run:make") == []
     (tmp_path / "train.py").touch()
     with pytest.raises(UsageError, match=r"did you mean '.*/train.py'"):
-        require_findable([script_spelling(str(tmp_path / "trian.py"), [])])
+        require_findable([script_spelling(str(tmp_path / "trian.py"), [])], [])
 
 
 def test_loaders_have_the_names_of_variables_keys_and_attributes() -> None:

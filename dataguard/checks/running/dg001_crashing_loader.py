@@ -30,6 +30,10 @@ _KNOWN = (
     (r"No such file|FileNotFoundError", "the dataset refers to a file that does not exist"),
     (r"mode I;16|mode F|unrecognized data stream contents", "this transform does not support the mode of the image"),
     (
+        r"SystemExit: .*error: ",
+        "a script takes its arguments after `--` (dataguard run); a factory can call parse_args with a list of them",
+    ),
+    (
         r"worker\(s\) exited unexpectedly",
         "a worker exited early; under spawn, a script without `if __name__ == '__main__'` causes this",
     ),

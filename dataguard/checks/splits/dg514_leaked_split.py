@@ -90,9 +90,7 @@ def _near_duplicates(found: NearDuplicates, other: str) -> str:
 
 def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
     """Why it is undecided whether two splits share samples, if it is."""
-    files = [pair for match in seen.matches for pair in match.compared if pair.file]
-    if files:
-        pair = files[0]
+    for pair in (pair for match in seen.matches for pair in match.compared if pair.file):
         return [f"index {pair.index} and index {pair.earlier} of {other} read one file, perhaps in parts: {pair.file}"]
     if not seen.complete:
         if seen.whole:

@@ -15,7 +15,7 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.core.source_location import made_at
 from dataguard.model import Location, NotApplicable
-from dataguard.settings.role_names import spelled_role, stem_of
+from dataguard.settings.role_names import ROLE_UNKNOWN, spelled_role, stem_of
 from dataguard.target.discovery import wrapper_of
 from dataguard.target.loading import made_for_dataset
 from dataguard.target.variants import Loader, unwrapped
@@ -80,7 +80,7 @@ class LoaderFacts:
         """Raise NotApplicable unless the loader has one of the roles; `otherwise` says why that matters."""
         if self.role is None:
             key = self.name if re.fullmatch(r"[A-Za-z0-9_-]+", self.name) else json.dumps(self.name)
-            raise NotApplicable(f'the role is unknown: set [tool.dataguard.roles] {key} = "{roles[0]}"')
+            raise NotApplicable(f'{ROLE_UNKNOWN}: set [tool.dataguard.roles] {key} = "{roles[0]}"')
         if self.role not in roles:
             raise NotApplicable(f"the role is {self.role}: {otherwise}")
 

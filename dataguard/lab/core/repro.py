@@ -17,6 +17,7 @@ class Repro:
     target: str
     loader: str
     num_workers: int
+    pythonpath: tuple[str, ...] = ()
 
     def scan(self, code: str, options: str) -> str:
         """A command that runs one check."""
@@ -70,7 +71,8 @@ class Repro:
             return "; ".join(statements)
         program = "; ".join(["from dataguard.target.loading import load", *statements])
         plain = not set(program) & set('"$`\\!\n')  # then double quotes are enough, and the easiest to read
-        return f'python -c "{program}"' if plain else f"python -c {quote(program)}"
+        path = f"PYTHONPATH={quote(':'.join(self.pythonpath))} " if self.pythonpath else ""
+        return f'{path}python -c "{program}"' if plain else f"{path}python -c {quote(program)}"
 
     @property
     def _build(self) -> str:

@@ -20,7 +20,7 @@ from dataguard.incident import OWN, LoaderDied, LoaderHung, LoaderRaised, is_lib
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, hang_of
+from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, hang_of, last_words
 from dataguard.lab.process.side_by_side import pause
 from dataguard.model import DataguardError
 from dataguard.process import shm_cleanup
@@ -203,6 +203,10 @@ def _leave(answer: tuple[str, Any], folder: Path) -> None:
 def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
     try:
         return _RETURNED, function()
+    except LoaderRaised as error:
+        left = error.incident.error_type == "SystemExit"
+        message = error.incident.message + (last_words(folder) if left else "")
+        return _FAILED, type(error)(replace(error.incident, message=message))
     except DataguardError as error:
         return _FAILED, error
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from pathlib import Path
 
 from dataguard.incident import Incident
@@ -61,13 +63,22 @@ def _who(process: int, main: int, workers: dict[int, int | None]) -> str:
     return f"worker {worker}" if worker is not None else "main process" if process == main else "process"
 
 
-def tail(folder: Path, lines: int = 12) -> str:
+def tail(folder: Path, lines: int = 12, name: str = OUTPUT) -> str:
     """The last lines that the user's code printed."""
     try:
-        text = end_of(folder / OUTPUT).decode(errors="replace")
+        text = end_of(folder / name).decode(errors="replace")
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-lines:])
+
+
+def last_words(folder: Path, name: str = OUTPUT) -> str:
+    """What this process printed last, as a script does before it exits: `; its last words: train.py: error: ...`."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # the user's code may have replaced or closed it
+            stream.flush()
+    words = tail(folder, 1, name).strip()
+    return f"; its last words: {words}" if words else ""
 
 
 def end_of(output: Path) -> bytes:

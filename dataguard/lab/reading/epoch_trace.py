@@ -90,6 +90,11 @@ class EpochTrace:
             raise NotApplicable("no sample can be requested by index")
         return tuple(evenly(self.indices, most))
 
+    def need_batches(self) -> None:
+        """Raise NotApplicable if collate_fn makes no batch at all."""
+        if self.batches and all(batch.incident for batch in self.batches):
+            raise NotApplicable("collate_fn fails on every batch: see DG001")
+
     def members(self) -> dict[tuple[int | None, int], list[SampleRecord]]:
         """The samples of each batch, by its worker and number."""
         found: dict[tuple[int | None, int], list[SampleRecord]] = defaultdict(list)
@@ -160,9 +165,9 @@ def gate(stage: str) -> Iterator[None]:
         yield
     except DataguardError:
         raise
-    # SystemExit too: a factory that calls sys.exit() has not made a loader.
+    # SystemExit too: a factory that calls sys.exit() has not made a loader; a process that reads one ends.
     except BaseException as error:
-        failed = LoaderDied if isinstance(error, SystemExit) else LoaderRaised
+        failed = LoaderDied if isinstance(error, SystemExit) and stage != "factory" else LoaderRaised
         raise failed(incident_of(error, stage)) from error
 
 
