@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import Check, Interrupted, Report, Result, UsageError
+from dataguard.model import Check, Interrupted, Report, Result, Status, UsageError
 from dataguard.process.launcher import shared_zygote
 from dataguard.process.progress import CheckProgress, Listener
 from dataguard.process.resume_store import forget_all, state_of
@@ -18,7 +18,7 @@ from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
 from dataguard.settings.role_names import ROLE_UNKNOWN
-from dataguard.settings.settings import Settings, chosen, misspelled
+from dataguard.settings.settings import Settings, chosen, misspelled, unselected
 from dataguard.settings.target_spelling import parsed
 from dataguard.target.spelling import require_findable
 from dataguard.unnamed import is_held
@@ -48,8 +48,9 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
         raise UsageError("no target given")
     require_findable(spellings, settings.import_path)
     team = own_team(shared=settings.all)
-    checks = chosen(CATALOGUE, settings) if team is None or team.leads else ()
-    scanned = _Scan(spellings, settings, checks, listen)
+    leads = team is None or team.leads
+    checks = chosen(CATALOGUE, settings) if leads else ()
+    scanned = _Scan(spellings, settings, checks, unselected(CATALOGUE, settings) if leads else (), listen)
     with shared_zygote() if len(spellings) > 1 else nullcontext():
         for spelling in spellings:
             try:
@@ -65,12 +66,18 @@ class _Scan:
     """The results of a scan, target by target."""
 
     def __init__(
-        self, spellings: Sequence[str], settings: Settings, checks: Sequence[Check], listen: Listener | None
+        self,
+        spellings: Sequence[str],
+        settings: Settings,
+        checks: Sequence[Check],
+        unselected: Sequence[Check],
+        listen: Listener | None,
     ) -> None:
         self._started = time.monotonic()
         self._spellings = tuple(spellings)
         self._settings = settings
-        self._checks = checks
+        self._checks = (*unselected, *checks)
+        self._unselected = {check.code for check in unselected}
         self._listen = listen
         self._results: dict[int, Result] = {}
         self._names: dict[str, None] = {}
@@ -102,11 +109,15 @@ class _Scan:
         if self._listen:
             self._listen(CheckProgress(len(self._results), self.total, **news))
 
+    def _is_reported(self, result: Result) -> bool:
+        return result.code not in self._unselected or result.status in (Status.FAILED, Status.EXPECTED, Status.BROKEN)
+
     def report(self) -> Report:
         """What has been found so far, in the order of targets, loaders and checks."""
+        results = (self._results[number] for number in sorted(self._results))
         return Report(
             targets=tuple(map(shown_target, self._spellings)),
-            results=tuple(self._results[number] for number in sorted(self._results)),
+            results=tuple(filter(self._is_reported, results)),
             environment=self._environment,
             settings=self._settings.as_mapping(),
             seconds=time.monotonic() - self._started,

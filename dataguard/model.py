@@ -166,6 +166,8 @@ class Check:
 
 STALE = "expected to fail"
 """Begins the reason of a passed check that the user expects to fail."""
+STOPPED = "see DG00"
+"""Begins the reason of a check that could not run, because the loader did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,20 @@ class Result:
         """Whether the check passed although it is expected to fail: the expectation can be removed."""
         return self.status is Status.PASSED and (self.reason or "").startswith(STALE)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the check could not run, because the loader did not."""
+        return self.status is Status.SKIPPED and (self.reason or "").startswith(STOPPED)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the check may apply and was not decided."""
+        return self.status is Status.INCONCLUSIVE or self.stopped
+
+
+DECIDED = (Status.PASSED, Status.FAILED, Status.EXPECTED)
+"""The statuses of a check that reached a verdict."""
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -214,7 +230,7 @@ class Report:
     def failed(self) -> tuple[Result, ...]:
         """The failed results, the most severe first."""
         failed = [result for result in self.results if result.status is Status.FAILED]
-        return tuple(sorted(failed, key=lambda result: result.severity.rank))
+        return tuple(sorted(failed, key=lambda result: (result.severity.rank, result.code)))
 
     def to_json(self) -> str:
         """The report as `--format json` writes it."""
@@ -241,12 +257,19 @@ class Report:
         """How many results have this status."""
         return sum(result.status is status for result in self.results)
 
-    def exit_code(self, fail_on: Severity) -> int:
-        """0 when no check of severity `fail_on` or above failed, 1 when one did, 3 for a bug of dataguard."""
+    def exit_code(self, fail_on: Severity, *, fail_on_undecided: bool = False) -> int:
+        """0 for a pass, 1 for findings of severity `fail_on` or above, 3 for a bug of dataguard.
+
+        It is no pass if no check ran, or none was decided of those that may apply; with `fail_on_undecided`, nor if a
+        single one was not.
+        """
         if self.count(Status.BROKEN):
             return 3
         failed = (result for result in self.results if result.status is Status.FAILED)
-        return int(any(result.severity.rank <= fail_on.rank for result in failed))
+        undecided = any(result.undecided for result in self.results) or not self.results
+        decided = any(result.status in DECIDED for result in self.results)
+        open_ = undecided and (fail_on_undecided or not decided)
+        return int(open_ or any(result.severity.rank <= fail_on.rank for result in failed))
 
 
 class Interrupted(KeyboardInterrupt):

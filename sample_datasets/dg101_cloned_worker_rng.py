@@ -537,6 +537,53 @@ def good_reseeded() -> DataLoader[Any]:
     return DataLoader(MixedPictures(), batch_size=4, num_workers=2, persistent_workers=True)
 
 
+class Forever:
+    """Repeats an index sampler without end."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler = sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield from self.sampler
+
+
+class Lasting(DataLoader[Any]):
+    """Keeps one iterator for all epochs, so that its workers start once."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        object.__setattr__(self, "batch_sampler", Forever(self.batch_sampler))
+        self.iterator = super().__iter__()
+
+    def __len__(self) -> int:
+        return len(self.batch_sampler.sampler)  # type: ignore[union-attr]
+
+    def __iter__(self) -> Any:
+        for _ in range(len(self)):
+            yield next(self.iterator)
+
+
+class BlurredPictures(AugmentedPictures):
+    """Pictures with noise from `torch`, and blurred as the dataset's generator decides, which each worker seeds."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.default_rng(0))
+        self.seed: int | None = None
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        if self.seed != torch.initial_seed():
+            self.seed = torch.initial_seed()
+            self.rng = np.random.default_rng(self.seed)
+        image, label = Pictures.__getitem__(self, index)
+        return image * self.rng.uniform(0.5, 1.0) + torch.rand(image.shape), label
+
+
+def good_reseeded_once() -> DataLoader[Any]:
+    """Workers that outlive their epochs seed the generator at their first read only."""
+    return Lasting(BlurredPictures(), batch_size=4, num_workers=2)
+
+
 class PicturesInTurn(AugmentedPictures):
     """Pictures whose brightness is one of several numbers from the dataset's generator, one for each worker."""
 

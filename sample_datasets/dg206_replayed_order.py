@@ -212,3 +212,58 @@ def good_evaluation() -> dict[str, DataLoader[Any]]:
 def good_few() -> DataLoader[Any]:
     """Draws with replacement."""
     return loader(RandomSampler(range(30), replacement=True, num_samples=20))
+
+
+class Clip:
+    """A part of a recording, as an index."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+
+
+class Clips(Pictures):
+    """Pictures by clip."""
+
+    def __getitem__(self, clip: Any) -> Any:
+        return super().__getitem__(clip.start)
+
+
+class ByEpoch(Shuffled):
+    """Clips in an order that follows from the epoch."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(Clip, super().__iter__())
+
+    def seed(self) -> int:
+        return self.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Remember the epoch."""
+        self.epoch = epoch
+
+
+def good_objects() -> DataLoader[Any]:
+    """The sampler yields objects, in another order in each epoch."""
+    return DataLoader(Clips(30), sampler=ByEpoch(range(30)), batch_size=4, num_workers=2)
+
+
+class Endless(Shuffled):
+    """Indices without end, from one iterator."""
+
+    def __init__(self, data: Sized) -> None:
+        super().__init__(data)
+        self.indices = self.all_indices()
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self.indices
+
+    def all_indices(self) -> Iterator[int]:
+        """One order after the other."""
+        generator = torch.Generator().manual_seed(0)
+        while True:
+            yield from torch.randperm(len(self.data), generator=generator).tolist()
+
+
+def good_endless() -> dict[str, DataLoader[Any]]:
+    """One epoch without end, which cannot be begun anew."""
+    return {"train": loader(Endless(range(30)))}

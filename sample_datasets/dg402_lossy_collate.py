@@ -252,6 +252,19 @@ def good_mixup() -> DataLoader[Any]:
     return DataLoader(Pictures(32), batch_size=8, shuffle=True, num_workers=2, collate_fn=mix_up)
 
 
+def mix_all(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+    """Each picture and each label blended with others of the batch."""
+    images, labels = default_collate(samples)
+    targets = torch.nn.functional.one_hot(labels, 64).float()
+    share = float(torch.distributions.Beta(1.0, 1.0).sample())
+    return images.lerp(images.roll(1, 0), share), targets.lerp(targets.roll(1, 0), share)
+
+
+def good_mixed_labels() -> DataLoader[Any]:
+    """Pictures and labels are blended in the batch, so that no row is a sample."""
+    return DataLoader(Pictures(32), batch_size=8, shuffle=True, num_workers=2, collate_fn=mix_all)
+
+
 def with_negatives(samples: list[tuple[Tensor, int]]) -> dict[str, Tensor]:
     """Each picture with its neighbour as a negative, and the diagonal as the target of a contrastive loss."""
     images, labels = default_collate(samples)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -153,9 +154,38 @@ def good_permuted() -> DataLoader[Any]:
     return loader(read_rgb, lambda image: NORMALIZED.transforms[1](permuted(unit(image))))
 
 
+def good_always_permuted() -> DataLoader[Any]:
+    """Every draw permutes channels: there is no order that could be wrong."""
+    return loader(read_rgb, lambda image: NORMALIZED.transforms[1](unit(image)[torch.randperm(3)]))
+
+
 def bad_permuted() -> DataLoader[Any]:
     """The same augmentation of images in blue, green, red."""
     return loader(read_bgr, lambda image: NORMALIZED.transforms[1](permuted(unit(image))))
+
+
+class Mosaics(Photographs):
+    """Four photographs side by side, three of which were read before and kept, as YOLO keeps them."""
+
+    def __init__(self, load: Callable[[Path], Any]) -> None:
+        super().__init__(load, NORMALIZED)
+        self.kept: list[np.ndarray] = []
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        path = self.paths[range(len(self))[index]]
+        self.kept = [*self.kept, self.load(path)][-24:]
+        above, below = (np.concatenate([self.kept[-1], *random.choices(self.kept)], axis=1) for _ in range(2))
+        return self.transform(np.concatenate([above, below])), self.classes.index(path.parent.name)
+
+
+def good_mosaics() -> DataLoader[Any]:
+    """Mosaics in red, green, blue."""
+    return DataLoader(Mosaics(read_rgb), batch_size=4)
+
+
+def bad_mosaics() -> DataLoader[Any]:
+    """Mosaics in blue, green, red."""
+    return DataLoader(Mosaics(read_bgr), batch_size=4)
 
 
 def good_lazy() -> DataLoader[Any]:

@@ -98,6 +98,26 @@ def good_grey() -> DataLoader[Any]:
     return loader(read_pil, grey)
 
 
+def good_x_ray() -> DataLoader[Any]:
+    """X-rays from -1024 to 1024."""
+    return loader(read_pil, transforms.Compose([transforms.Grayscale(), transforms.ToTensor(), x_ray]))
+
+
+def x_ray(image: Tensor) -> Tensor:
+    """A range like that of computed tomography."""
+    return (2 * image - 1) * 1024
+
+
+def bad_mixed_halves() -> DataLoader[Any]:
+    """The mean is for values to 255, the deviation for values to 1."""
+    return loader(read_pil, transforms.Compose([transforms.PILToTensor(), halves]))
+
+
+def halves(image: Tensor) -> Tensor:
+    """Inception's numbers, one of which was scaled."""
+    return (image.float() - 127.5) / 0.5
+
+
 def good_collate() -> DataLoader[Any]:
     """The samples are from 0 to 1, and the batch is normalized."""
     return loader(read_pil, transforms.ToTensor(), collate_fn=normalize_batch)

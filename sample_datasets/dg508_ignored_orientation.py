@@ -234,6 +234,34 @@ def good_masks() -> DataLoader[Any]:
     return DataLoader(Segments(), batch_size=4)
 
 
+FITTING = {
+    path: written(f"fitting/{path.stem}.png", np.asarray(Image.open(path).convert("L")) // 128) for path in UPRIGHT
+}
+
+
+class Fitting(Images):
+    """Photographs as OpenCV shows them, with masks that must be of their size."""
+
+    def __init__(self) -> None:
+        super().__init__(UPRIGHT, plain)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        path = self.paths[index]
+        image = cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB)
+        mask = np.asarray(Image.open(FITTING[path]))
+        if image.shape[:2] != mask.shape:
+            raise ValueError("image and mask differ in size")
+        return {
+            "image": torch.from_numpy(image).permute(2, 0, 1) / 255,
+            "mask": torch.from_numpy(mask.astype(np.int64)),
+        }
+
+
+def good_fitting() -> DataLoader[Any]:
+    """No file is rotated, and one that was would not fit its mask."""
+    return DataLoader(Fitting(), batch_size=4)
+
+
 def natively(path: Path) -> Image.Image:
     """A photograph by a reader that opens files itself, as libraries in C++ do, and rotates them."""
     file = os.open(path, os.O_RDONLY)

@@ -109,6 +109,75 @@ def bad_listed_twice() -> Loaders:
     return pair(Photographs(PHOTOGRAPHS[:16], AUGMENT), Photographs(PHOTOGRAPHS[15:], PLAIN))
 
 
+class Reader:
+    """Opens files by number, as timm's readers do."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.samples = [(str(path), 0) for path in paths]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        return Image.open(self.samples[index][0]).convert("RGB")
+
+
+class Opened(Dataset):
+    """Photographs whose paths only a reader has."""
+
+    def __init__(self, paths: Sequence[Path], transform: Callable[[Any], Tensor]) -> None:
+        self.reader = Reader(paths)
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.reader)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.transform(self.reader[range(len(self))[index]])
+
+
+def bad_reader() -> Loaders:
+    """A file is in the lists of both readers."""
+    return pair(Opened(PHOTOGRAPHS[:16], AUGMENT), Opened(PHOTOGRAPHS[15:], PLAIN))
+
+
+def good_reader() -> Loaders:
+    """The readers have no file in common."""
+    return pair(Opened(PHOTOGRAPHS[:16], AUGMENT), Opened(PHOTOGRAPHS[16:], PLAIN))
+
+
+class Record:
+    """A photograph in a catalogue."""
+
+    def __init__(self, path: Path) -> None:
+        self.image: dict[str, Any] = {"path": path, "size": (48, 40)}
+        self.rating = 3
+
+
+class Catalogue(Dataset):
+    """Photographs by records, which hold paths some levels down."""
+
+    def __init__(self, paths: Sequence[Path], transform: Callable[[Any], Tensor]) -> None:
+        self.records = [Record(path) for path in paths]
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.transform(Image.open(self.records[range(len(self))[index]].image["path"]).convert("RGB"))
+
+
+def bad_records_of_files() -> Loaders:
+    """A file is in the records of both splits."""
+    return pair(Catalogue(PHOTOGRAPHS[:16], AUGMENT), Catalogue(PHOTOGRAPHS[15:], PLAIN))
+
+
+def good_records_of_files() -> Loaders:
+    """The records have no file in common."""
+    return pair(Catalogue(PHOTOGRAPHS[:16], AUGMENT), Catalogue(PHOTOGRAPHS[16:], PLAIN))
+
+
 class Flipped(Dataset):
     """Photographs that are augmented by hand, where nothing but the code of `__getitem__` tells it."""
 

@@ -15,6 +15,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.cli.main import dataguard as command_line
 from dataguard.pytest_plugin.plugin import OPTIONS
 from dataguard.settings.settings import Settings
+from tests.ecosystem.entries import ENTRIES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -72,3 +73,8 @@ def test_every_option_of_scan_stands_in_the_documents() -> None:
     flags = {flag for option in command_line.commands["scan"].params for flag in option.opts if flag.startswith("--")}
     documents = SETTINGS + README
     assert [flag for flag in sorted(flags) if flag not in documents] == []
+
+
+def test_every_public_library_of_the_list_stands_on_its_page() -> None:
+    page = (ROOT / "docs" / "ecosystem.md").read_text(encoding="utf-8")
+    assert [entry.factory for entry in ENTRIES if f"| `{entry.factory}` | {entry.library} " not in page] == []

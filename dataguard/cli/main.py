@@ -1,7 +1,7 @@
 """The command line: `scan`, `run`, `list`, `explain` and `doctor`; `bench` is in its own module.
 
-Exit codes: 0 clean, 1 findings at or above `--fail-on` or a problem with the machine, 2 a wrong option or target,
-3 a bug of dataguard, 130 Ctrl-C.
+Exit codes: 0 clean, 1 findings at or above `--fail-on`, a scan without a verdict, or a problem with the machine, 2 a
+wrong option or target, 3 a bug of dataguard, 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dataguard.unnamed import script_spelling
 if TYPE_CHECKING:
     from dataguard.model import Check, Report
 
-MISUSED, BROKEN, INTERRUPTED = 2, 3, 130
+FINDINGS, MISUSED, BROKEN, INTERRUPTED = 1, 2, 3, 130
 _SEVERITIES = ", ".join(severity.value for severity in Severity)
 _EXAMPLES = """\b
 Examples:
@@ -115,6 +115,8 @@ def dataguard(context: click.Context) -> int:
 @click.option("--role", "roles", metavar="LOADER=ROLE", multiple=True, help=f"Role of a loader: {', '.join(ROLES)}.")
 @click.option("--expect", metavar="CODE=REASON", multiple=True, help="A known finding, DG401 or DG401[val], and why.")
 @click.option("--fail-on", metavar="SEVERITY", help=f"Lowest severity that fails: {_SEVERITIES}. {_default('fail_on')}")
+@click.option("--fail-on-undecided", is_flag=True, default=None, help="Exit with 1 if a check could not be decided.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
 @format_option("scan", multiple=True)
 @click.option("--output", "outputs", metavar="FILE", multiple=True, help="Where to write; the suffix sets the format.")
 @click.option("--config", metavar="FILE", help="Settings file, instead of dataguard.toml or pyproject.toml.")
@@ -128,6 +130,7 @@ def scan(
     roles: tuple[str, ...],
     expect: tuple[str, ...],
     config: str | None,
+    exit_zero: bool,
     statistics: bool,
     quiet: bool,
     verbose: bool,
@@ -160,7 +163,9 @@ def scan(
             report = engine(settings.targets, settings, terminal.listen if terminal else None)
         except Interrupted as stop:
             report, stopped = stop.report, stop
-    code = report.exit_code(settings.fail_on)
+    code = report.exit_code(settings.fail_on, fail_on_undecided=settings.fail_on_undecided)
+    if code == FINDINGS and exit_zero:
+        code = 0
     if (team is None or team.leads) and (report.results or not stopped):
         _deliver_all(report, wanted, verbosity=int(verbose) - int(quiet), statistics=statistics)
     if stopped:

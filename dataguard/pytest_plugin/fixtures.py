@@ -18,7 +18,7 @@ from dataguard.model import Check, Report, Result, Status, UsageError
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
 from dataguard.render.text import render_result
-from dataguard.settings.settings import Settings, changed, chosen
+from dataguard.settings.settings import Settings, changed, chosen, unselected
 from dataguard.settings.suggestions import suggest
 from dataguard.target.spelling import require_findable, spelling_of
 from dataguard.unnamed import hold
@@ -45,10 +45,13 @@ class Judgement:
         """Run the check, and return its result if it passed."""
         __tracebackhide__ = True
         result = self.session.judge(self.check, self.loader)
+        settings = self.session.settings
+        if result.stopped and unselected(CATALOGUE, settings):
+            pytest.fail(f"the loader does not run, {result.reason}", pytrace=False)
         if result.status is Status.SKIPPED:
             pytest.skip(result.reason or "")
         if result.status is Status.INCONCLUSIVE:
-            pytest.skip(f"inconclusive: {result.reason}")
+            (pytest.fail if settings.fail_on_undecided else pytest.skip)(f"inconclusive: {result.reason}")
         if result.status is Status.EXPECTED:
             pytest.xfail(result.reason or "")
         if result.status in (Status.FAILED, Status.BROKEN):

@@ -24,11 +24,11 @@ from _pytest._code.code import (
 
 from dataguard.checks import CATALOGUE
 from dataguard.machine.units import counted
-from dataguard.model import Check, DataguardError, Result, Severity, Status, UsageError
+from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
 from dataguard.render.text import render_result
-from dataguard.settings.settings import Settings, chosen
+from dataguard.settings.settings import RUNNING, Settings, chosen
 from dataguard.target.spelling import require_findable
 
 FOLDER = "dataguard"
@@ -37,6 +37,7 @@ INCONCLUSIVE = "inconclusive: "
 NOTE = "dataguard note"
 """The user property for the note of a passed check; xdist and junitxml preserve user properties."""
 USAGE_ERROR = "dataguard_usage_error"
+DOCS = {check.code: check.doc for check in CATALOGUE}
 
 
 class ContractBroken(DataguardError):
@@ -66,6 +67,9 @@ class LoaderContracts:
         self.only = only
         self.checks = chosen(CATALOGUE, settings)
         self._sessions = Sessions()
+        self._tested: set[tuple[Named, str]] = set()
+        """The loaders and the codes of their checks that this session runs."""
+        self._decided = self._undecided = False
 
     def pytest_report_header(self) -> str:
         """Show targets, number of checks and seed."""
@@ -90,13 +94,31 @@ class LoaderContracts:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Tell each observing process which tests will run; a worker of xdist is handed its tests one at a time."""
+        self._tested |= {(item.named, item.check.code) for item in session.items if isinstance(item, Contract)}
         if not hasattr(self.config, "workerinput"):
+            tests = {(item.named, item.check.code): item.check for item in session.items if isinstance(item, Contract)}
+            running = {(named, check.code): check for named, _ in tests for check in CATALOGUE if check.code in RUNNING}
             chosen: dict[Session, list[tuple[Check, str]]] = {}
-            for item in session.items:
-                if isinstance(item, Contract):
-                    chosen.setdefault(item.named.session, []).append((item.check, item.named.loader))
+            for (named, _), check in (tests | running).items():
+                chosen.setdefault(named.session, []).append((check, named.loader))
             for observing, wanted in chosen.items():
                 observing.plan(wanted)
+
+    def unseen_failure(self, named: Named) -> Result | None:
+        """Why a loader does not run, if no test of this session fails for it; reported once."""
+        for check in CATALOGUE:
+            if check.code in RUNNING and (named, check.code) not in self._tested:
+                self._tested.add((named, check.code))
+                result = named.session.judge(check, named.loader)
+                if result.status is Status.FAILED:
+                    return result
+        return None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note whether any of our tests reached a verdict; in the controller of xdist too."""
+        if report.nodeid.startswith(f"{FOLDER}::"):
+            self._decided |= report.failed or (report.when == "call" and (report.passed or hasattr(report, "wasxfail")))
+            self._undecided |= _is_undecided(report)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -124,10 +146,20 @@ class LoaderContracts:
         for report, text in notes:
             terminalreporter.line(f"{report.nodeid} - {text}")
         if undecided:
-            terminalreporter.line(f"{len(undecided)} inconclusive, which is not a pass (-rs shows the reasons)")
+            fails = "no check reached a verdict: the run fails" if self._is_void else "which is not a pass"
+            terminalreporter.line(f"{len(undecided)} inconclusive, {fails} (-rs shows the reasons)")
 
-    def pytest_sessionfinish(self) -> None:
-        """Stop every process before an xdist worker reports that it is done, after which it may be killed."""
+    @property
+    def _is_void(self) -> bool:
+        return self._undecided and not self._decided
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a run without any verdict, and stop every process.
+
+        That comes before an xdist worker reports that it is done, after which it may be killed.
+        """
+        if self._is_void and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self.pytest_unconfigure()
 
     def pytest_unconfigure(self) -> None:
@@ -165,12 +197,11 @@ class Contracts(pytest.Directory):
 
     def collect(self) -> Iterator[Contract]:
         """Yield one test for each check and loader, loader by loader."""
-        fail_on = self.plugin.settings.fail_on
         for check, named in self.contracts:
             name = f"{check.id}[{named.label}]"
             # Explicit, because the id that pytest 9.2 would derive is not the one that --lf reads back.
             nodeid = f"{self.nodeid}::{name}"
-            yield Contract.from_parent(self, name=name, nodeid=nodeid, check=check, named=named, fail_on=fail_on)
+            yield Contract.from_parent(self, name=name, nodeid=nodeid, check=check, named=named, plugin=self.plugin)
 
 
 class Contract(pytest.Item):
@@ -178,11 +209,11 @@ class Contract(pytest.Item):
 
     result: Result
 
-    def __init__(self, *, check: Check, named: Named, fail_on: Severity, **kwargs: Any) -> None:
+    def __init__(self, *, check: Check, named: Named, plugin: LoaderContracts, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.check = check
         self.named = named
-        self.fail_on = fail_on
+        self.plugin = plugin
         self.extra_keyword_matches.update((check.code, check.name, named.label))
         self.add_marker(pytest.mark.dataguard)
         if self.config.getoption("dist", None) is not None:  # The marker exists only where xdist registered it.
@@ -204,15 +235,20 @@ class Contract(pytest.Item):
     def runtest(self) -> None:
         """Turn the result of the check into an outcome of pytest."""
         status, reason = self.result.status, self.result.reason or ""
+        if status is Status.INCONCLUSIVE and self.plugin.settings.fail_on_undecided:
+            pytest.fail(INCONCLUSIVE + reason, pytrace=False)
         if status is Status.INCONCLUSIVE:
             pytest.skip(INCONCLUSIVE + reason)
         if status is Status.SKIPPED:
+            failure = self.plugin.unseen_failure(self.named)
+            if failure is not None:
+                raise ContractBroken(failure)
             pytest.skip(reason)
         if self.result.stale or status is Status.EXPECTED:
             self.add_marker(pytest.mark.xfail(reason=reason, strict=False))
         elif status is Status.PASSED and reason:
             self.user_properties.append((NOTE, f"passed: {reason}"))
-        mild = status is Status.FAILED and self.result.severity.rank > self.fail_on.rank
+        mild = status is Status.FAILED and self.result.severity.rank > self.plugin.settings.fail_on.rank
         if mild:
             texts = [f"{self.result.severity.value}: {finding.message}" for finding in self.result.findings]
             self.user_properties.extend((NOTE, text) for text in texts)
@@ -235,7 +271,7 @@ class Contract(pytest.Item):
 
     def _finding(self, result: Result) -> TerminalRepr:
         """A failure in the form whose headline survives xdist; the short summary shows it."""
-        text = render_result(result, self.check.doc, width=_width(self.config), colour=False)
+        text = render_result(result, DOCS[result.code], width=_width(self.config), colour=False)
         first, *others = result.findings
         at = first.at
         headline = ReprFileLocation(

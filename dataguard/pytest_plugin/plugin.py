@@ -67,6 +67,7 @@ OPTIONS = (
     Option("dataguard-start-method", "start_method", "text", "METHOD", "fork, spawn, forkserver, or all in turn"),
     Option("dataguard-ranks", "ranks", "text", "N", "start N DDP ranks, even if the loader is not rank-aware"),
     Option("dataguard-fail-on", "fail_on", "text", "SEVERITY", "lowest severity that fails: error, warning or note"),
+    Option("dataguard-fail-on-undecided", "fail_on_undecided", "flag", "", "fail if a check could not be decided"),
     Option("dataguard-role", "roles", "pairs", "NAME=ROLE", "role of the loader NAME: train, val, test or predict"),
     Option("dataguard-expect", "expect", "pairs", "CODE=REASON", "CODE or CODE[loader] is known to fail: xfail"),
     Option("dataguard-config", "config", "text", "FILE", "read settings from FILE (dataguard.toml or pyproject.toml)"),

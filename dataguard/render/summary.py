@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -46,19 +46,13 @@ class Line:
 
 def write_summary(page: Page, report: Report, verbosity: int, *, statistics: bool) -> None:
     """Write the findings, or with `statistics` their number for each check, and the counts of all results."""
-    failed = worst_first(report)
+    failed = report.failed
     page.rule(style=_style(report, failed))
     if statistics:
         _write_statistics(page, failed)
     else:
         _write_lines(page, list(_lines(failed)))
     _write_counts(page, report, failed, verbosity)
-
-
-def worst_first(report: Report) -> list[Result]:
-    """The failed results, errors first."""
-    failed = (result for result in report.results if result.status is Status.FAILED)
-    return sorted(failed, key=lambda result: (result.severity.rank, result.code))
 
 
 def severities(results: Iterable[Result]) -> str:
@@ -74,7 +68,7 @@ def duration(seconds: float) -> str:
     return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
-def _style(report: Report, failed: list[Result]) -> str:
+def _style(report: Report, failed: Sequence[Result]) -> str:
     if failed:
         return MARKS[failed[0].severity][1]
     if report.count(Status.BROKEN):
@@ -129,7 +123,7 @@ def _place(page: Page, finding: Finding) -> str:
     return page.clean(page.short(at.file if at.line is None else f"{at.file}:{at.line}"))
 
 
-def _write_statistics(page: Page, failed: list[Result]) -> None:
+def _write_statistics(page: Page, failed: Sequence[Result]) -> None:
     """Write how many findings each check has, and on which loaders."""
     for code in dict.fromkeys(result.code for result in failed):
         own = [result for result in failed if result.code == code]
@@ -140,7 +134,7 @@ def _write_statistics(page: Page, failed: list[Result]) -> None:
         page.put(head + page.text(f"  {loaders}", "dim"), fold=False)
 
 
-def _write_counts(page: Page, report: Report, failed: list[Result], verbosity: int) -> None:
+def _write_counts(page: Page, report: Report, failed: Sequence[Result], verbosity: int) -> None:
     parts = []
     if failed:
         some_mild = any(result.severity is not Severity.ERROR for result in failed)
@@ -161,7 +155,7 @@ def _write_counts(page: Page, report: Report, failed: list[Result], verbosity: i
 def _not_judged(report: Report, verbosity: int) -> Iterator[str]:
     """How many checks did not apply, and how many could not run because the loader did not."""
     skipped = [result for result in report.results if result.status is Status.SKIPPED]
-    stopped = sum((result.reason or "").startswith("see DG00") for result in skipped)
+    stopped = sum(result.stopped for result in skipped)
     if stopped:
         yield f"{stopped} not run"
     if len(skipped) > stopped:

@@ -10,7 +10,7 @@ from dataguard.machine.units import counted
 from dataguard.model import Doc, Report, Result, Status
 from dataguard.render.failure import MARKS, identity, write_failure, write_lines, write_table
 from dataguard.render.layout import Page
-from dataguard.render.summary import COLOURS, WORDS, duration, severities, worst_first, write_summary
+from dataguard.render.summary import COLOURS, WORDS, duration, severities, write_summary
 
 _VERSIONS = ("dataguard", "python", "torch")
 _UNSET: tuple[object, ...] = (None, (), [], {})
@@ -85,7 +85,7 @@ def _header(page: Page, report: Report, verbosity: int) -> None:
 
 
 def _failures(page: Page, report: Report, docs: Mapping[str, Doc], verbosity: int) -> None:
-    failed = worst_first(report)
+    failed = report.failed
     loaders = dict.fromkeys(result.loader for result in report.results)
     groups = [(loader, own) for loader in loaders if (own := [result for result in failed if result.loader == loader])]
     explained: dict[str, str] = {}

@@ -178,6 +178,8 @@ def own_slip(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
 def mixed_scales(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
     """Whether mean and standard deviation are for different value ranges, in words."""
     mean, std = recovered(gains, offsets)
+    if _is_a_range(gains, offsets):
+        return None
     if min(mean) > 2 and max(std) < 2:
         return BIG_MEAN
     if min(mean) > 0.25 / 255 and max(mean) < 1 / 255 and min(std) > 10 / 255:
@@ -188,6 +190,16 @@ def mixed_scales(gains: Sequence[float], offsets: Sequence[float]) -> str | None
         if min(std) > 10 and max(std) < 255:
             return BIG_STD
     return None
+
+
+def _is_a_range(gains: Sequence[float], offsets: Sequence[float]) -> bool:
+    """Whether black and white are -N and N, as for X-rays from -1024 to 1024; no deviation is written so."""
+    white = offsets[0] + 255 * gains[0]
+    of_255 = 1 / gains[0]
+    symmetric = all(
+        abs(2 * offset + 255 * gain) < 1e-4 * abs(white) for gain, offset in zip(gains, offsets, strict=True)
+    )
+    return symmetric and abs(white - round(white)) < 1e-3 and abs(of_255 - round(of_255, 3)) > 1e-4
 
 
 def near_miss(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Statistics, float, float] | None:

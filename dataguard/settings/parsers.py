@@ -216,6 +216,7 @@ PARSERS: Mapping[str, Callable[[Any, str], Any]] = {
     "ranks": _whole(1),
     "checks": _text,
     "fail_on": _severity,
+    "fail_on_undecided": _flag,
     "expect": _reasons,
     "roles": _roles,
     "contract": _contract,

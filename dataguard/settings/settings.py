@@ -61,6 +61,8 @@ class Settings:
     """The check set to use, such as `2026.1`; None is the newest, whose new checks are warnings at most."""
     fail_on: Severity = Severity.WARNING
     """The lowest severity that makes the exit code 1."""
+    fail_on_undecided: bool = False
+    """A check that could not be decided makes the exit code 1 too."""
     expect: Mapping[str, str] = field(default_factory=dict)
     """Known findings, `DG401` or `DG401[train]`, each with its reason."""
     roles: Mapping[str, str] = field(default_factory=dict)
@@ -159,6 +161,16 @@ def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
         if (not settings.select or any(_names(word, check) for word in settings.select))
         and not any(_names(word, check) for word in settings.ignore)
     )
+
+
+RUNNING = ("DG001", "DG002", "DG003")
+"""The checks of whether a loader runs at all. They run whatever is selected, and are reported then if they fail."""
+
+
+def unselected(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
+    """The checks of whether a loader runs that `select` and `ignore` leave out."""
+    selected = {check.code for check in chosen(checks, settings)}
+    return tuple(check for check in checks if check.code in RUNNING and check.code not in selected)
 
 
 def _of_set(checks: tuple[Check, ...], wanted: str | None) -> tuple[Check, ...]:

@@ -222,8 +222,14 @@ def _described(product: Any) -> str:
     if callable(getattr(product, "train_dataloader", None)):
         return f"a {kind} that overrides no *_dataloader hook"
     if isinstance(product, Mapping | list | tuple):
-        return f"a {kind} without a loader in it" if product else f"an empty {kind}"
+        return f"a {kind} of {_first_type(product)}" if product else f"an empty {kind}"
     return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def _first_type(collection: Any) -> str:
+    """The type of the first item, with its module: a DataLoader of another library is none of torch's."""
+    kind = type(next(iter(collection.values() if isinstance(collection, Mapping) else collection)))
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
 def _loader_of_dataset(dataset: Any) -> Loader:

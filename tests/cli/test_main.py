@@ -81,6 +81,28 @@ class TestExitCodes:
     ) -> None:
         assert run("scan", TARGET, *options, answer=failing(failed))[0] == expected
 
+    @pytest.mark.parametrize(
+        ("statuses", "options", "expected"),
+        [
+            ((Status.INCONCLUSIVE,), (), 1),
+            ((Status.INCONCLUSIVE,), ("--exit-zero",), 0),
+            ((Status.INCONCLUSIVE, Status.SKIPPED), (), 1),
+            ((Status.INCONCLUSIVE, Status.PASSED), (), 0),
+            ((Status.INCONCLUSIVE, Status.EXPECTED), (), 0),
+            ((Status.INCONCLUSIVE, Status.PASSED), ("--fail-on-undecided",), 1),
+            ((Status.PASSED,), ("--fail-on-undecided",), 0),
+            ((Status.SKIPPED,), (), 0),
+            ((), (), 1),
+            ((Status.FAILED,), ("--exit-zero",), 0),
+            ((Status.BROKEN,), ("--exit-zero",), 3),
+        ],
+    )
+    def test_a_scan_without_a_verdict_is_no_pass(
+        self, statuses: tuple[Status, ...], options: tuple[str, ...], expected: int, run: Run
+    ) -> None:
+        results = tuple(result("DG101", "train", status, Finding("x")) for status in statuses)
+        assert run("scan", TARGET, *options, answer=replace(empty(), results=results))[0] == expected
+
     def test_an_error_of_usage_is_2_and_one_message(self, run: Run) -> None:
         code, out, err = run("scan", TARGET, answer=UsageError("mypkg has no attribute 'make'"))
         assert (code, out, err) == (2, "", "dataguard: error: mypkg has no attribute 'make'\n")

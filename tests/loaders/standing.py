@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset
+from tqdm import tqdm
 
 KEPT: list[Any] = []
 """What a factory leaves behind for as long as its process lives."""
@@ -128,3 +129,20 @@ def make_leaving() -> DataLoader:
     count()
     LEAVES[os.environ["LEAVES"]][0]()
     return DataLoader(Noisy(), batch_size=8)
+
+
+def make_with_bar() -> DataLoader:
+    """Shows a progress bar, which leaves a thread that redraws it and a lock."""
+    count()
+    for _ in tqdm(range(2)):
+        pass
+    return make_plain()
+
+
+def make_with_blas() -> DataLoader:
+    """Uses linear algebra, whose library leaves threads that it ends before a fork."""
+    from scipy import linalg
+
+    count()
+    linalg.solve(torch.rand(400, 400).numpy(), torch.rand(400).numpy())
+    return make_plain()

@@ -72,6 +72,7 @@ VALUES: Sequence[tuple[str, str, str, object]] = [
     ("start_method", "spawn", "start_method = 'fork'", "spawn"),
     ("ranks", "2", "ranks = 3", 2),
     ("fail_on", "error", "fail_on = 'note'", "error"),
+    ("fail_on_undecided", "true", "fail-on-undecided = false", True),
     ("roles", "a=val", "roles = {a = 'train'}", {"a": "val"}),
     ("expect", "DG101[a]=x = y", "expect = {\"DG101[a]\" = 'old'}", {"DG101[a]": "x = y"}),
 ]

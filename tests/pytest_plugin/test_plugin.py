@@ -100,15 +100,39 @@ def test_a_finding_below_fail_on_passes_and_is_told(place: pytest.Pytester) -> N
 
 @pytest.mark.scan
 def test_what_could_not_be_decided_is_skipped_and_counted(place: pytest.Pytester) -> None:
-    outcome = run(place, "--dataguard=loaders:stream", "--dataguard-samples=4", "--dataguard-select=DG403", "-rs")
+    short = ("--dataguard=loaders:stream", "--dataguard-samples=4", "-rs")
+    outcome = run(place, *short, "--dataguard-select=DG403,DG301,DG501")
     assert outcome.ret == pytest.ExitCode.OK
-    outcome.assert_outcomes(skipped=1)
+    outcome.assert_outcomes(skipped=2, passed=1)
     outcome.stdout.fnmatch_lines(
         [
             "1 inconclusive, which is not a pass (-rs shows the reasons)",
             "SKIPPED ?1? loaders:stream: inconclusive: *use --all",
         ]
     )
+    outcome = run(place, *short, "--dataguard-select=DG403", "--dataguard-fail-on-undecided")
+    assert outcome.ret == pytest.ExitCode.TESTS_FAILED
+    outcome.assert_outcomes(failed=1)
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize("distributed", [False, True])
+def test_a_run_in_which_nothing_could_be_decided_fails(distributed: bool, place: pytest.Pytester) -> None:
+    place.makepyfile(test_own=OWN_TESTS.partition("def test_product")[0])
+    workers = ("-p", "xdist", "-n", "2") if distributed else ()
+    short = ("--dataguard=loaders:stream", "--dataguard-samples=4", "--dataguard-select=DG403,DG301")
+    outcome = place.runpytest_subprocess(*LOADED, *workers, *short)
+    assert outcome.ret == pytest.ExitCode.TESTS_FAILED
+    outcome.assert_outcomes(skipped=2, passed=1)
+    outcome.stdout.fnmatch_lines(["1 inconclusive, no check reached a verdict: the run fails (-rs shows the reasons)"])
+
+
+@pytest.mark.scan
+def test_a_loader_that_does_not_run_fails_whatever_is_selected(place: pytest.Pytester) -> None:
+    outcome = run(place, "--dataguard=loaders:raising", "--dataguard-select=DG501,DG408,DG301")
+    assert outcome.ret == pytest.ExitCode.TESTS_FAILED
+    outcome.assert_outcomes(failed=1, passed=2)
+    outcome.stdout.fnmatch_lines(["*error DG001-crashing-loader*", "*collating a batch*raised AttributeError*"])
 
 
 def test_a_bug_of_dataguard_is_an_error_with_its_internals(

@@ -12,7 +12,7 @@ from dataguard.cli import main
 from dataguard.model import Report, Severity
 from dataguard.pytest_plugin.plugin import OPTIONS
 from dataguard.settings.settings import Settings
-from tests.support.sample_reports import empty, stub_engine
+from tests.support.sample_reports import clean, stub_engine
 
 REACHED = {
     "targets": (["a:x", "b=c:y", "--arg", "k=1"], ("a:x(k=1)", "b=c:y(k=1)")),
@@ -27,6 +27,7 @@ REACHED = {
     "start_method": (["a:x", "--start-method", "spawn"], "spawn"),
     "ranks": (["a:x", "--ranks", "3"], 3),
     "fail_on": (["a:x", "--fail-on", "error"], Severity.ERROR),
+    "fail_on_undecided": (["a:x", "--fail-on-undecided"], True),
     "expect": (["a:x", "--expect", "DG401[val]=a = b", "--expect", "DG101=c"], {"DG401[val]": "a = b", "DG101": "c"}),
     "roles": (["a:x", "--role", "a=train", "--role", "b = val"], {"a": "train", "b": "val"}),
 }
@@ -55,7 +56,7 @@ def test_the_command_line_reaches(key: str, tmp_path: Path, monkeypatch: pytest.
 
     def scan(targets: Sequence[str], settings: Settings, listen: object) -> Report:
         seen.append(settings)
-        return empty()
+        return clean()
 
     stub_engine(monkeypatch, scan)
     arguments, expected = {**REACHED, **COMMAND_LINE_ONLY}[key]

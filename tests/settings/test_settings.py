@@ -11,7 +11,7 @@ import pytest
 from dataguard.checks import CATALOGUE as EVERY
 from dataguard.engine import scan
 from dataguard.model import Severity, Status, UsageError
-from dataguard.settings.settings import Settings, chosen, expectation, misspelled, resolve
+from dataguard.settings.settings import RUNNING, Settings, chosen, expectation, misspelled, resolve, unselected
 from tests.support.sample_reports import CATALOGUE
 
 GOOD: dict[str, tuple[Any, Any]] = {
@@ -30,6 +30,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "ranks": (2, 2),
     "checks": ("2026.1", "2026.1"),
     "fail_on": ("error", Severity.ERROR),
+    "fail_on_undecided": (True, True),
     "expect": ({"DG401": "depth maps are not RGB"}, {"DG401": "depth maps are not RGB"}),
     "roles": ({"a": "train"}, {"a": "train"}),
     "contract": ({"num_classes": 10}, {"num_classes": 10}),
@@ -57,6 +58,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("start_method", "forks", "did you mean 'fork'?"),
     ("ranks", 0, "expected an integer of at least 1"),
     ("checks", "", "expected text"),
+    ("fail_on_undecided", "yes", "expected true or false"),
     ("fail_on", "warn", "did you mean 'warning'?"),
     ("expect", ["DG401"], "expected a table"),
     ("expect", {"DG401": ""}, "a reason is required"),
@@ -128,6 +130,7 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         ranks = 2
         checks = "2026.1"
         fail_on = "error"
+        fail_on_undecided = true
         [expect]
         DG401 = "depth maps are not RGB"
         [roles]
@@ -240,6 +243,14 @@ class TestChosen:
         with pytest.raises(UsageError) as refused:
             chosen(CATALOGUE, settings)
         assert message in str(refused.value)
+
+    def test_whether_a_loader_runs_is_asked_whatever_is_selected(self) -> None:
+        running = tuple(replace(CATALOGUE[0], code=code, name=code) for code in RUNNING)
+        every = (*running, *CATALOGUE)
+        assert unselected(every, Settings()) == ()
+        assert unselected(every, Settings(select=("DG101",))) == running
+        assert unselected(every, Settings(select=("DG002",), ignore=("DG1",))) == (running[0], running[2])
+        assert unselected(every, Settings(ignore=("DG003",))) == running[2:]
 
     def test_an_expectation_is_for_all_loaders_or_for_one_and_the_one_goes_first(self) -> None:
         settings = Settings(expect={"DG401": "all", "ragged-collate[val]": "only val"})

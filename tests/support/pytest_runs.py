@@ -60,6 +60,10 @@ LOADERS = """
         return DataLoader(Stuck(), batch_size=4)
 
 
+    def raising():
+        return DataLoader([1, 2, 3, 4], batch_size=2, collate_fn=lambda samples: samples.lost)
+
+
     def needy(folder):
         return good()
 """

@@ -53,6 +53,8 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
         yield Finding(f"__getitems__ {wrong}", {"requested": requested, "returned": returned}, repro=line)
     leaves = {one.leaf for form in collation.forms.values() for one in form.recognized}
     if not (leaves or found or getitems):
+        if lab.batches.random_leaves.others:
+            raise NotApplicable("collate_fn mixes or changes samples at random, so no row of the batch is a sample")
         raise Undecided("no row of the batch matches a sample: samples are mixed, regenerated, or all equal")
     looked = {"samples": count, "batches": len(collation.forms), "leaves": len(leaves), "reads": observed.reads}
     return Looked(looked, _HARMLESS if collation.mutated and not lasting else None)

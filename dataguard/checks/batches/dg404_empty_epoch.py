@@ -66,6 +66,6 @@ def _first_batches(lab: Lab) -> tuple[int, int | None]:
     """The number of batches in each of two epochs; None if it was not seen."""
     if lab.facts.kind == "map":
         drawn = lab.streams.orders.batches
-        return drawn[0], None if lab.facts.own_iter else drawn[1]
+        return drawn[0], None if lab.facts.own_iter or len(drawn) < 2 else drawn[1]
     trace = lab.streams.stream(lab.facts.num_workers, seeded=False)
     return (trace.batches[0], trace.batches[1]) if trace.ended and len(trace.batches) > 1 else (0, None)

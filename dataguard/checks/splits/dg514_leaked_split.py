@@ -90,12 +90,10 @@ def _near_duplicates(found: NearDuplicates, other: str) -> str:
 
 def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
     """Why it is undecided whether two splits share samples, if it is."""
-    files = [pair for match in seen.matches for pair in match.compared if pair.file]
-    if files:
-        pair = files[0]
+    for pair in (pair for match in seen.matches for pair in match.compared if pair.file):
         return [f"index {pair.index} and index {pair.earlier} of {other} read one file, perhaps in parts: {pair.file}"]
     if not seen.complete:
         if seen.whole:
-            return [f"all samples were compared with those of {other}, but random or equal ones cannot be matched"]
+            return [f"nothing that both datasets store identifies their samples, and {other} may transform them"]
         return [f"only {seen.samples} samples were compared with {seen.others} of {other}: use --all to compare all"]
     return []

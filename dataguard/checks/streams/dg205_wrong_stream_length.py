@@ -71,7 +71,7 @@ def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]
         if facts.own_iter:
             raise NotApplicable("the loader's own __iter__ determines the number of batches")
         if not orders.whole:
-            raise NotApplicable("the sampler is infinite: the loader ends each epoch itself")
+            raise NotApplicable("the sampler is infinite: the training loop or the loader ends each epoch")
         yield "", facts.batches, orders.batches[0], True, len(orders.epochs[0])
     if lab.ranks.declared:
         for number, share in enumerate(lab.ranks.shards().ranks):

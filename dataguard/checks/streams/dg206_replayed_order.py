@@ -42,7 +42,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
     if not shuffles or (orders.ascending and orders.replayed):
         raise NotApplicable(f"{facts.sampler} does not shuffle")
     if orders.replayed and None in first:
-        raise Undecided("the sampler yields custom index objects, which cannot be compared between epochs")
+        raise Undecided("the sampler yields custom index objects in one order, which may be the order of the data")
     if orders.replayed and len(set(first)) < FEWEST:
         raise Undecided(f"two orders of {len(set(first))} indices may be the same by chance")
     if orders.replayed:

@@ -54,9 +54,9 @@ class ObservationCache:
 
     def shortage(self, seconds: float) -> Undecided:
         """Why so many seconds of reads are too many, and which budget would do."""
-        left = f"{max(self.left, 0):.0f} s of the budget are left"
+        left = f"{max(self.left, 0):.0f} s of the budget are left, of which a check takes at most a third"
         needed = math.ceil((self.settings.budget - self.left + 3 * seconds) / 10) * 10
-        return Undecided(f"{left}, too little for {seconds:.2g} s of repeated reads: use --budget {needed}")
+        return Undecided(f"{left}: too little for {seconds:.2g} s of repeated reads: use --budget {needed}")
 
     @overload
     def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., alone: bool = ...) -> T: ...

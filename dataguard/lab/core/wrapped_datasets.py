@@ -118,6 +118,7 @@ def columns_of(dataset: Any, own: Own, path: str = "dataset", depth: int = 0, *,
         joined = {name: np.concatenate([part[name][1] for part in parts]) for name in common}
         return found | {name: (f"{path}.datasets[*]", column) for name, column in joined.items()}
     for name, part in vars(dataset).items() if through and hasattr(dataset, "__dict__") else ():
-        if isinstance(part, Dataset) and length_of(part) == length_of(dataset):
+        is_inner = isinstance(part, Dataset) or name in _INSIDE
+        if is_inner and length_of(part) == length_of(dataset):
             found = columns_of(part, own, f"{path}.{name}", depth + 1, through=through) | found
     return found

@@ -92,7 +92,7 @@ def chosen(known: Sequence[Index]) -> tuple[Index, Index, tuple[Index, ...]]:
     """Two indices, read first in each run to trigger lazy initialization, and those that are compared."""
     indices = list(dict.fromkeys(index for index in known if index is not None))
     if len(indices) < FEWEST:
-        raise NotApplicable(f"only {len(indices)} samples can be read by index: too few to compare")
+        raise NotApplicable(f"{len(indices) or 'no'} samples can be read by index, too few to compare")
     picked = evenly(indices, ITEMS + 2)
     return picked[0], picked[-1], tuple(picked[1:-1] if len(picked) > FEWEST + 1 else picked)
 

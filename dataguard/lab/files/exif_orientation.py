@@ -20,6 +20,8 @@ MOST = 2
 """How many files are tried, each with another orientation."""
 SAME, OTHER = 0.9, 0.5
 """The smallest correlation of two images that show the same, and the largest one of two that do not."""
+UPSIDE_DOWN = 3
+"""The orientation that a file gets which has none: the image keeps its size, and so still fits the sample's mask."""
 TO_UPRIGHT: Mapping[int, Callable[[np.ndarray], np.ndarray]] = {
     2: lambda stored: stored[:, ::-1],
     3: lambda stored: stored[::-1, ::-1],
@@ -92,7 +94,7 @@ def _shape_depends_on_it(file: ImageFile) -> bool:
 def _try(reader: SwappedFileReader, survey: FileSurvey, file: ImageFile) -> OrientationTrial:
     seen = reader.read(file.index)
     content = seen.content(file)
-    reoriented = reader.read_swapped(file, content, _with(content, 1 if file.header.rotated else 6))
+    reoriented = reader.read_swapped(file, content, _with(content, 1 if file.header.rotated else UPSIDE_DOWN))
     if seen.differing_leaves(reoriented) and seen.differing_leaves(reader.read(file.index)):
         raise Undecided("the sample varies between reads under the same random state")
     companion = any(header.size == file.header.size and not header.rotated for header in survey.others(file))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import os
-import pickle
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +19,7 @@ from dataguard.lab.decoding.kernel_opens import opens_of
 from dataguard.lab.files.file_substitution import DecodedFile, FileSubstitution
 from dataguard.lab.files.file_survey import ImageFile, SampleIndex
 from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.process.forked_calls import in_fork
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
@@ -28,7 +27,6 @@ from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
-T = TypeVar("T")
 _PIXELS = 64
 """Leaves with fewer values are not images."""
 _SHOWN = 4096
@@ -115,7 +113,7 @@ class SwappedFileReader:
 
     def read(self, index: SampleIndex) -> SampleOutput:
         """A sample with its own files, and their contents. Raises Undecided if the user's code raises."""
-        seen = self._in_fork(lambda: self._output(index))
+        seen = in_fork(lambda: self._output(index))
         if seen is None:
             raise Undecided("a second read of the sample alone raises")
         self._reads[index] = seen
@@ -135,7 +133,7 @@ class SwappedFileReader:
             return self._output(file.index)
 
         with opens_of(name) as opened:
-            seen = self._in_fork(run)
+            seen = in_fork(run)
         if seen is None:
             raise Undecided("the sample cannot be read with a substitute for its file")
         if not seen.substituted:
@@ -151,7 +149,7 @@ class SwappedFileReader:
             self.loader.collate_fn([self._read(index) for index in indices])
             return True
 
-        return bool(self._in_fork(collate))
+        return bool(in_fork(collate))
 
     def _output(self, index: SampleIndex) -> SampleOutput:
         substitution = self._substitution
@@ -185,26 +183,6 @@ class SwappedFileReader:
         if self.loader.batch_sampler is not None and self.loader.collate_fn is not default_collate:
             sample, batched = collated_alone(self.loader, sample, SEED)
         return "batch" if batched else "sample", sample
-
-    @staticmethod
-    def _in_fork(function: Callable[[], T]) -> T | None:
-        """What a function returns in a fork of this process; None if it raises or dies."""
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                os.close(reading)
-                answer = pickle.dumps(function())
-                with os.fdopen(writing, "wb") as pipe:
-                    pipe.write(answer)
-            finally:
-                os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading, "rb") as pipe:
-            answer = pipe.read()
-        os.waitpid(pid, 0)
-        found: T | None = pickle.loads(answer) if answer else None
-        return found
 
 
 def _image_leaf(path: str, leaf: Any) -> ImageLeaf | None:

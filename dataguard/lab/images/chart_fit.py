@@ -32,6 +32,9 @@ _LINEAR = 0.02
 _CLEAR = 0.6
 """The share of its full range from which on a channel counts as a pure colour; green makes up 0.59 of a grey."""
 
+_MANY, _USUAL, _PERMUTED = 24, 0.45, 3
+"""If orders differ: the fewest draws, the share of the usual order in them, and the fewest orders if none is usual."""
+
 Shades = Sequence[np.ndarray]
 """The most common colours of a leaf, (channels,) each, the most common first."""
 
@@ -167,7 +170,8 @@ def _agree(draws: np.ndarray, extreme: np.ndarray, span: np.ndarray) -> bool:
 def _order(values: Sequence[_Value], low: np.ndarray, span: np.ndarray) -> str | None:
     """The colour of each channel: the order that most draws have, as some may permute channels on purpose.
 
-    If few draws show every colour clearly, the channels are decided one by one.
+    If few draws show every colour clearly, the channels are decided one by one. If several orders occur and none is
+    usual, every draw permutes channels, and there is no order.
     """
     shares = {(value.draw, value.chart): (value.shade - low) / span for value in values if value.chart in PURE}
     draws = {draw for draw, _ in shares}
@@ -176,7 +180,15 @@ def _order(values: Sequence[_Value], low: np.ndarray, span: np.ndarray) -> str |
     if 2 * sum(count for _, count in orders) < max(len(draws), 4):
         return _voted([(chart, share) for (_, chart), share in shares.items()], len(low))
     (order, count), *others = orders
-    return order if all(count >= 2 * other for _, other in others) else None
+    usual = all(count >= 2 * other for _, other in others)
+    if not others or (usual and order == "RGB"):
+        return order
+    seen_clearly = count + sum(other for _, other in others)
+    if seen_clearly < _MANY:
+        return None
+    if usual and count >= _USUAL * seen_clearly:
+        return order
+    return "" if len(orders) >= _PERMUTED else None
 
 
 def _order_in(shares: Sequence[np.ndarray]) -> str:

@@ -5,6 +5,7 @@ Nothing is imported: a container that the user's code has not imported does not 
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -73,14 +74,15 @@ def size_of(value: Any) -> tuple[int, int]:
 
 
 def replace_images(value: Any, replace: Callable[[Any], Any], depth: int = 0) -> Any:
-    """A copy of a structure with every image replaced."""
+    """A structure with every image replaced, in copies of the containers that hold one."""
     if is_image(value):
         return replace(value)
     if depth >= _DEPTH:
         return value
     if isinstance(value, Mapping):
         inner = {key: replace_images(item, replace, depth + 1) for key, item in value.items()}
-        return _remade(type(value), inner)
+        replaced = any(inner[key] is not item for key, item in value.items())
+        return _remade(value, inner) if replaced else value
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(replace_images(item, replace, depth + 1) for item in value))
     if isinstance(value, list | tuple):
@@ -88,11 +90,13 @@ def replace_images(value: Any, replace: Callable[[Any], Any], depth: int = 0) ->
     return value
 
 
-def _remade(kind: Any, inner: dict[Any, Any]) -> Any:
+def _remade(value: Any, inner: dict[Any, Any]) -> Any:
     try:
-        return kind(inner)
-    except Exception:  # noqa: BLE001 - a user-defined mapping with another constructor
+        remade = copy.copy(value)
+        remade.update(inner)
+    except Exception:  # noqa: BLE001 - a user-defined mapping that cannot be copied or changed
         return inner
+    return remade
 
 
 def in_container_of(given: Any, image: np.ndarray) -> Any:

@@ -121,6 +121,7 @@ class Resources:
     def _plan(self, *, own: bool) -> UsagePlan:
         subject, facts = self._subject, self._subject.facts
         workers = max(1, min(facts.num_workers, WORKERS))
+        subject.epoch.need_batches()
         seconds, budget = subject.epoch.seconds_per_sample, subject.settings.budget
         enough = max(FEWEST, READINGS * (facts.batch_size or 1) if own else 0)
         fresh = round(min(max(self._planned, FEWEST), MOST if memory_in_use() is None else min(enough, MOST)))

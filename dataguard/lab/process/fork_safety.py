@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -21,6 +22,8 @@ _MODULES = (os, signal, time)
 """Modules on which observing depends: a factory that replaces a function of one changes what dataguard does."""
 _MOMENT = 0.5
 """Seconds that threads may take to end."""
+_TIDYING = ("jemalloc_bg_thd",)
+"""The names of threads that return memory to the system: pyarrow's allocator starts one, and handles forks itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ class Before:
             return "it leaves processes running"
         if torch.cuda.is_initialized():
             return "it initializes CUDA"
-        shared = [path for place, path in _shared_memory().items() if place not in self._shared]
+        known = {*self._shared, _lock_of_bars()}
+        shared = [path for place, path in _shared_memory().items() if place not in known]
         if any(not path.startswith(str(folder)) for path in shared):
             return "it creates shared memory"
         if any(_handler(number) != handler for number, handler in self._handlers.items()):
@@ -76,9 +80,14 @@ class Before:
         return None
 
     def _threads_end(self) -> bool:
-        """Whether all threads that were started since end; those of queues that were just closed take a moment."""
+        """Whether all threads that were started since end; those of queues that were just closed take a moment.
+
+        Libraries that support forks, such as OpenBLAS, end their threads when a process forks.
+        """
+        if _threads() - self._threads:
+            _fork_once()
         deadline = time.monotonic() + _MOMENT
-        while _threads() - self._threads or threading.active_count() > 1:
+        while _threads() - self._threads or len(_python_threads()) > 1:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.005)
@@ -96,7 +105,31 @@ def can_be_known() -> bool:
 
 
 def _threads() -> set[str]:
-    return {path.name for path in (_PROC / "task").iterdir()}
+    """The threads of this process, except those that only tidy up: a fork works as well without them."""
+    bars = {str(thread.native_id) for thread in {*threading.enumerate()} - _python_threads()}
+    return {path.name for path in (_PROC / "task").iterdir() if path.name not in bars and _comm(path) not in _TIDYING}
+
+
+def _fork_once() -> None:
+    """Fork a process that ends at once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns of other threads, which this process never meets
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def _python_threads() -> set[threading.Thread]:
+    """The threads of Python, except the one that redraws progress bars."""
+    return {one for one in threading.enumerate() if type(one).__module__.partition(".")[0] != "tqdm"}
+
+
+def _comm(task: Path) -> str:
+    try:
+        return (task / "comm").read_text().strip()
+    except OSError:  # it has just ended
+        return ""
 
 
 def _descriptors() -> dict[int, str]:
@@ -131,6 +164,19 @@ def _shared_memory() -> dict[str, str]:
     """The writable mappings that forks share, by address, with what is mapped."""
     lines = (f"{line} ".split(" ", 5) for line in (_PROC / "maps").read_text().splitlines())
     return {place: path.strip() for place, rights, _, _, _, path in lines if rights.startswith("rw") and "s" in rights}
+
+
+def _lock_of_bars() -> str | None:
+    """Where the semaphore of tqdm is mapped, which is held for moments only; None if there is none."""
+    lock = getattr(getattr(sys.modules.get("tqdm.std"), "TqdmDefaultWriteLock", None), "mp_lock", None)
+    address = getattr(getattr(lock, "_semlock", None), "handle", None)
+    return next((place for place in _shared_memory() if address is not None and _spans(place, address)), None)
+
+
+def _spans(place: str, address: int) -> bool:
+    """Whether an address is in a mapping, as /proc/self/maps writes it."""
+    start, _, end = place.partition("-")
+    return int(start, 16) <= address < int(end, 16)
 
 
 def _functions() -> Mapping[tuple[str, str], int]:

@@ -176,10 +176,12 @@ def _keeps_state(states: States, same: Sequence[int], other: int) -> bool:
     """Whether states after the first fetch follow from those before it, which are equal in all epochs except `other`.
 
     They may differ, because the number of draws may vary; but if each is new, the fetch seeds the generator.
+    Workers may outlive their first epoch, and seed it only then.
     """
     after = {epoch: [states.get((worker, epoch, 1)) for worker in range(WORKERS)] for epoch in (*same, other)}
     expected = [state for epoch in same for state in after[epoch]]
-    return len(set(expected)) < len(expected) and not set(expected) & set(after[other])
+    follows = any(expected.count(state) > 1 for state in after[same[0]] if state is not None)
+    return follows and not set(expected) & set(after[other])
 
 
 def _stream_dependence(one_run: Run, again_run: Run, other_run: Run) -> StreamDependence:

@@ -90,6 +90,11 @@ class EpochTrace:
             raise NotApplicable("no sample can be requested by index")
         return tuple(evenly(self.indices, most))
 
+    def need_batches(self) -> None:
+        """Raise NotApplicable if collate_fn makes no batch at all."""
+        if self.batches and all(batch.incident for batch in self.batches):
+            raise NotApplicable("collate_fn fails on every batch: see DG001")
+
     def members(self) -> dict[tuple[int | None, int], list[SampleRecord]]:
         """The samples of each batch, by its worker and number."""
         found: dict[tuple[int | None, int], list[SampleRecord]] = defaultdict(list)

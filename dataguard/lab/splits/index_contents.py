@@ -10,6 +10,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ MOST = 4_000_000
 """Datasets with more indices are skipped."""
 DISTINCT = 0.9
 """The share of distinct values above which a column identifies samples."""
+_DEEPEST = 2
+"""How deep names are searched in the entries of a list: in a record, or in an image that a record holds."""
 _ENDS = 4096
 _MASK = (1 << 64) - 1
 
@@ -155,19 +158,17 @@ class _ColumnFinder:
         elif isinstance(value, np.ndarray) and value.ndim == 1 and len(value) == length:
             yield from self._listed(value.tolist())
 
-    def _listed(self, value: Sequence[Any]) -> Iterator[tuple[str, str, array[int]]]:
-        """The numbers of a list of paths, names or arrays, or of tuples or dictionaries that contain some."""
-        first = value[0]
-        if isinstance(first, tuple | list):
-            for place in [place for place, part in enumerate(first) if isinstance(part, str | os.PathLike)]:
-                entries = [entry[place] if len(entry) > place else None for entry in value]
-                yield from ((kind, f"[*][{place}]", rows) for kind, rows in self._entries(entries))
-        elif isinstance(first, Mapping):
-            for key in [key for key, part in first.items() if isinstance(part, str | os.PathLike)]:
-                entries = [entry.get(key) for entry in value]
-                yield from ((kind, f"[*][{key!r}]", rows) for kind, rows in self._entries(entries))
-        else:
+    def _listed(self, value: Sequence[Any], depth: int = 0) -> Iterator[tuple[str, str, array[int]]]:
+        """The numbers of a list of paths, names or arrays, or of tuples, dictionaries or objects that hold names."""
+        parts = _parts(value[0])
+        if not parts:
             yield from ((kind, "", rows) for kind, rows in self._entries(value))
+        for step, get, part in parts:
+            if isinstance(part, str | os.PathLike):
+                yield from ((kind, f"[*]{step}", rows) for kind, rows in self._entries([*map(get, value)]))
+            elif depth < _DEEPEST and not isinstance(part, tuple | list) and _parts(part):
+                inner = self._listed([*map(get, value)], depth + 1)
+                yield from ((kind, f"[*]{step}{more.removeprefix('[*]')}", rows) for kind, more, rows in inner)
 
     def _entries(self, entries: Sequence[Any]) -> Iterator[tuple[str, array[int]]]:
         numbers = [_number(entry) for entry in entries]
@@ -185,6 +186,30 @@ class _ColumnFinder:
                     yield f"{CONTENT} the files in", array("Q", [_content(Path(folder) / name) for name in names])
                     self.files |= {number: str(Path(folder) / name) for name in names if (number := _number(name))}
                 return
+
+
+def _parts(entry: Any) -> list[tuple[str, Callable[[Any], Any], Any]]:
+    """The parts of an entry: the step to each, how to get it from another entry, and the part."""
+    if isinstance(entry, tuple | list):
+        return [(f"[{place}]", partial(_item, place), part) for place, part in enumerate(entry)]
+    if isinstance(entry, type | str | os.PathLike | np.ndarray | torch.Tensor):
+        return []
+    keyed = entry.items() if isinstance(entry, Mapping) else ()
+    parts = [(f"[{key!r}]", partial(_keyed, key), part) for key, part in keyed]
+    attributes = getattr(entry, "__dict__", {})
+    return [*parts, *((f".{name}", partial(_attribute, name), part) for name, part in attributes.items())]
+
+
+def _item(place: int, entry: Any) -> Any:
+    return entry[place] if isinstance(entry, tuple | list) and len(entry) > place else None
+
+
+def _keyed(key: Any, entry: Any) -> Any:
+    return entry.get(key) if isinstance(entry, Mapping) else None
+
+
+def _attribute(name: str, entry: Any) -> Any:
+    return getattr(entry, "__dict__", {}).get(name)
 
 
 def _content(path: Path) -> int:

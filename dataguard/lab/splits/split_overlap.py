@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from xxhash import xxh3_64
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import Index
@@ -233,12 +234,15 @@ def _hashes(epoch: EpochTrace) -> Mapping[Index, int]:
 
 
 def _largest(sample: SampleRecord) -> int | None:
-    """The digest of the largest leaf of a sample that has an index; of a string if it has no array."""
-    leaves = [leaf for leaf in sample.leaves if leaf.shape]
-    leaves = leaves or [leaf for leaf in sample.leaves if leaf.kind == "str"][:1]
-    if sample.index is None or not leaves:
+    """The digest of the largest array of a sample that has an index, else of its first string, else of all values."""
+    arrays = [leaf for leaf in sample.leaves if leaf.shape]
+    strings = [leaf for leaf in sample.leaves if leaf.kind == "str"]
+    if sample.index is None or not sample.leaves:
         return None
-    return int.from_bytes(max(leaves, key=lambda leaf: np.prod(leaf.shape or ())).digest, "little")
+    if not arrays and not strings:  # a short list of token ids has a leaf for each
+        return xxh3_64(b"".join(leaf.digest for leaf in sample.leaves)).intdigest()
+    largest = max(arrays or strings[:1], key=lambda leaf: np.prod(leaf.shape or ()))
+    return int.from_bytes(largest.digest, "little")
 
 
 def _equal_pairs(one: Mapping[Any, int], two: Mapping[Any, int], *, repeated: bool = False) -> list[tuple[Any, Any]]:

@@ -21,6 +21,8 @@ from dataguard.target.variants import Loader
 EPOCHS = 3
 MOST = 100_000
 """Most indices of an epoch that are compared."""
+MOST_OBJECTS = 100
+"""Most custom index objects of an epoch that are compared, which may be large."""
 PROBES = 6
 """How many samples are read to see whether an index gives the same sample in every epoch, or on every rank."""
 BURN = 5
@@ -31,11 +33,15 @@ BURN = 5
 class Orders:
     """The indices of three epochs, the constant `seeds` used while they were drawn, and an epoch drawn differently.
 
-    In `advanced`, generators skipped some numbers after each constant seed. `batches` counts those planned in each
-    epoch; `whole`: all epochs were drawn to their end.
+    There is only one epoch if it has no end.
+
+    `marks` are digests of the custom index objects of each epoch, which are None in `epochs`. In `advanced`, generators
+    skipped some numbers after each constant seed. `batches` counts those planned in each epoch; `whole`: all epochs
+    were drawn to their end.
     """
 
     epochs: tuple[tuple[Index, ...], ...]
+    marks: tuple[tuple[bytes, ...], ...]
     seeds: tuple[Seeding, ...]
     advanced: tuple[Index, ...]
     batches: tuple[int, ...]
@@ -44,7 +50,7 @@ class Orders:
     @property
     def replayed(self) -> bool:
         """Whether every epoch has the same order."""
-        return all(epoch == self.epochs[0] for epoch in self.epochs)
+        return len({*self.epochs}) == len({*self.marks}) == 1
 
     @property
     def ascending(self) -> bool:
@@ -70,16 +76,19 @@ def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
     recorded, schedule = recorder(length)
     loader = build(num_workers=0, schedule=schedule)
     watch = SeedWatch()
-    epochs, seeds, batches, whole = [], [], [], True
+    epochs, marks, seeds, batches, whole = [], [], [], [], True
     for epoch in range(EPOCHS):
-        drawn, given = _draw(loader, recorded, watch, epoch, 0)
+        drawn, objects, given = _draw(loader, recorded, watch, epoch, 0)
         epochs.append(drawn)
+        marks.append(objects)
         seeds.append(given)
         batches.append(sum(len(schedule.batches) for schedule in recorded))
         whole = whole and all(schedule.whole for schedule in recorded)
-    advanced, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
+        if not whole:  # it never ends, and may not survive being stopped
+            return Orders((drawn,), (objects,), (), drawn, (batches[0],), whole)
+    advanced, _, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
     constant = (seed for seed in seeds[0] if all(seed in given for given in seeds))
-    return Orders(tuple(epochs), tuple(constant), advanced, tuple(batches), whole)
+    return Orders(tuple(epochs), tuple(marks), tuple(constant), advanced, tuple(batches), whole)
 
 
 def run_contents(loader: Loader, order: Sequence[Index]) -> Contents:
@@ -101,8 +110,11 @@ def content(dataset: Any, index: Any) -> tuple[bytes, ...]:
 
 def _draw(
     loader: Loader, recorded: list[Recorded], watch: SeedWatch, epoch: int, skipped: int
-) -> tuple[tuple[Index, ...], list[Seeding]]:
+) -> tuple[tuple[Index, ...], tuple[bytes, ...], list[Seeding]]:
     with gate("sampler"), watch.watching(skipped) as seeds:
         draw_epoch(loader, recorded, epoch)
-    flat = chain.from_iterable(batch for schedule in recorded for batch in schedule.batches)
-    return tuple(plain_index(index) for index in islice(flat, MOST)), [seeding for _, seeding in seeds]
+    flat = list(islice(chain.from_iterable(batch for schedule in recorded for batch in schedule.batches), MOST))
+    plain = tuple(map(plain_index, flat))
+    objects = (index for index, number in zip(flat, plain, strict=True) if number is None)
+    marks = tuple(leaf.digest for index in islice(objects, MOST_OBJECTS) for leaf in leaves_of(index))
+    return plain, marks, [seeding for _, seeding in seeds]

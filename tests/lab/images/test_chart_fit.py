@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, fit, follows, response_to
-from dataguard.lab.images.colour_charts import ColourChartReader
+from dataguard.lab.images.colour_chart_reader import ColourChartReader
 from dataguard.lab.images.painter import RGB
 from dataguard.settings.normalization import (
     KNOWN,
@@ -80,8 +80,12 @@ def test_a_leaf_with_one_value_does_not_follow_the_colour() -> None:
     ("orders", "found"),
     [
         (["RGB", "BGR", "RGB", "GBR", "RGB", "RGB"], "RGB"),
-        (["BGR", "BGR", "RGB", "BGR", "GRB", "BGR"], "BGR"),
+        (["BGR"] * 6, "BGR"),
+        (["BGR", "BGR", "RGB", "BGR", "GRB", "BGR"], None),
+        (["BGR", "BGR", "RGB", "BGR", "GRB", "BGR"] * 4, "BGR"),
         (["RGB", "BGR", "GBR", "RBG", "GRB", "BRG"], None),
+        (["RGB", "BGR", "GBR", "RBG", "GRB", "BRG"] * 4, ""),
+        (["RGB", "BGR"] * 12, None),
     ],
 )
 def test_the_order_is_that_of_most_draws(orders: list[str], found: str | None) -> None:
@@ -93,4 +97,13 @@ def test_the_order_is_that_of_most_draws(orders: list[str], found: str | None) -
     fitted = fit(seen, "")
     assert fitted is not None
     assert fitted.order == found
-    assert ColourChartReader._settled(seen[: 2 * len(CHARTS)], 2) is (orders[:2] == ["RGB", "RGB"])
+    assert ColourChartReader._settled([fitted], len(orders)) is (found is not None)
+
+
+def test_two_draws_settle_the_usual_order_alone() -> None:
+    usual, other = (
+        fit([response_to(chart, draw, image(chart)[order]) for draw in range(2) for chart in CHARTS], "")
+        for order in ([0, 1, 2], [2, 1, 0])
+    )
+    assert ColourChartReader._settled([usual], 2)
+    assert not ColourChartReader._settled([other], 2)

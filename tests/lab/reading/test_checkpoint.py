@@ -32,7 +32,7 @@ def run(factory: str, *checks: str) -> Report:
     return report
 
 
-@pytest.mark.parametrize("factory", ["make", "make_forever"])
+@pytest.mark.parametrize("factory", ["make", "make_forever", "make_with_bar", "make_with_blas"])
 def test_a_factory_is_called_once_for_all_observations(factory: str, calls: Path) -> None:
     report = run(factory)
     assert not report.count(Status.FAILED), report
