@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dataguard.project.loader_calls import LoaderCalls, bound
@@ -33,15 +33,18 @@ class Inlined:
     factory: str = ""
 
 
-def inlined(calls: LoaderCalls, source: Source, scope: Function | None) -> Inlined:
-    """Take out what makes the loaders of a function, or of a script. Raises Unclear if that cannot be done."""
+def inlined(calls: LoaderCalls, source: Source, scope: Function | None, arguments: Sequence[str] = ()) -> Inlined:
+    """Take out what makes the loaders of a function, or of a script that is called with these arguments.
+
+    Raises Unclear if that cannot be done.
+    """
     body = source.guarded if scope is None else scope.body
     bindings = calls.bindings(source, body)
     names = list(dict.fromkeys(name for names in bindings.values() for name in names))
     cut = Slice(set(names), set(bindings), set(names), source.imports)
     kept = cut.of(body)
     writer = _Writer(calls)
-    kept = _with_arguments([*writer.origins(source, scope, cut.needed, _DEEPEST), *kept])
+    kept = _with_arguments([*writer.origins(source, scope, cut.needed - {*names}, _DEEPEST), *kept], arguments)
     only = kept[0] if len(kept) == 1 else None
     if isinstance(only, ast.Assign) and isinstance(only.value, ast.Call) and not only.value.args:
         made = calls.made(source, only.value)
@@ -216,8 +219,8 @@ def _assigned(values: Mapping[str, ast.expr]) -> list[ast.stmt]:
     return ast.parse(f"{left} = {right}").body
 
 
-def _with_arguments(kept: list[ast.stmt]) -> list[ast.stmt]:
-    """Let a parser of the command line see none, but for what it requires, which is left open.
+def _with_arguments(kept: list[ast.stmt], arguments: Sequence[str]) -> list[ast.stmt]:
+    """Let a parser of the command line see these arguments; without any, what it requires is left open.
 
     Options that nothing reads are left out, unless the whole result of the parser is passed on.
     """
@@ -229,17 +232,18 @@ def _with_arguments(kept: list[ast.stmt]) -> list[ast.stmt]:
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and _is_one_of(node.value, results)}
     uses = sum(isinstance(node, ast.Attribute) and _is_one_of(node.value, results) for node in nodes)
     whole = sum(_is_one_of(node, results) and isinstance(node.ctx, ast.Load) for node in nodes) > uses  # type: ignore[attr-defined] # a Name
-    left, missing = [], []
+    left: list[ast.stmt] = []
+    words = list(arguments)
     for one in kept:
         call = one.value if isinstance(one, ast.Expr) else None
         if isinstance(call, ast.Call) and _is_call_of(call, "add_argument") and call.args and results:
-            if not whole and not read & _destinations(call):
+            if not (arguments or whole or read & _destinations(call)):
                 continue
-            missing += _required_argument(call)
+            words += [] if arguments else _required_argument(call)
         left.append(one)
     for parse in parses:
         if isinstance(parse, ast.Call) and not parse.args and not parse.keywords:
-            parse.args = [ast.List([ast.Constant(word) for word in missing], ast.Load())]
+            parse.args = [ast.List([ast.Constant(word) for word in words], ast.Load())]
     return left
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,13 +37,13 @@ class Proposal:
         return self.file is not None and re.search(r"=\.\.\.|['\"]\.\.\.['\"]", self.file) is not None
 
 
-def propose(folder: Path) -> Proposal | None:
-    """Look for loaders in the source of a project, without running it; None if there are none."""
+def propose(folder: Path, arguments: Sequence[str] = ()) -> Proposal | None:
+    """Look for loaders in the source of a project, whose script takes these arguments; None if there are none."""
     project = Project(folder)
     calls = LoaderCalls(project)
     for source, scope in sorted(_users(calls), key=lambda user: _rank(calls, *user)):
         try:
-            return _inlined(inlined(calls, source, scope), source, scope)
+            return _inlined(inlined(calls, source, scope, arguments), source, scope)
         except Unclear:
             continue
     return _factories(calls) or _script(calls)

@@ -96,8 +96,9 @@ class Slice:
         reduced.handlers = [copy.copy(handler) for handler in statement.handlers]
         for handler in reduced.handlers:
             inside = Slice(set(before), self._keep, self._loaders, self._modules)
-            handler.body = inside.of(handler.body) or [ast.Raise()]
-            self.needed |= inside.needed | (names_in(handler.type) if handler.type else set())
+            body = inside.of(handler.body)
+            self.needed |= (inside.needed if body else set()) | (names_in(handler.type) if handler.type else set())
+            handler.body = body or [ast.Raise()]
         return reduced if reduced.handlers else ast.If(ast.Constant(True), body, [])
 
     def _simple(self, statement: ast.stmt) -> ast.stmt | None:
