@@ -90,7 +90,7 @@ def test_dicts_datasets_and_functions_are_as_good() -> None:
     [
         (torch.nn.Linear(2, 2), "loader is a Linear, not a DataLoader"),
         ((number for number in range(3)), "loader is a generator"),
-        ({"train": 3}, "loader is a dict without a loader in it"),
+        ({"train": 3}, "loader is a dict of int"),
         (None, "loader is None"),
     ],
 )

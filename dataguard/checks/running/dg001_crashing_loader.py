@@ -31,7 +31,7 @@ _KNOWN = (
     (r"mode I;16|mode F|unrecognized data stream contents", "this transform does not support the mode of the image"),
     (
         r"SystemExit: .*error: ",
-        "the command line is empty here: call parse_args with a list of arguments in a function of your own",
+        "a script takes its arguments after `--` (dataguard run); a factory can call parse_args with a list of them",
     ),
     (
         r"worker\(s\) exited unexpectedly",

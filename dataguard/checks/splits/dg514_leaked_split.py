@@ -94,6 +94,6 @@ def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
         return [f"index {pair.index} and index {pair.earlier} of {other} read one file, perhaps in parts: {pair.file}"]
     if not seen.complete:
         if seen.whole:
-            return [f"nothing that both datasets store identifies their samples, and {other} may transform them"]
+            return [f"all samples were compared with those of {other}, but random or equal ones cannot be matched"]
         return [f"only {seen.samples} samples were compared with {seen.others} of {other}: use --all to compare all"]
     return []
