@@ -27,6 +27,7 @@ from dataguard.cli.console import (
     progress,
     put,
 )
+from dataguard.cli.init import init
 from dataguard.model import Interrupted, Severity, UsageError
 from dataguard.process.resume_store import forget_all, holds_something, state_of
 from dataguard.process.torchrun import own_team
@@ -275,6 +276,7 @@ def _named(word: str, catalogue: Sequence[Check]) -> list[Check]:
 
 
 dataguard.add_command(bench)
+dataguard.add_command(init)
 
 
 def _pairs(option: str, words: tuple[str, ...], form: str, *, needs_value: bool) -> dict[str, str] | None:

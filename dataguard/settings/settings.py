@@ -265,6 +265,15 @@ def _load(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: {error}") from error
 
 
+def is_toml(text: str) -> bool:
+    """Whether a text can be read as a settings file."""
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
 _MERGED = ("expect", "roles", "contract", "hypothesis")
 """Tables that are merged key by key."""
 

@@ -1,0 +1,95 @@
+"""`dataguard init`: write what a scan of this project needs, from what its source says."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import click
+
+from dataguard.model import UsageError
+from dataguard.project.proposal import Proposal, propose
+from dataguard.settings.settings import is_toml
+from dataguard.target.loaders_file import MODULE, TARGET
+
+_FILE = Path(f"{MODULE}.py")
+_OWN, _PROJECT = Path("dataguard.toml"), Path("pyproject.toml")
+_TABLE = """\
+targets = {targets}
+{pythonpath}# samples = 256               # read at most so many in the traced pass
+# ignore = ["DG8"]            # checks to skip: codes, code prefixes or names
+
+# [{prefix}roles]             # what a loader is for, if its name does not say it
+# holdout = "val"
+
+# [{prefix}expect]            # known findings, each with its reason
+# DG401 = "batches of one: the model takes images of any size"
+
+# [{prefix}contract]          # what only you know about the data
+# normalization = "imagenet"
+# num_classes = 10
+"""
+
+
+@click.command(short_help="Write the files that a scan of this project needs.")
+@click.pass_context
+@click.option("--no-scan", is_flag=True, help="Write the files, and scan nothing.")
+@click.argument("arguments", metavar="[-- ARGUMENT...]", nargs=-1)
+def init(context: click.Context, no_scan: bool, arguments: tuple[str, ...]) -> int:
+    """Look for the DataLoaders of the project in the current directory, and write what a scan needs.
+
+    The source is read, and nothing of it runs. Where the loaders need arguments, dataguard_loaders.py makes them as the
+    project's own script does, called with each ARGUMENT after --. The target is written to [tool.dataguard] in
+    pyproject.toml, or to dataguard.toml. Nothing is overwritten. Then the target is scanned.
+    """
+    if _FILE.exists():
+        raise UsageError(f"{_FILE} exists; scan it with `dataguard scan {TARGET}`, or remove it and run init again")
+    found = propose(Path.cwd(), arguments)
+    if found is None:
+        raise UsageError(
+            "no DataLoader found in the Python files of this folder: write a function that returns your loaders, and "
+            "scan it with `dataguard scan pkg.mod:function`"
+        )
+    click.echo(f"found {found.found}")
+    if found.script is not None:
+        dashes = ["--", *arguments] if arguments else []
+        click.echo(f"nothing to write: `dataguard run {shlex.join([str(found.script), *dashes])}` scans them")
+        return 0
+    if found.file is not None:
+        _FILE.write_text(found.file, encoding="utf-8")
+        click.echo(f"wrote {_FILE}")
+    _write_settings(found)
+    if found.unfinished:
+        click.echo(
+            f"replace each ... in {_FILE} by a value, and run `dataguard scan`; or remove it, and pass the script's "
+            "arguments: `dataguard init -- --data data`"
+        )
+        return 0
+    if no_scan:
+        click.echo("next: `dataguard scan`")
+        return 0
+    program = context.find_root().command
+    assert isinstance(program, click.Group)
+    code: int = context.invoke(program.commands["scan"], targets=(found.target,))
+    return code
+
+
+def _write_settings(found: Proposal) -> None:
+    """Add the table to pyproject.toml, or write dataguard.toml; say what to add where settings exist."""
+    text = _PROJECT.read_text(encoding="utf-8") if _PROJECT.is_file() else None
+    if _OWN.exists() or "[tool.dataguard" in (text or ""):
+        click.echo(f"settings exist; add to them:\n{_settings(found, '')}")
+        return
+    extended = None if text is None else f"{text.rstrip()}\n\n[tool.dataguard]\n{_settings(found, 'tool.dataguard.')}"
+    if extended is not None and is_toml(extended):
+        _PROJECT.write_text(extended, encoding="utf-8")
+        click.echo(f"added [tool.dataguard] to {_PROJECT}")
+    else:
+        _OWN.write_text(_settings(found, ""), encoding="utf-8")
+        click.echo(f"wrote {_OWN}")
+
+
+def _settings(found: Proposal, prefix: str) -> str:
+    pythonpath = f"pythonpath = {json.dumps(list(found.pythonpath))}\n" if found.pythonpath else ""
+    return _TABLE.format(targets=json.dumps([found.target]), pythonpath=pythonpath, prefix=prefix)

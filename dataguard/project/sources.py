@@ -1,0 +1,165 @@
+"""The modules of a project as syntax trees, and what names in them refer to."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.ClassDef
+
+_SKIPPED = {"tests", "test", "docs", "doc", "build", "dist", "node_modules", "site-packages", "third_party"}
+_SKIPPED_FILES = re.compile(r"test_|conftest|setup\.py$|dataguard_loaders")
+_MOST = 2000
+"""Files that are read at most."""
+_BIGGEST = 500_000
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A module: its file, the folder it is imported from (`.` or, for instance, `src`) and its dotted name."""
+
+    path: Path
+    root: str
+    name: str
+    tree: ast.Module
+    imports: dict[str, str] = field(default_factory=dict)
+    """What each imported name refers to: `np` to `numpy`, `build` to `imgcls.data.build`."""
+
+    @property
+    def definitions(self) -> dict[str, Definition]:
+        """The functions and classes at the top level."""
+        return {node.name: node for node in self.tree.body if isinstance(node, Definition)}
+
+    @property
+    def guarded(self) -> list[ast.stmt]:
+        """The statements under `if __name__ == "__main__":`."""
+        return [
+            inner for node in self.tree.body if isinstance(node, ast.If) and is_main_guard(node) for inner in node.body
+        ]
+
+    @property
+    def assigned(self) -> set[str]:
+        """The variables that importing the module sets."""
+        outside = [node for node in self.tree.body if not is_main_guard(node) and not isinstance(node, Definition)]
+        names = (inner for node in outside for inner in ast.walk(node) if isinstance(inner, ast.Name))
+        return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+
+    @property
+    def runs_on_import(self) -> bool:
+        """Whether importing it does work: it has loops, or calls what it defines."""
+        for node in self.tree.body:
+            if isinstance(node, ast.For | ast.While | ast.With):
+                return True
+            called = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+            if isinstance(called, ast.Name) and called.id in self.definitions:
+                return True
+        return False
+
+    def refers_to(self, expression: ast.expr) -> str | None:
+        """The dotted name that an expression such as `data.build` means; None for anything else."""
+        if isinstance(expression, ast.Attribute):
+            owner = self.refers_to(expression.value)
+            return f"{owner}.{expression.attr}" if owner else None
+        if not isinstance(expression, ast.Name):
+            return None
+        if expression.id in self.imports:
+            return self.imports[expression.id]
+        return f"{self.name}.{expression.id}" if expression.id in self.definitions else expression.id
+
+
+def is_main_guard(node: ast.stmt) -> bool:
+    """Whether it is `if __name__ == "__main__":`."""
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) and "__main__" in ast.unparse(node.test)
+
+
+class Project:
+    """The modules of a project, by file."""
+
+    def __init__(self, folder: Path) -> None:
+        trees = dict(_trees(folder))
+        imported = {module for tree in trees.values() for module in _absolute_imports(tree)}
+        self.sources = tuple(_source(path, tree, folder, imported) for path, tree in trees.items())
+        self._by_name = {source.name: source for source in self.sources}
+
+    def definition(self, name: str | None, depth: int = 5) -> tuple[Source, Definition] | None:
+        """The function or class of a dotted name, also where a package passes it on."""
+        module, _, attribute = (name or "").rpartition(".")
+        source = self._by_name.get(module)
+        if source is None or not depth:
+            return None
+        if attribute in source.definitions:
+            return source, source.definitions[attribute]
+        return self.definition(source.imports.get(attribute), depth - 1)
+
+    def is_module(self, name: str) -> bool:
+        """Whether a dotted name is that of one of the project's modules."""
+        return name in self._by_name
+
+
+def _trees(folder: Path) -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(_files(folder))[:_MOST]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the user's escape sequences
+            try:
+                yield path, ast.parse(path.read_text(encoding="utf-8"), str(path))
+            except (OSError, ValueError, SyntaxError, RecursionError):
+                continue
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            skipped = path.name.startswith(".") or path.name in _SKIPPED or (path / "pyvenv.cfg").exists()
+            yield from () if skipped else _files(path)
+        elif path.suffix == ".py" and not _SKIPPED_FILES.match(path.name) and path.stat().st_size < _BIGGEST:
+            yield path
+
+
+def _source(path: Path, tree: ast.Module, folder: Path, imported: set[str]) -> Source:
+    """Its import name is one that the project uses, else the one that `__init__.py` files give it."""
+    parts = path.relative_to(folder).with_suffix("").parts
+    folders = parts[:-1]
+    parts = folders if path.name == "__init__.py" else parts
+    own = len(folders)
+    while own and folder.joinpath(*folders[:own], "__init__.py").exists():
+        own -= 1
+    used = [depth for depth in range(own + 1) if ".".join(parts[depth:]) in imported]
+    depth = own if not used or own in used else used[-1]
+    name, root = ".".join(parts[depth:]), "/".join(parts[:depth]) or "."
+    is_package = path.name == "__init__.py"
+    return Source(path.relative_to(folder), root, name, tree, dict(_imports(tree, name, is_package)))
+
+
+def _imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.partition(".")[0]
+                yield (alias.asname, alias.name) if alias.asname else (top, top)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, module, is_package)
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{base}.{alias.name}" if base else alias.name
+
+
+def _absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:
+    """The module that a `from` import names, written absolutely."""
+    if not node.level:
+        return node.module or ""
+    parts: Sequence[str] = module.split(".") if is_package else module.split(".")[:-1]
+    parts = parts[: len(parts) - node.level + 1]
+    return ".".join([*parts, *([node.module] if node.module else [])])
+
+
+def _absolute_imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)

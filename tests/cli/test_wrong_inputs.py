@@ -1,0 +1,209 @@
+"""Wrong inputs: each is answered in a line or two that name it and say what to do, and the exit code is 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dataguard.cli import main
+from dataguard.process.launcher import shared_zygote
+
+DATA = """
+import sys
+from torch import nn
+from torch.utils.data import DataLoader
+
+def make():
+    return DataLoader(range(3))
+
+def build(cfg, split, size=3):
+    return DataLoader(range(size))
+
+def forgot():
+    make()
+
+def generate():
+    yield make()
+
+async def later():
+    return make()
+
+def net():
+    return nn.Linear(1, 1)
+
+class Loaders:
+    def make(self):
+        return make()
+
+class Empty:
+    pass
+
+loader = make()
+number = 3
+"""
+FILES = {
+    "shop/__init__.py": "",
+    "shop/data.py": DATA,
+    "src/inner/__init__.py": "",
+    "raises.py": "def f():\n    raise ValueError('no data')\nf()\n",
+    "parses.py": "import argparse\np = argparse.ArgumentParser()\n"
+    "p.add_argument('--data', required=True)\np.parse_args()\n",
+    "needs.py": "import no_such_library\n",
+    "typo.py": "retrun 1\n",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a package, a package under src, and modules that cannot be imported."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "")
+    return tmp_path
+
+
+def answered(arguments: str, expected: str, capsys: pytest.CaptureFixture[str], lines: int = 2) -> None:
+    """Check the answer to a command line; `expected` has parts that it contains, in order, between ` ... `."""
+    code = main.main(arguments.split("|"))
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, ""), err
+    assert err.startswith("dataguard: error: ")
+    assert "Traceback" not in err
+    assert len(err.splitlines()) <= lines, err
+    rest = err
+    for part in expected.split(" ... "):
+        assert part in rest, err
+        rest = rest.partition(part)[2]
+
+
+OPTIONS = [
+    ("scan", "no target: name one, such as `dataguard scan"),
+    ("scan|shop", "'shop' is not a target ... write pkg.mod:factory"),
+    ("scan|shop.data.make", "'shop.data.make' ... did you mean shop.data:make?"),
+    ("scan|shop/data.py:make", "'shop/data.py:make' ... did you mean shop.data:make?"),
+    ("scan|shop/data.py::make", "did you mean shop.data:make?"),
+    ("scan|data.py:make", "'data.py:make' ... did you mean data:make?"),
+    ("scan|src/inner/data.py:make", "did you mean inner.data:make?"),
+    ("scan|shop.data:make()", "'shop.data:make()' ... did you mean shop.data:make?"),
+    ("scan|shop.data:build(split=train)", "'shop.data:build(split=train)' ... (split=\"train\"), with JSON values"),
+    ("scan|./:make", "'./:make' is not a target ... write pkg.mod:factory"),
+    ("scan|shp.data:make", "shp.data:make: no module named 'shp' ... did you mean 'shop'?"),
+    ("scan|inner.data:make", "'inner' cannot be imported, but is in src/ ... pythonpath = [\"src\"]"),
+    ("scan|shop.data:build|--arg|split", "--arg split: expected NAME=VALUE"),
+    ("scan|shop.data:build|--arg|1x=3", "--arg 1x=3: expected NAME=VALUE"),
+    ("scan|shop.data:build|--arg|deep=True", "--arg deep=True: write true"),
+    ("scan|shop.data:build|--arg|a=1|--arg|a=2", "--arg a=2: a is given twice"),
+    ("scan|shop.data:build|--arg|a=[1,2", "--arg a=[1,2: the value is not valid JSON"),
+    ("scan|shop.data:make|--samples|many", "samples: expected an integer of at least 1, got 'many'"),
+    ("scan|shop.data:make|--samples|0", "samples: expected an integer of at least 1, got '0'"),
+    ("scan|shop.data:make|--budget|-1", "budget: expected a positive number of seconds, got '-1'"),
+    ("scan|shop.data:make|--timeout|nan", "timeout: expected a positive number of seconds, got 'nan'"),
+    ("scan|shop.data:make|--seed|-1", "seed: expected an integer of at least 0, got '-1'"),
+    ("scan|shop.data:make|--workers|two", "workers: expected an integer of at least 0, got 'two'"),
+    ("scan|shop.data:make|--start-method|forks", "start_method: ... 'forks' ... did you mean 'fork'?"),
+    ("scan|shop.data:make|--ranks|0", "ranks: expected an integer of at least 1, got '0'"),
+    ("scan|shop.data:make|--role|train", "--role train: expected LOADER=ROLE"),
+    ("scan|shop.data:make|--role|make=trian", "roles.make: ... 'trian' ... did you mean 'train'?"),
+    ("scan|shop.data:make|--expect|DG101", "expect.DG101: a reason is required, such as"),
+    ("scan|shop.data:make|--expect|DG999=x", "expect: unknown check 'DG999'"),
+    ("scan|shop.data:make|--select|DG999", "select: unknown check 'DG999'"),
+    ("scan|shop.data:make|--select|cloned-worker-rgn", "'cloned-worker-rgn'; did you mean 'cloned-worker-rng'?"),
+    ("scan|shop.data:make|--ignore|speed", "ignore: unknown check 'speed'"),
+    ("scan|shop.data:make|--fail-on|warn", "fail_on: ... 'warn'; did you mean 'warning'?"),
+    ("scan|shop.data:make|--format|jsn", "jsn ... json"),
+    ("scan|shop.data:make|--output|no/report.json", "--output no/report.json: no such folder: no"),
+    ("scan|shop.data:make|--output|shop", "--output shop: is a folder"),
+    ("scan|shop.data:make|--config|no.toml", "--config no.toml: no such file"),
+    ("scan|shop.data:make|--resume", "--resume requires --all"),
+    ("scan|shop.data:make|--sample|3", "--sample ... --samples"),
+    ("scna|shop.data:make", "scna ... dataguard --help"),
+    ("explain|DG999", "unknown check 'DG999'"),
+    ("bench", "bench measures one target; name it"),
+    ("bench|shop.data:make|--workers|a", "--workers a: expected integers separated by commas"),
+    ("bench|shop.data:make|--workers|9999", "--workers 9999: at most 256 workers"),
+    ("bench|shop.data:make|--step-ms|0", "--step-ms 0: expected a positive number of milliseconds"),
+    ("bench|shop.data:make|--step|step", "--step step: expected pkg.mod:function"),
+    ("bench|shop.data:make|--compare|no.json", "no.json"),
+    ("run|trian.py", "trian.py: no such script"),
+    ("run|raises.py|--arg|a=1", "--arg: a script takes its arguments after --"),
+]
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(("arguments", "expected"), OPTIONS, ids=[arguments for arguments, _ in OPTIONS])
+def test_a_wrong_option_is_answered(arguments: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answered(arguments, expected, capsys)
+
+
+SETTINGS = [
+    ("sampels = 3", "dataguard.toml: unknown setting 'sampels'; did you mean 'samples'?"),
+    ("samples = 'all'", "dataguard.toml: samples: expected an integer of at least 1, got 'all'"),
+    ("targets = 3", "targets: expected a list of targets, got 3"),
+    ("targets = [3]", "targets: expected strings or tables {factory = ..., args = ...}, got 3"),
+    ('targets = [{ factry = "shop.data:make" }]', "targets: unknown key 'factry'; did you mean 'factory'?"),
+    ("targets = [{ args = { a = 1 } }]", "targets: a table needs a factory, such as"),
+    ('targets = [{ factory = "shop.data:build", args = "train" }]', "args of shop.data:build: expected a table"),
+    ('targets = [{ factory = "shop.data:build", args = { "a-b" = 1 } }]', "'a-b' is not the name of a parameter"),
+    (
+        'targets = [{ factory = "shop.data:build", args = { day = 2026-01-01 } }]',
+        "day is of type date ... write a function without arguments",
+    ),
+    ('pythonpath = ["scr"]', "pythonpath: no such folder: scr"),
+    ("[contract]\nchanels = 'RGB'", "contract: unknown key 'chanels'; did you mean 'channels'?"),
+    ("[expect]\nDG401 = ''", "expect.DG401: a reason is required, such as"),
+    ("[roles]\nholdout = 'valid'", "roles.holdout: ... did you mean 'val'?"),
+    ("checks = '1999.1'", "checks: unknown check set '1999.1'"),
+    ("samples = ", "dataguard.toml: "),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), SETTINGS, ids=[text.partition("\n")[0] for text, _ in SETTINGS])
+def test_a_wrong_setting_is_answered(
+    project: Path, text: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "dataguard.toml").write_text(text)
+    answered("scan" if "targets" in text else "scan|shop.data:make", expected, capsys)
+
+
+TARGETS = [
+    ("scan|shop.dta:make", "no module named 'shop.dta' ... did you mean 'shop.data'?", 1),
+    ("scan|shop.data:mak", "shop.data has no attribute 'mak'; did you mean 'make'?", 1),
+    ("scan|shop.data:xyz", "shop.data has no attribute 'xyz'; it has make, build", 1),
+    ("scan|shop.data:build", "shop.data:build needs cfg and split: add --arg cfg=... --arg split=...", 12),
+    ("scan|shop.data:build|--arg|split=train", "needs cfg: add --arg cfg=... ... def loaders():", 10),
+    ("scan|shop.data:build|--arg|spilt=train", "no parameter 'spilt'; did you mean 'split'?", 1),
+    ("scan|shop.data:loader|--arg|a=1", "a DataLoader takes no arguments; only a factory does", 1),
+    ("scan|shop.data:make|--arg|a=1", "no parameter 'a'; it takes no arguments by name", 1),
+    ("scan|shop.data:Loaders.make", "is a method: name a function that creates the object", 1),
+    ("scan|shop.data:Loaders", "shop.data:Loaders returned a Loaders, not a DataLoader", 1),
+    ("scan|shop.data:forgot", "shop.data:forgot returned None (is a return missing?)", 1),
+    ("scan|shop.data:generate", "returned a generator (did you mean return instead of yield?)", 1),
+    ("scan|shop.data:later", "is a coroutine function; name a plain function", 1),
+    ("scan|shop.data:net", "shop.data:net returned a", 1),
+    ("scan|shop.data:number", "shop.data:number is an int, not a DataLoader", 1),
+    ("scan|raises:make", "importing raises raised ValueError: no data at ", 1),
+    ("scan|parses:make", "raised SystemExit: 2 ... parses.py: error: the following arguments are required: --data", 1),
+    ("scan|needs:make", "No module named 'no_such_library' at ", 1),
+    ("scan|typo:make", "importing typo raised SyntaxError: invalid syntax (typo.py, line 1)", 1),
+    ("bench|shop.data:make|--loader|maek", "--loader maek: no such loader ... did you mean 'make'?", 1),
+]
+
+
+@pytest.fixture(scope="module")
+def _zygote() -> Iterator[None]:
+    """One import of torch for all of them."""
+    with shared_zygote():
+        yield
+
+
+@pytest.mark.scan
+@pytest.mark.usefixtures("project", "_zygote")
+@pytest.mark.parametrize(("arguments", "expected", "lines"), TARGETS, ids=[arguments for arguments, *_ in TARGETS])
+def test_a_wrong_target_is_answered(
+    arguments: str, expected: str, lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answered(arguments, expected, capsys, lines)
