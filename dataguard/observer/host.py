@@ -48,7 +48,7 @@ with infrequent_gc():
     from dataguard.lab.lab import Lab
     from dataguard.lab.process.process_incidents import last_words
     from dataguard.lab.process.side_by_side import Turns, side_by_side
-    from dataguard.lab.reading.loader_survey import Survey, survey
+    from dataguard.lab.reading.loader_survey import Survey, lacks_cuda, survey
     from dataguard.observer.judge import judge
     from dataguard.target import loading as targets
     from dataguard.target.loading import Target
@@ -216,7 +216,7 @@ def _most_at_once(machine: Machine) -> int:
 
 def _notes(surveys: Surveys) -> Iterator[str]:
     """How the loaders were built, for the reader of the report."""
-    if torch.cuda._is_in_bad_fork():
+    if lacks_cuda():
         yield "this process uses CUDA, which its forks cannot: the loader was observed without pin_memory"
     for branch, found in surveys:
         if isinstance(found, LoaderFailed) or not found.reason:

@@ -129,6 +129,7 @@ def test_threads_are_mentioned(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_a_process_with_cuda_is_observed_without_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert loader_survey.requested(Settings()) == {"pin_memory": False}
     assert "CUDA" in next(iter(host._notes([])))
 

@@ -36,9 +36,14 @@ def requested(settings: Settings) -> Mapping[str, Any]:
         wanted["num_workers"] = settings.workers
     if settings.start_method is not None:
         wanted["multiprocessing_context"] = settings.start_method
-    if torch.cuda._is_in_bad_fork():  # a loader in hand, in a process that uses CUDA, which no fork of it can
+    if lacks_cuda():
         wanted["pin_memory"] = False
     return wanted
+
+
+def lacks_cuda() -> bool:
+    """Whether this is a fork of a process that uses CUDA, which no fork of it can: a loader in hand, or a script."""
+    return torch.cuda._is_in_bad_fork() and torch.cuda.is_available()
 
 
 @dataclass(frozen=True, slots=True)
