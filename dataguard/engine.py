@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from shlex import quote
 from typing import Any
 
 from dataguard.checks import CATALOGUE
@@ -18,7 +20,7 @@ from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
 from dataguard.settings.role_names import ROLE_UNKNOWN
-from dataguard.settings.settings import Settings, chosen, misspelled, unselected
+from dataguard.settings.settings import Settings, chosen, misspelled, require_expected, unselected
 from dataguard.settings.target_spelling import parsed
 from dataguard.target.spelling import require_findable
 from dataguard.unnamed import is_held
@@ -93,6 +95,8 @@ class _Scan:
             session.on_progress = self._listen
             loaders = session.loaders()
             self._names |= dict.fromkeys(loaders)
+            if spelling == self._spellings[-1]:
+                require_expected(self._settings, self._names)
             self._environment = session.environment
             self._notes += session.notes
             wanted = [(check, loader) for loader in loaders for check in self._checks]
@@ -131,5 +135,6 @@ class _Scan:
         )
         for loader, count in skipped.items():
             checks = "1 check was" if count == 1 else f"{count} checks were"
-            way = f'roles={{"{loader}": "train"}}' if any(map(is_held, self._spellings)) else f"--role {loader}=train"
+            held = any(map(is_held, self._spellings))
+            way = f'roles={{{json.dumps(loader)}: "train"}}' if held else f"--role {quote(loader)}=train"
             yield f"{loader}: {ROLE_UNKNOWN}, so {checks} skipped; add {way} (or val, test, predict)"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 
 from dataguard.model import Report, Status, UsageError
+from dataguard.render.escapes import one_line
 from dataguard.render.formats import check_format, format_of, formats_of
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _or_to_stderr(text: str, place: str) -> Iterator[None]:
 def announce(report: Report, outputs: list[str]) -> None:
     """Print the counts on stderr when the report goes to files."""
     counts = ", ".join(f"{report.count(status)} {status.value}" for status in Status if report.count(status))
-    click.echo(f"dataguard: {counts or 'no check ran'}; written to {', '.join(outputs)}", err=True)
+    click.echo(f"dataguard: {counts or 'no check ran'}; written to {one_line(', '.join(outputs))}", err=True)
 
 
 @contextmanager

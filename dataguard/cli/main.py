@@ -31,6 +31,7 @@ from dataguard.cli.init import init
 from dataguard.model import Interrupted, Severity, UsageError
 from dataguard.process.resume_store import forget_all, holds_something, state_of
 from dataguard.process.torchrun import own_team
+from dataguard.render.escapes import escaped, without_commands
 from dataguard.render.formats import renderer
 from dataguard.settings.parsers import ROLES, START_METHODS
 from dataguard.settings.settings import LISTED, Settings, resolve
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(message: str, code: int, kind: str = "error: ") -> int:
-    click.echo(f"dataguard: {kind}{message}", err=True)
+    click.echo(without_commands(escaped(f"dataguard: {kind}{message}")), err=True)
     return code
 
 

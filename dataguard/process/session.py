@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
@@ -147,7 +148,7 @@ class Session:
         self.close()
         if kind == "broken":
             raise DataguardError(answer)
-        scan = f"`dataguard scan {self.spelling}` shows more"
+        scan = f"`dataguard scan {quote(self.spelling)}` shows more"
         raise UsageError(f"{self.spelling} [{loader}] cannot be measured: {answer}; {scan}")
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +17,9 @@ from dataguard.checks import CATALOGUE
 from dataguard.model import Check, Report, Result, Status, UsageError
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
+from dataguard.render.escapes import one_line
 from dataguard.render.text import render_result
-from dataguard.settings.settings import Settings, changed, chosen, unselected
+from dataguard.settings.settings import Settings, changed, chosen, require_expected, unselected
 from dataguard.settings.suggestions import suggest
 from dataguard.target.spelling import require_findable, spelling_of
 from dataguard.unnamed import hold
@@ -45,15 +46,15 @@ class Judgement:
         """Run the check, and return its result if it passed."""
         __tracebackhide__ = True
         result = self.session.judge(self.check, self.loader)
-        settings = self.session.settings
+        settings, reason = self.session.settings, one_line(result.reason or "")
         if result.stopped and unselected(CATALOGUE, settings):
-            pytest.fail(f"the loader does not run, {result.reason}", pytrace=False)
+            pytest.fail(f"the loader does not run, {reason}", pytrace=False)
         if result.status is Status.SKIPPED:
-            pytest.skip(result.reason or "")
+            pytest.skip(reason)
         if result.status is Status.INCONCLUSIVE:
-            (pytest.fail if settings.fail_on_undecided else pytest.skip)(f"inconclusive: {result.reason}")
+            (pytest.fail if settings.fail_on_undecided else pytest.skip)(f"inconclusive: {reason}")
         if result.status is Status.EXPECTED:
-            pytest.xfail(result.reason or "")
+            pytest.xfail(reason)
         if result.status in (Status.FAILED, Status.BROKEN):
             pytest.fail(render_result(result, self.check.doc, width=100, colour=False), pytrace=False)
         return result
@@ -191,6 +192,7 @@ def parametrize(metafunc: pytest.Metafunc, mark: pytest.Mark, toolbox: Toolbox) 
         (target,) = mark.args
         settings = changed(toolbox.settings, targets=(target,), **mark.kwargs)
         session = toolbox.session(target, settings)
+        require_expected(replace(settings, expect=mark.kwargs.get("expect") or {}), session.loaders())
         judgements = [
             Judgement(check, loader, session) for loader in session.loaders() for check in chosen(CATALOGUE, settings)
         ]

@@ -27,8 +27,9 @@ from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
+from dataguard.render.escapes import escaped, one_line, without_commands
 from dataguard.render.text import render_result
-from dataguard.settings.settings import RUNNING, Settings, chosen
+from dataguard.settings.settings import RUNNING, Settings, chosen, require_expected
 from dataguard.target.spelling import require_findable
 
 FOLDER = "dataguard"
@@ -132,7 +133,7 @@ class LoaderContracts:
         """Report a skip at the target instead of the line of dataguard that raised it."""
         report = yield
         if isinstance(item, Contract) and isinstance(report.longrepr, tuple):
-            report.longrepr = (item.named.target, None, report.longrepr[2])  # type: ignore[assignment] # it has no line
+            report.longrepr = (*_place_of(item.named.target), report.longrepr[2])  # type: ignore[assignment] # see there
         return report
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -154,10 +155,7 @@ class LoaderContracts:
         return self._undecided and not self._decided
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a run without any verdict, and stop every process.
-
-        That comes before an xdist worker reports that it is done, after which it may be killed.
-        """
+        """Fail a run without a verdict; stop every process before an xdist worker is done, and may be killed."""
         if self._is_void and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self.pytest_unconfigure()
@@ -170,11 +168,12 @@ class LoaderContracts:
         require_findable(self.settings.targets, self.settings.import_path)
         sessions = {target: self._sessions.of(target, self.settings) for target in self.settings.targets}
         found = [(target, loader) for target, session in sessions.items() for loader in session.loaders()]
+        require_expected(self.settings, {loader for _, loader in found})
         # The last label is always unique, because no target is listed twice.
         labels = [(loader, f"{sessions[target].name}.{loader}", f"{target}.{loader}") for target, loader in found]
         shared = Counter(label for choices in labels for label in choices)
         return [
-            Named(sessions[target], target, loader, next(label for label in choices if shared[label] == 1))
+            Named(sessions[target], target, loader, one_line(next(label for label in choices if shared[label] == 1)))
             for (target, loader), choices in zip(found, labels, strict=True)
         ]
 
@@ -216,8 +215,6 @@ class Contract(pytest.Item):
         self.plugin = plugin
         self.extra_keyword_matches.update((check.code, check.name, named.label))
         self.add_marker(pytest.mark.dataguard)
-        if self.config.getoption("dist", None) is not None:  # The marker exists only where xdist registered it.
-            self.add_marker(pytest.mark.xdist_group(named.target))
 
     def setup(self) -> None:
         """Run the check here, so that a bug in dataguard is a set-up error and not a failure of the user's loader."""
@@ -230,11 +227,12 @@ class Contract(pytest.Item):
         for unit, count in self.result.exercised.items():
             self.user_properties.append((f"exercised {unit}", count))
         if self.result.status is Status.BROKEN:
-            pytest.fail(f"a bug in dataguard, not in the loader\n{self.result.reason}", pytrace=False)
+            words = f"a bug in dataguard, not in the loader\n{self.result.reason}"
+            pytest.fail(without_commands(escaped(words)), pytrace=False)
 
     def runtest(self) -> None:
         """Turn the result of the check into an outcome of pytest."""
-        status, reason = self.result.status, self.result.reason or ""
+        status, reason = self.result.status, one_line(self.result.reason or "")
         if status is Status.INCONCLUSIVE and self.plugin.settings.fail_on_undecided:
             pytest.fail(INCONCLUSIVE + reason, pytrace=False)
         if status is Status.INCONCLUSIVE:
@@ -251,7 +249,7 @@ class Contract(pytest.Item):
         mild = status is Status.FAILED and self.result.severity.rank > self.plugin.settings.fail_on.rank
         if mild:
             texts = [f"{self.result.severity.value}: {finding.message}" for finding in self.result.findings]
-            self.user_properties.extend((NOTE, text) for text in texts)
+            self.user_properties.extend((NOTE, one_line(text)) for text in texts)
         elif status in (Status.FAILED, Status.EXPECTED):
             raise ContractBroken(self.result)
 
@@ -274,13 +272,18 @@ class Contract(pytest.Item):
         text = render_result(result, DOCS[result.code], width=_width(self.config), colour=False)
         first, *others = result.findings
         at = first.at
-        headline = ReprFileLocation(
-            path=at.file if at and at.file else self.named.target,
-            lineno=(at and at.line) or 0,
-            message=first.message + (f" (and {len(others)} more)" if others else ""),
-        )
-        body = ReprTraceback([ReprEntryNative(text.splitlines(keepends=True))], extraline=None, style="native")
+        path, line = (at.file, at.line) if at and at.file and at.line else _place_of(self.named.target)
+        message = one_line(first.message) + (f" (and {len(others)} more)" if others else "")
+        headline = ReprFileLocation(path, line, message)  # type: ignore[arg-type] # see `_place_of`
+        entries = [] if self.config.option.tbstyle == "line" else [ReprEntryNative(text.splitlines(keepends=True))]
+        body = ReprTraceback(entries, extraline=None, style="native")
         return ExceptionChainRepr([(body, headline, None)])
+
+
+def _place_of(target: str) -> tuple[str, str]:
+    """The two parts of a target, where pytest writes a file and its line with a colon between them."""
+    module, _, attribute = one_line(target).rpartition(":")
+    return module, attribute
 
 
 def _selects(word: str, name: str) -> bool:

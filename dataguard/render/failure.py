@@ -8,6 +8,7 @@ from rich.text import Text
 
 from dataguard.machine.units import counted
 from dataguard.model import Doc, Finding, Location, Result, Severity
+from dataguard.render.escapes import one_line
 from dataguard.render.layout import Page, fold, middle_out
 
 MARKS = {
@@ -37,7 +38,7 @@ def write_failure(
     if result.reason:
         page.put(result.reason, lead=_label(page, "note"))
     if explained_under is not None:
-        page.put(f"as above, for {explained_under}", lead=_label(page, "fix"))
+        page.put(f"as above, for {one_line(explained_under)}", lead=_label(page, "fix"))
     elif doc:
         page.prose(doc.cause, lead=_label(page, "cause"))
         page.prose(doc.fix, lead=_label(page, "fix"))
@@ -93,7 +94,7 @@ def write_lines(page: Page, lines: list[str], verbosity: int, indent: str) -> No
 
 def identity(page: Page, result: Result) -> Text:
     """Return the stable, selectable name of a result."""
-    loader = page.text(f"[{result.loader}]" if result.loader else "", "dim")
+    loader = page.text(f"[{one_line(result.loader)}]" if result.loader else "", "dim")
     return page.text(f"{result.code}-{result.name}", "bold") + loader
 
 

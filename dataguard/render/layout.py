@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.text import Text
 
 from dataguard.machine.units import counted
+from dataguard.render.escapes import escaped, one_line, without_commands
 
-_UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _ASCII = str.maketrans(
     {"━": "=", "✗": "x", "✓": "+", "→": "->", "·": "-", "…": "...", "—": "--", "≥": ">=", "≤": "<=", "≈": "~"}
     | {"\u2013": "-", "\xd7": "x", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
@@ -67,8 +67,7 @@ class Page:
 
     def clean(self, words: str) -> str:
         """Escape control characters; in ASCII mode, everything beyond ASCII."""
-        words = words.replace("\r\n", "\n").expandtabs(4)
-        words = _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), words)
+        words = escaped(words.replace("\r\n", "\n").expandtabs(4))
         return words if self.unicode else words.translate(_ASCII).encode("ascii", "backslashreplace").decode()
 
     def short(self, words: str) -> str:
@@ -114,7 +113,7 @@ class Page:
 
     def rule(self, title: str = "", note: str = "", *, style: str = "") -> None:
         """Write a horizontal rule with a title on the left and a note on the right."""
-        left = self.text(f"━━ {title} ".replace("  ", " ") if title else "━━", style)
+        left = self.text(f"━━ {one_line(title)} ".replace("  ", " ") if title else "━━", style)
         right = self.text(f" {note} ━━" if note else "", style)
         if left.cell_len + right.cell_len > self.console.width:
             right = Text()
@@ -126,7 +125,7 @@ class Page:
         stream = self.console.file
         assert isinstance(stream, StringIO)
         lines = [line.rstrip() for line in stream.getvalue().splitlines()]
-        return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n"
+        return without_commands(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n")
 
 
 def _wrapped(body: Text, room: int) -> Iterator[Text]:

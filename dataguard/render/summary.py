@@ -11,6 +11,7 @@ from rich.text import Text
 
 from dataguard.machine.units import counted
 from dataguard.model import Finding, Report, Result, Severity, Status
+from dataguard.render.escapes import one_line
 from dataguard.render.failure import MARKS
 from dataguard.render.layout import Page
 
@@ -89,7 +90,7 @@ def _lines(failed: Iterable[Result]) -> Iterator[Line]:
 
 def _write_lines(page: Page, lines: list[Line]) -> None:
     shown = lines[:_MOST]
-    names = [", ".join(line.loaders) for line in shown]
+    names = [one_line(", ".join(line.loaders)) for line in shown]
     places = [_place(page, line.first) for line in shown]
     wide = page.console.width >= 60
     widest_name, widest_place = (
@@ -129,7 +130,7 @@ def _write_statistics(page: Page, failed: Sequence[Result]) -> None:
         own = [result for result in failed if result.code == code]
         mark, style = MARKS[own[0].severity]
         count = sum(len(result.findings) for result in own)
-        loaders = ", ".join(result.loader or "target" for result in own)
+        loaders = one_line(", ".join(result.loader or "target" for result in own))
         head = page.text(f"{count:>6,}  ") + page.text(f"{mark} {code}-{own[0].name}", style)
         page.put(head + page.text(f"  {loaders}", "dim"), fold=False)
 

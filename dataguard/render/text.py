@@ -8,6 +8,7 @@ from rich.text import Text
 
 from dataguard.machine.units import counted
 from dataguard.model import Doc, Report, Result, Status
+from dataguard.render.escapes import one_line
 from dataguard.render.failure import MARKS, identity, write_failure, write_lines, write_table
 from dataguard.render.layout import Page
 from dataguard.render.summary import COLOURS, WORDS, duration, severities, write_summary
@@ -71,7 +72,7 @@ def render_result(
 
 
 def _header(page: Page, report: Report, verbosity: int) -> None:
-    page.put(page.text("dataguard ", "bold") + page.text(", ".join(report.targets)))
+    page.put(page.text("dataguard ", "bold") + page.text(one_line(", ".join(report.targets))))
     if verbosity > 0:
         for title, values in (("environment", report.environment), ("settings", report.settings)):
             page.put(f"  {title}")
@@ -137,7 +138,7 @@ def _groups(page: Page, results: Sequence[Result], report: Report, verbosity: in
         parts = [
             page.text(
                 ", ".join(names[code] if full else code for code, its in loaders_of.items() if its == loaders)
-                + ("" if loaders == every or not any(loaders) else f" [{', '.join(loaders)}]"),
+                + ("" if loaders == every or not any(loaders) else f" [{one_line(', '.join(loaders))}]"),
                 "dim",
             )
             for loaders in dict.fromkeys(loaders_of.values())

@@ -200,17 +200,31 @@ def expectation(settings: Settings, check: Check, loader: str) -> str | None:
     return None
 
 
+def require_expected(settings: Settings, loaders: Collection[str]) -> None:
+    """Raise UsageError, with a suggestion, for an expectation of a loader that does not exist but resembles one."""
+    for message in _misspelled(settings, loaders, _expected(settings)):
+        raise UsageError(message)
+
+
 def misspelled(settings: Settings, loaders: Collection[str]) -> Iterator[str]:
-    """A note for each loader name in the settings that matches no loader but resembles one not named there.
+    """A note for each name in `roles` that matches no loader but resembles one."""
+    return _misspelled(settings, loaders, {name: f"roles.{name}" for name in settings.roles})
+
+
+def _misspelled(settings: Settings, loaders: Collection[str], named: Mapping[str, str]) -> Iterator[str]:
+    """A message for each name, with its setting, that resembles a loader which the settings do not name.
 
     Names that resemble no loader may belong to other targets.
     """
-    roles = {name: f"roles.{name}" for name in settings.roles}
-    named = {word.partition("[")[2].removesuffix("]"): f"expect.{word}" for word in settings.expect if "[" in word}
-    for name, setting in (named | roles).items():
-        hint = suggest(name, {*loaders} - {*named, *roles}, "") if name not in loaders else ""
+    for name, setting in named.items():
+        hint = suggest(name, {*loaders} - {*_expected(settings), *settings.roles}, "") if name not in loaders else ""
         if hint:
             yield f"{setting}: no loader named {name!r}{hint}"
+
+
+def _expected(settings: Settings) -> dict[str, str]:
+    """The loaders that expectations name, each with its setting."""
+    return {word.partition("[")[2].removesuffix("]"): f"expect.{word}" for word in settings.expect if "[" in word}
 
 
 def _names(word: str, check: Check) -> bool:

@@ -46,6 +46,35 @@ def test_the_test_file_of_the_page_runs(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.scan
+def test_a_loader_that_does_not_run_is_no_skip(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_data="""
+        import dataguard
+
+        def make():
+            raise ValueError("no data here")
+
+        @dataguard.parametrize_with_checks(make, select=["DG301", "DG501"])
+        def test_loader(check):
+            check()
+
+        @dataguard.parametrize_with_checks(make, select=["DG301"], expect={"DG301[mak]": "why"})
+        def test_misspelled(check):
+            check()
+        """
+    )
+    outcome = run(pytester, "-k", "test_loader")
+    assert (
+        "expect.DG301[mak]: no loader named 'mak'; did you mean 'make'?" in outcome.stderr.str() + outcome.stdout.str()
+    )
+    source = pytester.path / "test_data.py"
+    source.write_text(source.read_text().replace("[mak]", "[make]"))
+    outcome = run(pytester, "-k", "test_loader")
+    outcome.assert_outcomes(failed=2, deselected=1)
+    outcome.stdout.fnmatch_lines(["the loader does not run, see DG001: *no data here*"])
+
+
+@pytest.mark.scan
 def test_checks_as_parameters_have_ids_and_fail_with_the_finding(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_data="""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -116,6 +117,20 @@ def test_what_could_not_be_decided_is_skipped_and_counted(place: pytest.Pytester
 
 
 @pytest.mark.scan
+def test_names_are_safe_to_print_and_to_paste(place: pytest.Pytester) -> None:
+    outcome = place.runpytest_subprocess(*LOADED, "--dataguard=loaders:named", "--dataguard-select=DG501", "-v", "-rA")
+    outcome.assert_outcomes(failed=1)
+    text = outcome.stdout.str()
+    assert "dataguard::DG501-non-finite-sample[\\x1b[2J$(touch pwned)\\n::error::x]" in text
+    assert "\x1b[2J" not in text
+    assert not [line for line in text.splitlines() if line.lstrip().startswith("::")]
+    (repro,) = {line.partition("repro  ")[2] for line in outcome.outlines if line.startswith("  repro")}
+    pasted = place.run("bash", "-c", repro.replace("python -c", f"{sys.executable} -c"))
+    assert pasted.stdout.str().startswith("tensor([nan"), pasted.stderr.str()
+    assert not (place.path / "pwned").exists()
+
+
+@pytest.mark.scan
 @pytest.mark.parametrize("distributed", [False, True])
 def test_a_run_in_which_nothing_could_be_decided_fails(distributed: bool, place: pytest.Pytester) -> None:
     place.makepyfile(test_own=OWN_TESTS.partition("def test_product")[0])
@@ -215,15 +230,34 @@ def test_two_workers_of_xdist_share_the_tests(bare: pytest.Pytester) -> None:
     assert_nothing_is_left(bare)
 
 
-def test_one_worker_of_xdist_can_keep_all_tests_of_a_target(named: pytest.Pytester) -> None:
-    named.makeconftest(
-        """
-        def pytest_collection_modifyitems(items):
-            print({item.name: [mark.args for mark in item.iter_markers("xdist_group")] for item in items})
-        """
-    )
-    outcome = run(named, "--dataguard=loaders:bad", "--dataguard-select=DG301", "--collect-only", "-s")
-    outcome.stdout.fnmatch_lines(["{'DG301-overlong-len*train*': *('loaders:bad',)*val*('loaders:bad',)*}"])
+@pytest.mark.scan
+@pytest.mark.parametrize("mode", ["loadfile", "loadscope"])
+def test_one_worker_of_xdist_runs_all_checks(mode: str, bare: pytest.Pytester) -> None:
+    bare.makepyfile(test_own=OWN_TESTS, test_other=OWN_TESTS)
+    targets = ("--dataguard=loaders:good", "--dataguard=loaders:bad", "--dataguard-select=DG301,DG302,DG501")
+    outcome = bare.runpytest_subprocess(*PLUGIN, "-p", "xdist", "-n", "2", "--dist", mode, "-v", *targets)
+    outcome.assert_outcomes(passed=10, failed=3)
+    workers = re.findall(r"^\[(gw\d)\] .* dataguard::", outcome.stdout.str(), re.MULTILINE)
+    assert (len(workers), len(set(workers))) == (9, 1)
+    assert re.search(r"^\[gw\d\] .* test_own\.py::test_sum", outcome.stdout.str(), re.MULTILINE)
+
+
+@pytest.mark.scan
+def test_a_result_without_a_line_is_at_its_target(place: pytest.Pytester) -> None:
+    select = ("--dataguard=loaders:bad", "--dataguard-select=DG403,DG501", "--junitxml=report.xml")
+    outcome = place.runpytest_subprocess(*LOADED, "--tb=line", *select)
+    outcome.assert_outcomes(failed=2, passed=1, skipped=1)
+    lines = [line for line in outcome.outlines if line.startswith("loaders:")]
+    assert lines == [
+        "loaders:bad: batch 3 of 4 holds a single sample",
+        "loaders:bad: sample of dataset[5] contains 3 NaN",
+    ]
+    cases = ElementTree.parse(place.path / "report.xml")
+    (skipped,) = cases.iter("skipped")
+    assert skipped.text == "loaders:bad: the role is val: a batch of one sample is harmless in evaluation"
+    assert [failure.get("message") for failure in cases.iter("failure")] == [
+        line.removeprefix("loaders:bad: ") for line in lines
+    ]
 
 
 @pytest.mark.scan

@@ -50,7 +50,7 @@ SCHEMA_DOCUMENT: Any = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA_DOCUMENT)
 ESCAPE = re.compile("\x1b\\[[0-9;]*m")
 _SOME = ("DG803", "DG406", "DG003", "DG101", "DG401")
-TEXT = st.text(st.characters(), max_size=60)
+TEXT = st.text(st.characters(), max_size=60) | st.sampled_from(("\n::error::x", "a ::error::b " * 9, "::\x1b\u2028::"))
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
@@ -253,6 +253,18 @@ class TestText:
         assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", text)
         assert "\\x1b[2Jcleared\\x07" in text
 
+    def test_a_name_stays_on_its_line(self) -> None:
+        failed = result("DG101", "a\n::error::b", Status.FAILED, Finding("one\n::error::two"))
+        report = replace(empty(), results=(failed,), targets=("t\n::error::u",))
+        lines = RENDER["text"](report, DOCS).splitlines()
+        assert [line for line in lines if "error::" in line] == [
+            "dataguard t\\n::error::u",
+            "━━ a\\n::error::b " + "━" * 72 + " 1 error ━━",
+            "✗ error DG101-cloned-worker-rng[a\\n::error::b]",
+            "  \\::error::two",
+            "✗ DG101 a\\n::error::b  one ::error::two",
+        ]
+
     def test_ascii_is_ascii(self) -> None:
         finding = Finding("größe ≥ 3", {"ключ": "…"}, Location("/tmp/é.py", 1))
         text = RENDER["text"](report_of(finding), DOCS, unicode=False)
@@ -272,6 +284,7 @@ class TestText:
         assert text.encode("utf-8")
         assert "\x1b" not in text
         assert not re.search(r"[ \t]$", text, re.MULTILINE)
+        assert not re.search(r"^\s*::", text, re.MULTILINE)
         assert RENDER["text"](report, DOCS, width=60, verbosity=verbosity, unicode=False).isascii()
 
 

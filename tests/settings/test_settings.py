@@ -11,7 +11,16 @@ import pytest
 from dataguard.checks import CATALOGUE as EVERY
 from dataguard.engine import scan
 from dataguard.model import Severity, Status, UsageError
-from dataguard.settings.settings import RUNNING, Settings, chosen, expectation, misspelled, resolve, unselected
+from dataguard.settings.settings import (
+    RUNNING,
+    Settings,
+    chosen,
+    expectation,
+    misspelled,
+    require_expected,
+    resolve,
+    unselected,
+)
 from tests.support.sample_reports import CATALOGUE
 
 GOOD: dict[str, tuple[Any, Any]] = {
@@ -263,16 +272,18 @@ class TestChosen:
     ("settings", "told"),
     [
         (Settings(roles={"tran": "train"}), ["roles.tran: no loader named 'tran'; did you mean 'train'?"]),
-        (
-            Settings(expect={"DG403[vall]": "x"}),
-            ["expect.DG403[vall]: no loader named 'vall'; did you mean 'val'?"],
-        ),
         (Settings(roles={"holdout": "val"}), []),
         (Settings(roles={"val": "val", "val2": "val"}, expect={"DG403": "x", "DG401[train]": "y"}), []),
     ],
 )
 def test_a_misspelled_loader_is_told(settings: Settings, told: list[str]) -> None:
     assert list(misspelled(settings, ("train", "val"))) == told
+
+
+def test_an_expectation_of_a_misspelled_loader_is_an_error() -> None:
+    with pytest.raises(UsageError, match=r"expect\.DG301\[trian\]: no loader named 'trian'; did you mean 'train'\?"):
+        require_expected(Settings(expect={"DG301[trian]": "x"}), ("train", "val"))
+    require_expected(Settings(expect={"DG301[holdout]": "of another target", "DG301[val]": "y"}), ("train", "val"))
 
 
 def of_set(name: str | None) -> dict[str, Severity]:

@@ -60,6 +60,10 @@ LOADERS = """
         return DataLoader(Stuck(), batch_size=4)
 
 
+    def named():
+        return {"\\x1b[2J$(touch pwned)\\n::error::x": DataLoader(Gaps(), batch_size=4)}
+
+
     def raising():
         return DataLoader([1, 2, 3, 4], batch_size=2, collate_fn=lambda samples: samples.lost)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +79,8 @@ class LoaderFacts:
     def need_role(self, *roles: str, otherwise: str) -> None:
         """Raise NotApplicable unless the loader has one of the roles; `otherwise` says why that matters."""
         if self.role is None:
-            raise NotApplicable(f'{ROLE_UNKNOWN}: set [tool.dataguard.roles] {self.name} = "{roles[0]}"')
+            key = self.name if re.fullmatch(r"[A-Za-z0-9_-]+", self.name) else json.dumps(self.name)
+            raise NotApplicable(f'{ROLE_UNKNOWN}: set [tool.dataguard.roles] {key} = "{roles[0]}"')
         if self.role not in roles:
             raise NotApplicable(f"the role is {self.role}: {otherwise}")
 

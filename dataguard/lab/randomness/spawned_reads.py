@@ -66,12 +66,13 @@ class SpawnTrial:
 def find_spawn_trial(subject: Subject) -> SpawnTrial:
     """Try spawned workers. Raises Undecided where an object is too big to be pickled for this, or time ran out."""
     subject.afford(2 * ITEMS * subject.epoch.seconds_per_sample)
-    forked, spawned = _emulated(subject, "fork"), _emulated(subject, "spawn")
+    forked = _emulated(subject, "fork")
+    if forked is None:  # it may wait for the other workers
+        raise Undecided("samples can only be read in real workers: --start-method spawn tests spawned ones")
+    spawned = _emulated(subject, "spawn")
     # A step that fails in both, such as an init that needs a real worker, says nothing.
-    fails = spawned is None or any(
-        step is None and (forked or {}).get(name, {}) is not None for name, step in spawned.items()
-    )
-    leaves = set() if fails else _steadily_changed(subject, forked or {}, spawned or {})
+    fails = spawned is None or any(step is None and forked.get(name, {}) is not None for name, step in spawned.items())
+    leaves = set() if fails else _steadily_changed(subject, forked, spawned or {})
     if not fails and not leaves:
         return SpawnTrial(ITEMS)
     real = _real_reads(subject, "spawn")
