@@ -203,12 +203,10 @@ def _leave(answer: tuple[str, Any], folder: Path) -> None:
 def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
     try:
         return _RETURNED, function()
-    except LoaderRaised as error:
-        left = error.incident.error_type == "SystemExit"
-        message = error.incident.message + (last_words(folder) if left else "")
-        return _FAILED, type(error)(replace(error.incident, message=message))
     except DataguardError as error:
-        return _FAILED, error
+        if isinstance(error, LoaderRaised) and error.incident.error_type == "SystemExit":
+            error.incident = replace(error.incident, message=error.incident.message + last_words(folder))
+        return _FAILED, error  # itself: its frames keep iterators alive, which would wait for their workers to end
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
             return _BROKE, traceback.format_exc()

@@ -342,6 +342,7 @@ def test_ranks_that_are_interrupted_go_on_each_where_it_was(tmp_path: Path) -> N
     first, last = report["results"]
     assert (first["status"], first["exercised"]["samples"]) == ("passed", 240)
     before = int(first["reason"].removesuffix(" of 240 samples were read before the interruption"))
-    assert len(reads.read_text().split()) == 240 - before < 240, "what had arrived is not read again"
+    ends = 12  # DG001 always runs, and reads both ends of the range
+    assert len(reads.read_text().split()) == 240 - before + ends < 240, "what had arrived is not read again"
     assert (last["status"], last["reason"], last["exercised"]["samples"]) == ("passed", None, whole.MANY)
     assert [path.name for path in tmp_path.iterdir()] == ["reads"], "every rank removes what it kept"
