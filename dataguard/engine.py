@@ -11,7 +11,6 @@ from dataclasses import replace
 from shlex import quote
 from typing import Any
 
-from dataguard.checks import CATALOGUE
 from dataguard.model import Check, Interrupted, Report, Result, Status, UsageError
 from dataguard.process.launcher import shared_zygote
 from dataguard.process.progress import CheckProgress, Listener
@@ -49,6 +48,8 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     if not spellings:
         raise UsageError("no target given")
     require_findable(spellings, settings.import_path)
+    from dataguard.checks import CATALOGUE  # here, as importing them takes longer than answering a typo
+
     team = own_team(shared=settings.all)
     leads = team is None or team.leads
     checks = chosen(CATALOGUE, settings) if leads else ()

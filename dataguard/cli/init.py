@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dataguard.model import UsageError
-from dataguard.project.proposal import Proposal, propose
 from dataguard.settings.settings import is_toml
 from dataguard.target.loaders_file import MODULE, TARGET
+
+if TYPE_CHECKING:
+    from dataguard.project.proposal import Proposal
 
 _FILE = Path(f"{MODULE}.py")
 _OWN, _PROJECT = Path("dataguard.toml"), Path("pyproject.toml")
@@ -45,6 +48,8 @@ def init(context: click.Context, no_scan: bool, arguments: tuple[str, ...]) -> i
     """
     if _FILE.exists():
         raise UsageError(f"{_FILE} exists; scan it with `dataguard scan {TARGET}`, or remove it and run init again")
+    from dataguard.project.proposal import propose
+
     found = propose(Path.cwd(), arguments)
     if found is None:
         raise UsageError(
