@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 T = TypeVar("T")
 
@@ -106,3 +106,30 @@ def share(items: Iterable[T]) -> Iterator[T]:
     """This worker's share of a stream: every n-th item with n workers, all of it in the main process."""
     worker = get_worker_info()
     return islice(items, worker.id, None, worker.num_workers) if worker else iter(items)
+
+
+class Forever:
+    """Repeats an index sampler without end."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler = sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield from self.sampler
+
+
+class Lasting(DataLoader[Any]):
+    """Keeps one iterator for all epochs, so that its workers start once."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        object.__setattr__(self, "batch_sampler", Forever(self.batch_sampler))
+        self.iterator = super().__iter__()
+
+    def __len__(self) -> int:
+        return len(self.batch_sampler.sampler)  # type: ignore[union-attr]
+
+    def __iter__(self) -> Any:
+        for _ in range(len(self)):
+            yield next(self.iterator)

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate, get_w
 from sample_datasets._parts import (
     Brighten,
     EpochSeededPictures,
+    Lasting,
     LazyBrighten,
     Pictures,
     UniformSource,
@@ -535,33 +536,6 @@ class MixedPictures(AugmentedPictures):
 def good_reseeded() -> DataLoader[Any]:
     """Each worker seeds the dataset's generator at its first read; samples also depend on the reads before them."""
     return DataLoader(MixedPictures(), batch_size=4, num_workers=2, persistent_workers=True)
-
-
-class Forever:
-    """Repeats an index sampler without end."""
-
-    def __init__(self, sampler: Any) -> None:
-        self.sampler = sampler
-
-    def __iter__(self) -> Iterator[Any]:
-        while True:
-            yield from self.sampler
-
-
-class Lasting(DataLoader[Any]):
-    """Keeps one iterator for all epochs, so that its workers start once."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        object.__setattr__(self, "batch_sampler", Forever(self.batch_sampler))
-        self.iterator = super().__iter__()
-
-    def __len__(self) -> int:
-        return len(self.batch_sampler.sampler)  # type: ignore[union-attr]
-
-    def __iter__(self) -> Any:
-        for _ in range(len(self)):
-            yield next(self.iterator)
 
 
 class BlurredPictures(AugmentedPictures):

@@ -18,7 +18,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from sample_datasets._parts import Pictures, picture
+from sample_datasets._parts import Lasting, Pictures, picture
 
 Loaders = dict[str, DataLoader[Any]]
 
@@ -120,38 +120,11 @@ def good_sorted() -> Loaders:
     return train(sampler=ByLength())
 
 
-class _Forever:
-    """Repeats an index sampler without end."""
-
-    def __init__(self, sampler: Any) -> None:
-        self.sampler = sampler
-
-    def __iter__(self) -> Iterator[Any]:
-        while True:
-            yield from self.sampler
-
-
-class Repeated(DataLoader[Any]):
-    """Keeps one iterator for all epochs, so that its workers never start again."""
-
-    def __init__(self, dataset: Any, **settings: Any) -> None:
-        super().__init__(dataset, **settings)
-        object.__setattr__(self, "batch_sampler", _Forever(self.batch_sampler))
-        self.iterator = super().__iter__()
-
-    def __len__(self) -> int:
-        return len(self.batch_sampler.sampler)  # type: ignore[union-attr]
-
-    def __iter__(self) -> Any:
-        for _ in range(len(self)):
-            yield next(self.iterator)
-
-
 def repeated(*, shuffle: bool, rank: int, world_size: int) -> Loaders:
     """A share of the pictures for each rank."""
     dataset = Pictures(32)
     sampler: DistributedSampler[Any] = DistributedSampler(dataset, num_replicas=world_size, rank=rank, shuffle=shuffle)
-    return {"train": Repeated(dataset, batch_size=4, num_workers=2, sampler=sampler)}
+    return {"train": Lasting(dataset, batch_size=4, num_workers=2, sampler=sampler)}
 
 
 def bad_repeated(rank: int, world_size: int) -> Loaders:
@@ -161,4 +134,4 @@ def bad_repeated(rank: int, world_size: int) -> Loaders:
 
 def good_repeated() -> Loaders:
     """One that shuffles."""
-    return {"train": Repeated(Pictures(32), batch_size=4, num_workers=2, shuffle=True)}
+    return {"train": Lasting(Pictures(32), batch_size=4, num_workers=2, shuffle=True)}
