@@ -39,7 +39,7 @@ class Script:
         self.path = path
         self.arguments = tuple(arguments)
         self._run = greenlet(self._main)
-        self._asked: dict[str, Loader] = {}
+        self._asked: list[tuple[str, Loader]] = []
         self._found: dict[str, Loader] | None = None
 
     def __call__(self) -> dict[str, Loader]:
@@ -63,8 +63,8 @@ class Script:
         """Whether the script may continue past the first batch of a loader; if not, this never returns."""
         frames = list(_frames())
         evaluates = _evaluates(frame.f_code.co_name for frame in frames)
-        again = any(loader is one for one in self._asked.values())
-        self._asked["val" if evaluates else "train"] = loader
+        again = any(loader is one for _, one in self._asked)
+        self._asked.append(("val" if evaluates else "train", loader))
         own = [frame.f_locals for frame in reversed(frames) if not is_library(frame.f_code.co_filename)]
         found = _named(own, self._asked)
         if evaluates and not again and not any("train" in name.lower() for name in found):
@@ -127,10 +127,10 @@ def _evaluates(functions: Iterable[str]) -> bool:
     return False
 
 
-def _named(namespaces: Iterable[Mapping[str, Any]], asked: Mapping[str, Loader]) -> dict[str, Loader]:
+def _named(namespaces: Iterable[Mapping[str, Any]], asked: Iterable[tuple[str, Loader]]) -> dict[str, Loader]:
     """Each loader in these variables once, by the first name it has; those that were asked for a batch, in any case."""
     found: dict[str, Loader] = {}
-    for name, loader in (*(pair for space in namespaces for pair in _loaders_in(space)), *asked.items()):
+    for name, loader in (*(pair for space in namespaces for pair in _loaders_in(space)), *asked):
         if not any(loader is one for one in found.values()):
             number = sum(known.rstrip("0123456789") == name for known in found)
             found[f"{name}{number + 1}" if name in found else name] = loader

@@ -137,8 +137,9 @@ def test_loaders_have_the_names_of_variables_keys_and_attributes() -> None:
         {"loader": one, "loaders": {"val": two}, "self": Holder(), "train": four},
     ]
     names = {"train": one, "val": two, "valid": three, "train2": four}
-    assert _named(spaces, {"train": one}) == names
-    assert _named([], {"train": one}) == {"train": one}
+    assert _named(spaces, [("train", one)]) == names
+    assert _named([], [("train", one)]) == {"train": one}
+    assert _named([], [("val", one), ("val", two), ("val", one)]) == {"val": one, "val2": two}
 
 
 @pytest.mark.parametrize(
