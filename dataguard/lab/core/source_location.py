@@ -24,15 +24,16 @@ Place = tuple[str, int, str]
 """A file, a line, and the function that it is in."""
 
 
-def running_at() -> Place | None:
-    """The innermost line of the user's code that runs in this thread."""
+def caller(*, qualified: bool = False) -> Place | None:
+    """The innermost line of the user's code that runs in this thread; `qualified`: with the class of its function."""
     frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        if not is_library(code.co_filename):
-            return code.co_filename, frame.f_lineno, getattr(code, "co_qualname", code.co_name)
+    while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
-    return None
+    if frame is None:
+        return None
+    code = frame.f_code
+    name = getattr(code, "co_qualname", code.co_name) if qualified else code.co_name
+    return code.co_filename, frame.f_lineno, name
 
 
 def samples_at(dataset: Any) -> Place | None:

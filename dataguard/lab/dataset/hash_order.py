@@ -19,7 +19,8 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType
 from typing import Any
 
-from dataguard.lab.reading.fresh_import import Places, caller, is_own_source
+from dataguard.lab.core.source_location import caller
+from dataguard.lab.reading.fresh_import import Places, is_own_source
 
 _SALTED = (str, bytes, os.PathLike, Enum)
 _NAMES = {"set": "__ordered_set__", "frozenset": "__ordered_frozenset__", "hash": "__ordered_hash__"}

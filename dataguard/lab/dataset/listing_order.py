@@ -10,7 +10,8 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from dataguard.lab.reading.fresh_import import Places, caller
+from dataguard.lab.core.source_location import caller
+from dataguard.lab.reading.fresh_import import Places
 
 
 @contextlib.contextmanager

@@ -175,11 +175,6 @@ def _arrays(value: Any, path: str = "") -> Iterator[tuple[str, np.ndarray]]:
 _NUMBERS = int | float | str | np.generic
 
 
-def _is_row(value: Any) -> bool:
-    """Whether this is a list of plain numbers, such as the coordinates of one point."""
-    return type(value) in (list, tuple) and all(isinstance(one, int | float | np.number) for one in value)
-
-
 def _points(array: np.ndarray, count: int) -> np.ndarray | None:
     """An array as so many points for each instance, if it may hold these."""
     if array.dtype.kind not in "iuf":

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.source_location import Place, running_at
+from dataguard.lab.core.source_location import Place, caller
 from dataguard.lab.core.stand_ins import rebind, standing_in
 from dataguard.lab.core.wrapped_datasets import by_name, callables_of
 from dataguard.lab.decoding.decoders import BRIGHTNESS, PILLOW, Decoder, Gives, Known, giving, patch
@@ -148,7 +148,7 @@ class Painter:
 
     def _note(self, source: str) -> None:
         self.sources.add(source)
-        place = None if source in self.places else running_at()
+        place = None if source in self.places else caller(qualified=True)
         if place:
             self.places[source] = place
 

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 
 from dataguard.incident import imported_files, is_library
 from dataguard.lab.core.index import Index
+from dataguard.lab.core.source_location import Place
 from dataguard.lab.reading.epoch_trace import gated_build
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.settings.settings import Settings
@@ -43,8 +44,6 @@ _replaced: list[Mapping[str, ModuleType]] = []
 """Modules that were imported before, kept alive: a temporary folder of one would be removed with it."""
 
 
-Place = tuple[str, int, str]
-"""File, line and function."""
 Places = dict[Place | None, None]
 """Lines of the user's code, in order of occurrence; None is a library without a caller in the user's code."""
 
@@ -92,13 +91,3 @@ def _is_namespace(name: str) -> bool:
 def is_own_source(name: str, file: str) -> bool:
     """Whether a module of this name in this file is the user's and in Python."""
     return file.endswith(".py") and name.partition(".")[0] not in ("dataguard", "__main__") and not is_library(file)
-
-
-def caller() -> Place | None:
-    """The innermost line of the user's code on the stack: file, line and function."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if not is_library(frame.f_code.co_filename):
-            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
-        frame = frame.f_back
-    return None

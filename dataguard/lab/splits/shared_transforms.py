@@ -12,9 +12,9 @@ from typing import Any
 from torch.utils.data import DataLoader, Dataset
 
 from dataguard.lab.core.index import Index
+from dataguard.lab.core.source_location import Place, caller
 from dataguard.lab.core.stand_ins import standing_in
 from dataguard.lab.core.wrapped_datasets import by_type, wrapped_by
-from dataguard.lab.reading.fresh_import import Place, caller
 from dataguard.lab.reading.sample_reader import DRAWS, Reader
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.global_rng import SEED

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from dataguard.lab.core import records, source_location
-from dataguard.lab.core.source_location import made_at, running_at, samples_at
+from dataguard.lab.core.source_location import caller, made_at, samples_at
 from dataguard.lab.images import colour_charts
 from dataguard.lab.randomness import rng_dependence, same_items
 from sample_datasets import dg101_cloned_worker_rng
@@ -120,6 +120,6 @@ def test_a_class_of_a_library_makes_its_own_samples() -> None:
 
 
 def test_the_line_of_the_user_that_runs() -> None:
-    found = running_at()
+    found = caller(qualified=True)
     assert found is not None
-    assert Path(__file__).read_text().splitlines()[found[1] - 1] == "    found = running_at()"
+    assert Path(__file__).read_text().splitlines()[found[1] - 1] == "    found = caller(qualified=True)"
