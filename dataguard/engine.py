@@ -11,6 +11,7 @@ from dataclasses import replace
 from shlex import quote
 from typing import Any
 
+from dataguard.machine.units import counted
 from dataguard.model import Check, Interrupted, Report, Result, Status, UsageError
 from dataguard.process.launcher import shared_zygote
 from dataguard.process.progress import CheckProgress, Listener
@@ -135,7 +136,7 @@ class _Scan:
             result.loader for result in self._results.values() if (result.reason or "").startswith(ROLE_UNKNOWN)
         )
         for loader, count in skipped.items():
-            checks = "1 check was" if count == 1 else f"{count} checks were"
+            checks = f"{counted(count, 'checks')} {'was' if count == 1 else 'were'}"
             held = any(map(is_held, self._spellings))
             way = f'roles={{{json.dumps(loader)}: "train"}}' if held else f"--role {quote(loader)}=train"
             yield f"{loader}: {ROLE_UNKNOWN}, so {checks} skipped; add {way} (or val, test, predict)"

@@ -21,6 +21,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.process.launcher import Reaper, start
 from dataguard.process.process_tree import how_it_ended
@@ -202,7 +203,7 @@ class Session:
         """What a fork of this process means for a loader in hand."""
         count = sum(not thread.daemon for thread in threading.enumerate()) - 1
         if is_held(self.spelling) and count > 0:
-            threads = "1 other thread" if count == 1 else f"{count} other threads"
+            threads = counted(count, "other threads")
             yield (
                 f"{threads} of this process did not run where the loader was observed, as in its own forked workers: "
                 "code that waits for one hangs"

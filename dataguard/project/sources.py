@@ -96,10 +96,6 @@ class Project:
             return source, source.definitions[attribute]
         return self.definition(source.imports.get(attribute), depth - 1)
 
-    def is_module(self, name: str) -> bool:
-        """Whether a dotted name is that of one of the project's modules."""
-        return name in self._by_name
-
 
 def _trees(folder: Path) -> Iterator[tuple[Path, ast.Module]]:
     for path in sorted(_files(folder))[:_MOST]:

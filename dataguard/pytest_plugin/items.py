@@ -95,9 +95,9 @@ class LoaderContracts:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Tell each observing process which tests will run; a worker of xdist is handed its tests one at a time."""
-        self._tested |= {(item.named, item.check.code) for item in session.items if isinstance(item, Contract)}
+        tests = {(item.named, item.check.code): item.check for item in session.items if isinstance(item, Contract)}
+        self._tested |= tests.keys()
         if not hasattr(self.config, "workerinput"):
-            tests = {(item.named, item.check.code): item.check for item in session.items if isinstance(item, Contract)}
             running = {(named, check.code): check for named, _ in tests for check in CATALOGUE if check.code in RUNNING}
             chosen: dict[Session, list[tuple[Check, str]]] = {}
             for (named, _), check in (tests | running).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dataguard.machine.units import counted
 from dataguard.model import Undecided
 
 if TYPE_CHECKING:
@@ -97,9 +98,5 @@ def _misplaced(epoch: Batches, after: int, yielded: Batches, stable: Sequence[st
     ahead = others.index(first) - after
     if ahead == 0:
         rest = len(epoch) - after
-        return f"yields {_batches(len(yielded))} instead of {rest}" if len(yielded) != rest else None
-    return f"repeats {_batches(-ahead)}" if ahead < 0 else f"skips {_batches(ahead)}"
-
-
-def _batches(count: int) -> str:
-    return f"{count} batch{'' if count == 1 else 'es'}"
+        return f"yields {counted(len(yielded), 'batches')} instead of {rest}" if len(yielded) != rest else None
+    return f"repeats {counted(-ahead, 'batches')}" if ahead < 0 else f"skips {counted(ahead, 'batches')}"
