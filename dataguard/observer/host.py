@@ -30,6 +30,7 @@ from dataguard.machine.machine import Machine
 from dataguard.model import Check, NotApplicable, Result, Status, Undecided, UsageError
 from dataguard.process import shm_cleanup
 from dataguard.process.gc_pause import infrequent_gc
+from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.process_tree import adopt_orphans, die_with_parent
 from dataguard.process.progress import PROGRESS
 from dataguard.process.reaper import CREATIONS, LOG, STACKS
@@ -86,6 +87,8 @@ def main(descriptor: int, parent: int) -> None:
             pipe.send(("importing", None))
             with importer.watched():
                 target = targets.load(spelling)
+            if __name__ == "__main__":  # this process is no fork, of which the memory would be shared
+                prepare_to_fork()
             kept = NOTHING if state is None else opened(state, team, resume=settings.resume)
             job = ScanJob(team, kept, lambda news: pipe.send((PROGRESS, news)))
             surveys = _surveys(target, settings, folder, importer)

@@ -26,6 +26,7 @@ import numpy
 
 from dataguard.observer import host
 from dataguard.process import reaper
+from dataguard.process.cheap_forks import prepare_to_fork
 
 _SOCKET = 3
 """The descriptor of the socket to the reporting process: the first one after the standard streams."""
@@ -43,6 +44,7 @@ def main(descriptor: int) -> None:
             return
         asked = pipe.recv()
         host.import_torchvision_if_used()
+        prepare_to_fork()
         pid = os.fork()
         if pid == 0:
             _end_with(partial(_become_reaper, *asked, *descriptors))

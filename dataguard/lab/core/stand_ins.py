@@ -38,7 +38,7 @@ def standing_in(original: Any, function: Callable[..., Any]) -> Callable[..., An
 
 _UNRELATED = sys.stdlib_module_names | {
     *("numpy", "scipy", "sympy", "mpmath", "torch", "torchgen", "triton", "cuda"),
-    *("dill", "hypothesis", "tqdm", "typing_extensions"),
+    *("dataguard", "dill", "hypothesis", "psutil", "tqdm", "typing_extensions"),
 }
 """Packages that never refer to another package's image decoder. They define most names in a process, and looking at
 those in a fork copies their memory."""
