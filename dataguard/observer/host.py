@@ -29,8 +29,8 @@ from dataguard.incident import LoaderFailed
 from dataguard.machine.machine import Machine
 from dataguard.model import Check, NotApplicable, Result, Status, Undecided, UsageError
 from dataguard.process import shm_cleanup
-from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.cheap_forks import prepare_to_fork
+from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.process_tree import adopt_orphans, die_with_parent
 from dataguard.process.progress import PROGRESS
 from dataguard.process.reaper import CREATIONS, LOG, STACKS
