@@ -48,7 +48,7 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     settings = settings or Settings()
     if not spellings:
         raise UsageError("no target given")
-    require_findable(spellings, settings.import_path)
+    require_findable((*spellings, *settings.functions), settings.import_path)
     from dataguard.checks import CATALOGUE  # here, as importing them takes longer than answering a typo
 
     team = own_team(shared=settings.all)

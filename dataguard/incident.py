@@ -29,8 +29,9 @@ class Frame:
 class Incident:
     """What the user's code was doing when it raised, died or hung.
 
-    `stage` is one of import, factory, init (worker start), sampler, iterate, sample, collate, transfer. `changed` are
-    the settings of the loader that were not its own: `num_workers=0, persistent_workers=False`.
+    `stage` is one of import, factory, init (worker start), sampler, iterate, sample, collate, transfer, model, loss,
+    step, backward. `changed` are the settings of the loader that were not its own: `num_workers=0,
+    persistent_workers=False`.
     """
 
     stage: str
@@ -128,6 +129,7 @@ _STAGES = {
     "sample": "reading a sample",
     "collate": "collating a batch",
     "transfer": "sending a batch to the main process",
+    "model": "running the model",
 }
 
 

@@ -43,6 +43,9 @@ from dataguard.checks.machine.dg602_growing_worker import dg602_growing_worker
 from dataguard.checks.machine.dg603_copied_dataset import dg603_copied_dataset
 from dataguard.checks.machine.dg604_leaking_handles import dg604_leaking_handles
 from dataguard.checks.machine.dg605_oversubscribed_threads import dg605_oversubscribed_threads
+from dataguard.checks.model.dg901_unlearnable_batch import dg901_unlearnable_batch
+from dataguard.checks.model.dg902_target_loss_mismatch import dg902_target_loss_mismatch
+from dataguard.checks.model.dg903_ignored_input import dg903_ignored_input
 from dataguard.checks.randomness.dg101_cloned_worker_rng import dg101_cloned_worker_rng
 from dataguard.checks.randomness.dg102_replayed_epoch import dg102_replayed_epoch
 from dataguard.checks.randomness.dg103_frozen_augmentation import dg103_frozen_augmentation
@@ -151,4 +154,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg802_unoverlapped_copy,
     dg803_slow_worker_count,
     dg804_respawned_workers,
+    dg901_unlearnable_batch,
+    dg902_target_loss_mismatch,
+    dg903_ignored_input,
 )

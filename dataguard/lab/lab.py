@@ -19,6 +19,7 @@ from dataguard.lab.files.file_observations import Files
 from dataguard.lab.geometry.mask_charts import Geometry
 from dataguard.lab.images.colour_charts import Images
 from dataguard.lab.machine.resource_observations import Resources
+from dataguard.lab.model.observations import ModelObservations
 from dataguard.lab.process.side_by_side import Turns
 from dataguard.lab.randomness.observations import Randomness
 from dataguard.lab.ranks.rank_observations import Ranks
@@ -68,6 +69,7 @@ class Lab(Subject):
         self.splits = Splits(self)
         self.resources = Resources(self)
         self.throughput = Throughput(self)
+        self.model = ModelObservations(self)
 
     def _read_epoch(self) -> EpochTrace:
         return self._epochs.trace

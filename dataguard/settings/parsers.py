@@ -13,7 +13,7 @@ from typing import Any
 from dataguard.model import Severity, UsageError
 from dataguard.settings.normalization import KNOWN
 from dataguard.settings.suggestions import suggest
-from dataguard.settings.target_spelling import as_targets
+from dataguard.settings.target_spelling import as_targets, parsed
 
 ROLES = ("train", "val", "test", "predict")
 EVALUATION = ("val", "test", "predict")
@@ -81,6 +81,16 @@ def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise UsageError(f"{where}: expected text, got {value!r}")
     return value
+
+
+def _spelling(value: Any, where: str) -> str:
+    """The name of a Python object, perhaps with arguments: `pkg.mod:make_model(depth=18)`."""
+    text = _text(value, where)
+    try:
+        parsed(text)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return text
 
 
 def _severity(value: Any, where: str) -> Severity:
@@ -214,6 +224,9 @@ PARSERS: Mapping[str, Callable[[Any, str], Any]] = {
     "workers": _whole(0),
     "start_method": _one_of(START_METHODS),
     "ranks": _whole(1),
+    "model": _spelling,
+    "loss": _spelling,
+    "step": _spelling,
     "checks": _text,
     "fail_on": _severity,
     "fail_on_undecided": _flag,

@@ -57,6 +57,12 @@ class Settings:
     """Overrides the loader's multiprocessing start method: fork, spawn or forkserver; `all` tries each of them."""
     ranks: int | None = None
     """The number of ranks to start; None means two if the loader is rank-aware."""
+    model: str | None = None
+    """The model to try batches with: a module, or a function or class that returns one, `pkg.mod:make_model`."""
+    loss: str | None = None
+    """Its loss, a function or module that is called as `loss(output, target)`."""
+    step: str | None = None
+    """A function `step(model, batch)` that returns the loss, for batches that reach the model in another way."""
     checks: str | None = None
     """The check set to use, such as `2026.1`; None is the newest, whose new checks are warnings at most."""
     fail_on: Severity = Severity.WARNING
@@ -81,6 +87,11 @@ class Settings:
     def import_path(self) -> list[str]:
         """Where the modules of targets are looked for."""
         return [*(str(Path.cwd() / folder) for folder in self.pythonpath), str(Path.cwd()), *sys.path]
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """What else is imported by name: the model, its loss, its step."""
+        return tuple(filter(None, (self.model, self.loss, self.step)))
 
     @property
     def memory(self) -> int | None:
@@ -112,6 +123,10 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
             raise UsageError(f"pythonpath: no such folder: {folder}")
     if settings.resume and not settings.all:
         raise UsageError("--resume requires --all (in a settings file: all = true)")
+    if settings.model is None and (settings.loss or settings.step):
+        raise UsageError(f"--{'loss' if settings.loss else 'step'} requires --model (in a settings file: model = ...)")
+    if settings.loss and settings.step:
+        raise UsageError("--loss and --step exclude each other: a step computes its loss itself")
     return settings
 
 

@@ -38,6 +38,9 @@ NOT_UNDER_SPAWN = {
 HOLDING = "DG106"
 """The check whose faces hold open files, which do not survive the way either; the plain good one holds none."""
 
+TRAINED = {name: f"sample_datasets._training:{name}" for name in ("model", "step")}
+"""The settings of family 9: the loaders of its samples know their models."""
+
 WHOLE = {"DG513"}
 """Checks that judge in scans of all samples."""
 
@@ -89,7 +92,9 @@ def trips(faces: Sequence[Face], select: tuple[str, ...], method: str | None = N
     whole = faces[0].check.code in WHOLE
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FACES", " ".join(map(str, faces)))
-        settings = Settings(timeout=timeout, start_method=method, select=() if EVERY_FACE else select, all=whole)
+        trained = TRAINED if faces[0].check.code.startswith("DG9") else {}
+        chosen = () if EVERY_FACE else select
+        settings = Settings(timeout=timeout, start_method=method, select=chosen, all=whole, **trained)
         report = scan("tests.loaders.faces:named", settings)
     assert not report.count(Status.BROKEN), report
     found: dict[str, list[str]] = {face.loader: [] for face in faces}

@@ -91,6 +91,8 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
     with infrequent_gc():
         if settings.key and not callable(load(settings.key).source):
             raise UsageError(f"contract.key: {settings.key} is not callable; it must be a function of one sample")
+        for spelling in settings.functions:
+            load(spelling)  # so that a wrong name is a wrong setting, and observations find it imported
         seed_global_generators(settings.seed)
         with gate("factory"):
             loaders, construction = target.construct({"seed": settings.seed}, **requested(settings))

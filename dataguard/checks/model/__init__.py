@@ -1,0 +1,1 @@
+"""Batches with a model: learning, loss and inputs (DG9)."""

@@ -1,0 +1,81 @@
+"""DG903: the model ignores an input."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.checks.common.labels import is_named
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.model.trial import BatchLeaf, Trial
+
+_LENGTH = re.compile(r"mask|len(gth)?s?\b|num_(tokens|frames|nodes|points)", re.IGNORECASE)
+"""Names of leaves that say which part of another one is real."""
+_ABOUT = re.compile(
+    r"(?:\b|_)(?:ids?|idx|ind(?:ex|ices)|path|file|name|key|time(?:stamp)?|size|shape|area|iscrowd|difficult|weight|meta"
+    r"|info|orig\w*|ptr|slices?)\d*\b",
+    re.IGNORECASE,
+)
+"""Names of leaves that describe a sample and are no input."""
+
+
+@check("DG903", "ignored-input", Severity.WARNING, since="2026.2")
+def dg903_ignored_input(lab: Lab) -> Judgement:
+    """An input of the batch has no effect: other values in it change no output, no loss and no gradient.
+
+    Symptom: a model with two inputs is as good as one with a single input; padding counts as data.
+    Cause: a mask or the lengths never reach the model, or only a layer that does not use them; a layer gets the wrong
+        one of two inputs; the input is multiplied by zero, saturates, or has weights that are a softmax over one value.
+    Fix: follow the input from the step to the layer that should use it; leave it out of the batch if it is not needed.
+    """
+    trial = lab.model.stepped
+    judged = [leaf for leaf in trial.leaves if _is_input(leaf, trial)]
+    if not judged:
+        raise NotApplicable("no leaf of the batch is known to be an input with several values")
+    tried = [leaf for leaf in judged if leaf.changes is not None]
+    if not tried:
+        raise Undecided("the model returns other outputs for the same batch and the same seed")
+    for leaf in tried:
+        if not leaf.changes:
+            path = "never gets to the model" if not leaf.handed and not leaf.used else "changes no output and no loss"
+            yield Finding(
+                message=f"batch{leaf.path} {path}: the model ignores it",
+                evidence={
+                    "leaf": f"{leaf.shape} {leaf.dtype}",
+                    "compared": "outputs, loss and gradients, with its rows swapped and its values shuffled",
+                    "inputs that are used": [f"batch{one.path}" for one in tried if one.changes],
+                },
+                repro=lab.model.repro("DG903"),
+            )
+    return Looked({"samples": trial.samples or 1, "leaves": len(tried)})
+
+
+def _is_input(leaf: BatchLeaf, trial: Trial) -> bool:
+    """Whether a leaf should matter: it gets to the model, or is of the kind that should."""
+    name = leaf.path.rpartition(".")[2]
+    length = bool(_LENGTH.search(name))
+    if leaf.target or leaf.constant or (is_named(leaf.path) and not length):
+        return False
+    if not length and (len(leaf.shape) < 2 or (_ABOUT.search(name) and not _is_tokens(leaf))):
+        return False
+    if leaf.handed or leaf.used:
+        return True
+    return trial.whole and (length or _has_sibling(leaf, trial.leaves))
+
+
+def _is_tokens(leaf: BatchLeaf) -> bool:
+    """Whether a leaf that is called ids holds sequences: `input_ids`."""
+    return leaf.handed and "int" in leaf.dtype and len(leaf.shape) > 1
+
+
+def _has_sibling(leaf: BatchLeaf, leaves: Sequence[BatchLeaf]) -> bool:
+    """Whether the model gets another leaf of floats of the same form."""
+    others = (one for one in leaves if one.path != leaf.path and one.handed)
+    alike = any((one.shape, one.dtype) == (leaf.shape, leaf.dtype) for one in others)
+    return "float" in leaf.dtype and len(leaf.shape) > 1 and alike

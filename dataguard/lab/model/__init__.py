@@ -1,0 +1,1 @@
+"""Observations of batches with a model."""

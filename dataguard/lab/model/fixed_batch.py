@@ -1,0 +1,51 @@
+"""The first batches of a loader as it yields them, perhaps with fewer samples each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from dataguard.lab.core.index_schedules import Schedule, drawn
+from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.spy.drive import shut
+from dataguard.target.variants import Loader
+
+TAKEN = 2
+"""How many batches are read: one to learn, and one to compare."""
+
+
+class First(Schedule):
+    """The first batches of an epoch, each with at most `most` samples."""
+
+    def __init__(self, inner: Any, most: int | None, *, batched: bool) -> None:
+        super().__init__(inner)
+        self.most = most if batched else None
+
+    def __iter__(self) -> Iterator[Any]:
+        for entry in islice(drawn(self.inner), TAKEN):
+            yield entry if self.most is None else list(entry)[: self.most]
+
+    def __len__(self) -> int:
+        return min(len(self.inner), TAKEN)
+
+
+def take(
+    build: Callable[..., Loader], facts: LoaderFacts, recorder: FlightRecorder, most: int | None = None
+) -> tuple[Loader, list[Any]]:
+    """The loader and its first batches; with `most`, each has at most so many samples."""
+    if facts.kind == "map":
+        loader = build(schedule=lambda inner, batched: First(inner, most, batched=batched), reuse=True)
+    else:
+        fewer = most if facts.batched and most is not None else None
+        loader = build(reuse=True, **({} if fewer is None else {"batch_size": fewer}))
+    batches = []
+    iterator = iter(loader)
+    with gate("iterate"):
+        for batch in islice(iterator, TAKEN):
+            recorder.mark(None, "iterate")
+            batches.append(batch)
+    shut(iterator)
+    return loader, batches

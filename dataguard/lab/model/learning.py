@@ -1,0 +1,314 @@
+"""Overfit one fixed batch with several optimizers; if none succeeds, again with standardized inputs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dataguard.lab.batches.collate_inputs import duplicate
+from dataguard.lab.core.leaves import iter_leaves
+from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.model.calling import Caller
+from dataguard.lab.model.loss_bounds import accuracy, bounds, classes_of
+from dataguard.lab.model.tracing import LiveCall, Tracer
+from dataguard.lab.model.trial import Raised, loss_of, prepared, rows_of
+from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.rng.global_rng import SEED, seed_global_generators
+from dataguard.model import Undecided
+from dataguard.settings.settings import Settings
+from dataguard.target.variants import Loader
+
+Optimizer = tuple[str, Callable[[Any], torch.optim.Optimizer]]
+
+OPTIMIZERS: tuple[Optimizer, ...] = (
+    ("Adam, lr 0.001", lambda parameters: torch.optim.Adam(parameters, 1e-3)),
+    ("Adam, lr 0.01", lambda parameters: torch.optim.Adam(parameters, 1e-2)),
+    ("SGD, lr 0.1", lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9)),
+    ("Adam, lr 0.0001", lambda parameters: torch.optim.Adam(parameters, 1e-4)),
+    ("SGD, lr 0.001", lambda parameters: torch.optim.SGD(parameters, 1e-3, momentum=0.9)),
+)
+"""The optimizers, tried in turn until one succeeds."""
+STEPS = 100
+"""Steps of one optimizer at most."""
+FEWEST_STEPS = 20
+"""An optimizer that takes fewer steps decides nothing."""
+SMALLER = 8
+"""How many samples of a batch are learned if steps with the whole batch take too long."""
+LEARNED = 0.5
+"""The share of the way from the start, or from the best constant prediction, to the best possible loss."""
+SPARE_ROWS = 4
+"""The fewest rows that may be called identical."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What one optimizer reached; `loss` is the lowest loss."""
+
+    optimizer: str
+    steps: int
+    loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class InputLeaf:
+    """A leaf that the model gets: its range, and how many values are not finite."""
+
+    path: str
+    dtype: str
+    low: float | None
+    high: float | None
+    broken: int
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """How a model learns one batch.
+
+    `start` is the loss before the first step. `best` and `constant` are the losses of perfect predictions and of the
+    best prediction that is the same for all samples, if known; `classes` is set for a cross-entropy. `unreached` are
+    trainable parameters without a gradient, of `parameters`. `identical`: the inputs of all samples are identical, and
+    their targets differ. `scaled` is the best attempt with standardized inputs, if none succeeded with those of the
+    loader. `cut`: too few steps fit into the time.
+    """
+
+    samples: int | None
+    start: float
+    parameters: int
+    graph: bool
+    unreached: tuple[str, ...]
+    inputs: tuple[InputLeaf, ...]
+    ignored: bool = False
+    broken_parameter: str | None = None
+    identical: bool = False
+    equal_targets: bool = False
+    best: float | None = None
+    constant: float | None = None
+    classes: int | None = None
+    attempts: tuple[Attempt, ...] = ()
+    learned: bool = False
+    scaled: Attempt | None = None
+    cut: bool = False
+    seconds: float = 0.0
+
+    @property
+    def reached(self) -> Attempt | None:
+        """The attempt with the lowest loss."""
+        return min(self.attempts, key=lambda attempt: attempt.loss, default=None)
+
+
+def run_learning(
+    build: Callable[..., Loader], facts: LoaderFacts, settings: Settings, folder: Path, seconds: float
+) -> Learning:
+    """Learn the first batch, or a few samples of it if the steps take too long for so many seconds."""
+    try:
+        found = _Batch(*prepared(build, facts, settings, folder), seconds).learned()
+        if found.cut and facts.batched and (found.samples or 0) > SMALLER:
+            found = _Batch(*prepared(build, facts, settings, folder, SMALLER), seconds).learned()
+    except Raised as raised:
+        raise Undecided(f"{raised.stage}: {type(raised.__cause__).__name__}: {raised.__cause__}") from raised
+    return found
+
+
+class _Batch:
+    """A batch, a model and a time in which it is to be learned."""
+
+    def __init__(self, caller: Caller, batches: list[Any], recorder: FlightRecorder, seconds: float) -> None:
+        self._caller = caller
+        self._batches = batches
+        self._recorder = recorder
+        self._seconds = seconds
+        module = caller.module
+        self._named = {name: one for name, one in module.named_parameters() if one.requires_grad}
+        first, loss = self._step(batches[0])
+        self._first = first
+        self._state = {name: value.clone() for name, value in module.state_dict().items()}
+        self._start = float(loss)
+        self._graph = loss.requires_grad
+        if self._graph:
+            loss.backward()
+        self._unreached = tuple(name for name, one in self._named.items() if not _has_gradient(one))
+        self._handed, self._targets = _roles(first, loss)
+        known = [call for call in first.calls if call.value is not None and call.value.ndim == 0]
+        self._main = known[0] if len(known) == 1 else None
+
+    def learned(self) -> Learning:
+        """Everything that is known of how this batch is learned."""
+        batch = self._batches[0]
+        inputs = tuple(_input_of(path, leaf) for path, leaf in iter_leaves(batch) if path in self._handed)
+        rows = rows_of(batch)
+        limits = bounds(self._main) if self._main else None
+        found = Learning(
+            rows,
+            self._start,
+            len(self._named),
+            self._graph,
+            self._unreached,
+            inputs,
+            ignored=any(_all_ignored(call) for call in self._first.calls),
+            broken_parameter=next((name for name, one in self._named.items() if not one.isfinite().all()), None),
+            identical=self._is_identical(rows),
+            equal_targets=limits is not None and limits[1] - limits[0] < 1e-6,
+            best=limits[0] if limits else None,
+            constant=limits[1] if limits else None,
+            classes=classes_of(self._main) if self._main else None,
+        )
+        if not math.isfinite(self._start) or not self._graph or not self._named:
+            return found
+        started = time.monotonic()
+        if len(self._unreached) < len(self._named):
+            attempts, learned = self._attempts(batch, limits, self._seconds / 2)
+            cut = attempts[0].steps < FEWEST_STEPS and not learned
+            found = replace(found, attempts=attempts, learned=learned, cut=cut)
+        if not found.learned and not found.cut:
+            standardized = self._standardized(batch)
+            if standardized is not None:
+                others, learned = self._attempts(standardized, limits, self._seconds / 2)
+                found = replace(found, scaled=min(others, key=lambda one: one.loss) if learned else None)
+        return replace(found, seconds=time.monotonic() - started)
+
+    def _step(self, batch: Any) -> tuple[Tracer, Tensor]:
+        """One traced step with a copy of the batch."""
+        own = duplicate(batch)
+        tracer = Tracer(self._caller.module, own)
+        seed_global_generators(SEED)
+        try:
+            with tracer:
+                loss = self._caller(own)
+        except Exception as error:
+            raise Raised(self._caller.stage) from error
+        return tracer, loss
+
+    def _attempts(
+        self, batch: Any, limits: tuple[float, float] | None, seconds: float
+    ) -> tuple[tuple[Attempt, ...], bool]:
+        """Train from the start with one optimizer after the other, until one learns the batch."""
+        made: list[Attempt] = []
+        ends = time.monotonic() + seconds
+        for name, optimizer in OPTIMIZERS:
+            self._caller.module.load_state_dict(self._state)
+            attempt, learned = self._train(name, optimizer([*self._named.values()]), batch, limits, ends)
+            made.append(attempt)
+            if learned or time.monotonic() > ends:
+                return tuple(made), learned
+        return tuple(made), False
+
+    def _train(
+        self, name: str, optimizer: torch.optim.Optimizer, batch: Any, limits: tuple[float, float] | None, ends: float
+    ) -> tuple[Attempt, bool]:
+        lowest, steps, first = math.inf, 0, 0.0
+        for number in range(STEPS):
+            if number and time.monotonic() > ends:
+                break
+            self._recorder.mark(None, "model")
+            optimizer.zero_grad()
+            call, loss = self._watched(batch)
+            value = float(call.value) if call is not None and call.value is not None else float(loss)
+            if not math.isfinite(value) or not loss.requires_grad:
+                break
+            lowest = min(lowest, value)
+            if _is_learned(lowest, self._start_value, limits, call):
+                return Attempt(name, steps, lowest), True
+            loss.backward()
+            norm = _norm(self._named.values())
+            first = first or norm
+            if limits is None and value < self._start_value and norm < 1e-3 * first:
+                return Attempt(name, steps, lowest), True  # a minimum, whatever the loss is there
+            optimizer.step()
+            steps += 1
+        return Attempt(name, steps, lowest), False
+
+    @property
+    def _start_value(self) -> float:
+        value = self._main.value if self._main else None
+        return self._start if value is None else float(value)
+
+    def _watched(self, batch: Any) -> tuple[LiveCall | None, Tensor]:
+        """A step; with what the loss function got, if the loss is that of a single known function."""
+        if self._main is None:
+            return None, loss_of(self._caller, batch)
+        tracer, loss = self._step(batch)
+        return tracer.calls[0] if len(tracer.calls) == 1 else None, loss
+
+    def _is_identical(self, rows: int | None) -> bool:
+        """Whether each batch has one input for all of its samples, with several targets."""
+        if rows is None or rows < SPARE_ROWS or not self._handed:
+            return False
+        for batch in self._batches:
+            leaves = {path: leaf for path, leaf in iter_leaves(batch) if isinstance(leaf, Tensor) and leaf.ndim}
+            count = rows_of(batch)
+            inputs = [leaves[path] for path in self._handed if path in leaves]
+            targets = [leaves[path] for path in self._targets if path in leaves]
+            if count is None or count < SPARE_ROWS or any(len(leaf) != count for leaf in (*inputs, *targets)):
+                return False
+            if not inputs or not all(map(_is_repeated, inputs)) or all(map(_is_repeated, targets)):
+                return False
+        return True
+
+    def _standardized(self, batch: Any) -> Any:
+        """The batch with inputs of mean 0 and standard deviation 1; None if no input has floats."""
+        copy = duplicate(batch)
+        found = False
+        for path, leaf in iter_leaves(copy):
+            if path in self._handed and isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.numel() > 1:
+                axes = [axis for axis in range(leaf.ndim) if axis != 1 or leaf.ndim == 3]  # each column or channel
+                plain = leaf.double()
+                centred = plain - plain.mean(axes, keepdim=True)
+                leaf.copy_(centred / centred.std(axes, keepdim=True).nan_to_num(0).clamp(min=1e-30))
+                found = True
+        return copy if found else None
+
+
+def _roles(tracer: Tracer, loss: Tensor) -> tuple[frozenset[str], frozenset[str]]:
+    """The leaves that are inputs of the model, and those that are targets of the loss."""
+    calls = tracer.calls
+    targets = frozenset().union(
+        *(tracer.leaves_of(call.target) - tracer.leaves_of(call.output) for call in calls),
+    )
+    handed = frozenset(tracer.handed) - targets
+    return handed, targets or tracer.leaves_of(loss) - handed
+
+
+def _is_learned(value: float, start: float, limits: tuple[float, float] | None, call: LiveCall | None) -> bool:
+    """Whether a loss is far enough below the start and, if known, below that of a constant prediction."""
+    right = accuracy(call) if call else None
+    if right is not None and right[1] < 1 and right[0] >= right[1] + LEARNED * (1 - right[1]):
+        return True
+    if limits is None:
+        return value <= start - LEARNED * abs(start)
+    best, constant = limits
+    highest = min(start, constant) if constant - best > 0.1 * (start - best) else start
+    return value <= best + LEARNED * (highest - best)
+
+
+def _is_repeated(leaf: Tensor) -> bool:
+    return bool((leaf == leaf[:1]).all())
+
+
+def _all_ignored(call: LiveCall) -> bool:
+    ignore = call.options.get("ignore_index")
+    known = call.function in ("cross_entropy", "nll_loss") and not call.target.is_floating_point()
+    return known and bool((call.target == (-100 if ignore is None else ignore)).all())
+
+
+def _input_of(path: str, leaf: Any) -> InputLeaf:
+    if not isinstance(leaf, Tensor) or leaf.is_complex() or not leaf.numel():
+        return InputLeaf(path, type(leaf).__name__, None, None, 0)
+    plain = leaf.double()
+    finite = plain[plain.isfinite()]
+    low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (None, None)
+    return InputLeaf(path, str(leaf.dtype).removeprefix("torch."), low, high, leaf.numel() - finite.numel())
+
+
+def _has_gradient(parameter: Tensor) -> bool:
+    return parameter.grad is not None and bool(parameter.grad.count_nonzero())
+
+
+def _norm(parameters: Iterator[Tensor] | Sequence[Tensor] | Any) -> float:
+    return math.sqrt(sum(float(one.grad.double().square().sum()) for one in parameters if one.grad is not None))
