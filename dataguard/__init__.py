@@ -51,18 +51,22 @@ def scan(*targets: Any, config: str | None = None, **options: Any) -> Report:
     Each target is a string, `[name=]pkg.mod:attr`, or an object in hand: a DataLoader, a Dataset, a dict of them, or a
     function that returns them. Strings are imported in a new process. Objects are observed in forks of this process, as
     they are now; this process does not read from them. Without a target, those of the settings file are scanned.
-    `config` names that file, and `options` are fields of `Settings`: `scan("mypkg.data:make", workers=2)`.
+    `config` names that file, and `options` are fields of `Settings`: `scan("mypkg.data:make", workers=2)`. With loaders
+    in hand, `model`, `loss` and `step` may be objects too.
     Raises UsageError for a target that cannot be loaded and for an unknown option.
     """
     from dataguard.engine import scan as run
+    from dataguard.model import UsageError
     from dataguard.settings.settings import resolve
-    from dataguard.unnamed import held
+    from dataguard.unnamed import held, is_held
 
-    with held(targets) as spellings:
+    functions = {name: options.pop(name) for name in ("model", "loss", "step") if options.get(name) is not None}
+    with held(targets) as spellings, held([*functions.values()], [*functions]) as named:
+        options |= zip(functions, named, strict=True)
         settings = resolve(config, targets=spellings or None, **options)
+        if any(map(is_held, named)) and not all(map(is_held, settings.targets)):
+            raise UsageError("a model, loss or step in hand needs a loader in hand: give its name, 'pkg.mod:attr'")
         if not settings.targets:
-            from dataguard.model import UsageError
-
             raise UsageError('nothing to scan: name a target, such as scan("mypkg.data:make_loader")')
         return run(settings.targets, settings)
 

@@ -39,9 +39,10 @@ def shown(spelling: str) -> str:
 
 
 @contextmanager
-def held(values: Sequence[Any]) -> Iterator[tuple[str, ...]]:
+def held(values: Sequence[Any], names: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
     """The spellings of these targets: strings are spellings, other objects are held as long as the context lasts."""
-    names = ("loader",) if len(values) == 1 else tuple(f"loader{number}" for number in range(1, len(values) + 1))
+    if not names:
+        names = ("loader",) if len(values) == 1 else tuple(f"loader{number}" for number in range(1, len(values) + 1))
     spellings = [
         value if isinstance(value, str) else hold(value, name) for value, name in zip(values, names, strict=True)
     ]

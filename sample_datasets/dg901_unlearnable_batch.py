@@ -77,7 +77,8 @@ def masked(model: nn.Module, batch: Any) -> Tensor:
     """The mean loss of what the mask selects."""
     inputs, targets, mask = batch
     each = functional.cross_entropy(model(inputs), targets, reduction="none")
-    return (each * mask).sum() / mask.sum()
+    mean: Tensor = (each * mask).sum() / mask.sum()
+    return mean
 
 
 def bad_mask() -> DataLoader[Any]:
@@ -89,9 +90,9 @@ def bad_without_gradient() -> DataLoader[Any]:
     """Sums of large positive values are cut off by the last layer."""
 
     def dead() -> nn.Module:
-        made = nn.Sequential(nn.Linear(6, 16), nn.Hardtanh(), nn.Linear(16, CLASSES), nn.Hardtanh(-1e-3, 1e-3))
-        made[2].bias.data.fill_(5.0)  # type: ignore[union-attr,operator]
-        return made
+        last = nn.Linear(16, CLASSES)
+        nn.init.constant_(last.bias, 5.0)
+        return nn.Sequential(nn.Linear(6, 16), nn.Hardtanh(), last, nn.Hardtanh(-1e-3, 1e-3))
 
     return task(labelled(), dead, classify)
 

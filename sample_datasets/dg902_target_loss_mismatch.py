@@ -33,7 +33,8 @@ def bad() -> DataLoader[Any]:
 def by_hand(model: nn.Module, batch: Any) -> Tensor:
     """The mean square of differences."""
     inputs, targets = batch
-    return ((model(inputs) - targets) ** 2).mean()
+    differences: Tensor = model(inputs) - targets
+    return differences.square().mean()
 
 
 def bad_broadcast() -> DataLoader[Any]:
@@ -175,10 +176,10 @@ def good_ranking() -> DataLoader[Any]:
 def attended(model: nn.Module, batch: Any) -> Tensor:
     """A softmax inside of the model, whose results are weights and no classes."""
     inputs, targets = batch
-    weights = model(inputs).softmax(1)
-    return functional.mse_loss((weights * inputs[:, :CLASSES]).sum(1), targets)
+    scores, values = model(inputs).chunk(2, 1)
+    return functional.mse_loss((scores.softmax(1) * values).sum(1), targets)
 
 
 def good_attention() -> DataLoader[Any]:
-    """The same values go through a softmax, and into another loss."""
-    return task(prices(), net, attended)
+    """Weights are the result of a softmax."""
+    return task(prices(), lambda: net(6, 2 * CLASSES), attended)

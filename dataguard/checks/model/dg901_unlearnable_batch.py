@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.model.learning_evidence import evidence, note, reason, shown
+from dataguard.checks.model.loss_mismatch import mismatches
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.model.learning import Learning
+    from dataguard.lab.model.trial import Trial
 
 
 @check("DG901", "unlearnable-batch", Severity.ERROR, since="2026.2")
@@ -33,24 +36,26 @@ def dg901_unlearnable_batch(lab: Lab) -> Judgement:
     trial = lab.model.stepped
     seen = lab.model.learning
     looked = Looked(
-        {"samples": seen.samples or trial.samples or 1, "steps": sum(one.steps for one in seen.attempts)}, _note(seen)
+        {"samples": seen.samples or trial.samples or 1, "steps": sum(one.steps for one in seen.attempts)}, note(seen)
     )
-    fault = _fault(seen)
+    fault = _fault(seen, trial)
     if fault is not None:
         yield Finding(
             message=fault,
-            evidence=_evidence(seen),
+            evidence=evidence(seen),
             repro=lab.model.repro("DG901"),
             mild=seen.scaled is not None and not seen.identical,
         )
     elif not seen.learned:
-        raise Undecided(_why(seen, lab.settings.budget))
+        if any(fault for call in trial.calls for fault in mismatches(call)):
+            raise NotApplicable("see DG902: the loss misunderstands what it gets")
+        raise Undecided(reason(seen, lab.settings.budget))
     return looked
 
 
-def _fault(seen: Learning) -> str | None:
+def _fault(seen: Learning, trial: Trial) -> str | None:
     """Why the batch cannot be learned; None if it can be, or if the reason is not known."""
-    start, end = _loss(seen.start), _loss(seen.reached.loss) if seen.reached else ""
+    start, end = shown(seen.start), shown(seen.reached.loss) if seen.reached else ""
     if seen.broken_parameter or not seen.parameters:
         return None
     if not math.isfinite(seen.start):
@@ -62,57 +67,13 @@ def _fault(seen: Learning) -> str | None:
     if not seen.graph:
         return f"the loss of a batch, {start}, does not depend on any parameter of the model: it has no gradient"
     if seen.identical:
-        return f"batches have the same input for each of {seen.samples} samples, with different targets" + (
-            f": the loss ends at {end}" if end else ""
-        )
+        return f"all {seen.samples} samples of a batch have the same input, and different targets"
     if seen.scaled is not None:
         reached = f"falls from {start} to {end} only" if end else "has no gradient"
-        return f"the loss of one batch {reached}; with standardized inputs, it falls to {_loss(seen.scaled.loss)}"
+        return f"the loss of one batch {reached}; with standardized inputs, it falls to {shown(seen.scaled.loss)}"
     if len(seen.unreached) == seen.parameters and (seen.start or seen.ignored):
         return f"no gradient reaches any parameter: the loss stays at {start}"
+    inputs = [leaf for leaf in trial.leaves if leaf.handed and not leaf.target and leaf.changes is not None]
+    if inputs and not any(leaf.changes for leaf in inputs):
+        return f"no input of the batch changes the output of the model: the loss falls from {start} to {end or start}"
     return None
-
-
-def _why(seen: Learning, budget: float) -> str:
-    """Why nothing was decided."""
-    if seen.broken_parameter:
-        return f"{seen.broken_parameter} of the new model is not finite"
-    if not seen.parameters:
-        return "the model has no trainable parameter"
-    if not seen.reached:
-        return f"the loss is {_loss(seen.start)} before the first step: nothing is left to learn in this batch"
-    if seen.cut:
-        return f"steps take too long: {seen.reached.steps} in {seen.seconds:.0f} s; use --budget {2 * budget:g}"
-    tried = counted(len(seen.attempts), "optimizers")
-    return f"the loss fell from {_loss(seen.start)} to {_loss(seen.reached.loss)} with the best of {tried}: unclear why"
-
-
-def _evidence(seen: Learning) -> dict[str, Any]:
-    guess = None if seen.classes is None else f"{math.log(seen.classes):.3g} = -log(1/{seen.classes})"
-    ranges = {
-        f"batch{leaf.path}": f"{leaf.low:.4g} to {leaf.high:.4g}, {leaf.dtype}"
-        for leaf in seen.inputs[:8]
-        if leaf.low is not None and leaf.high is not None
-    }
-    return known(
-        {
-            "loss at the start": _loss(seen.start),
-            "of a uniform guess": guess,
-            "of the best constant prediction": None if seen.constant is None else _loss(seen.constant),
-            "lowest loss": {one.optimizer: f"{_loss(one.loss)} in {one.steps} steps" for one in seen.attempts},
-            "parameters without gradient": f"{len(seen.unreached)} of {seen.parameters}",
-            "inputs": ranges,
-        }
-    )
-
-
-def _note(seen: Learning) -> str | None:
-    """What a pass should carry."""
-    if seen.unreached and len(seen.unreached) < seen.parameters:
-        first = ", ".join(seen.unreached[:3]) + ", ..." * (len(seen.unreached) > 3)
-        return f"no gradient reaches {len(seen.unreached)} of {seen.parameters} parameters: {first}"
-    return "all targets of the batch are equal" if seen.equal_targets else None
-
-
-def _loss(value: float) -> str:
-    return f"{value:.3g}"

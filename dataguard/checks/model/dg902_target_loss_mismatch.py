@@ -10,6 +10,8 @@ from dataguard.checks.model.loss_mismatch import hint_for, mismatches, refusal
 from dataguard.model import Finding, Judgement, Looked, Severity, known
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dataguard.lab.lab import Lab
     from dataguard.lab.model.tracing import LossCall, Values
     from dataguard.lab.model.trial import Trial
@@ -40,9 +42,7 @@ def dg902_target_loss_mismatch(lab: Lab) -> Judgement:
                 repro=repro,
                 mild=fault.mild,
             )
-    few = _too_few(lab, trial)
-    if few:
-        yield Finding(message=few, repro=repro)
+    yield from _too_few(lab, trial, repro)
     note = None if trial.calls else "no loss function of torch was called: what it does with the target is not known"
     return Looked({"samples": trial.samples or 1, "losses": len(trial.calls)}, note)
 
@@ -75,13 +75,13 @@ def _shown(values: Values) -> str:
     return f"{values}{spread}"
 
 
-def _too_few(lab: Lab, trial: Trial) -> str | None:
-    """Whether a cross-entropy has fewer outputs than the dataset has classes."""
+def _too_few(lab: Lab, trial: Trial, repro: str) -> Iterator[Finding]:
+    """A cross-entropy with fewer outputs than there are classes."""
     classes = classes_of(lab)
     calls = [call for call in trial.calls if call.function == "cross_entropy" and call.ignore_index is not None]
-    if classes is None or len(calls) != 1 or len(calls[0].output.shape) < 2:
-        return None
+    if classes is None or len(calls) != 1 or len(calls[0].output.shape) < 2 or len(calls[0].target.leaves) != 1:
+        return
     count = calls[0].output.shape[1]
-    if count >= classes.count or len(calls[0].target.leaves) != 1:
-        return None
-    return f"the output has {count} classes, but {classes.source} {classes.count}: later labels have no output"
+    if count < classes.count:
+        message = f"the output has {count} classes, but {classes.source} {classes.count}: later labels have no output"
+        yield Finding(message, _evidence(calls[0], ""), repro=repro, mild=not classes.declared)

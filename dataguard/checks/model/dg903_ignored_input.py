@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import is_named
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,17 +37,21 @@ def dg903_ignored_input(lab: Lab) -> Judgement:
     Fix: follow the input from the step to the layer that should use it; leave it out of the batch if it is not needed.
     """
     trial = lab.model.stepped
+    if trial.loss is None or not math.isfinite(trial.loss):
+        raise NotApplicable(f"see DG901: the loss is {trial.loss}")
     judged = [leaf for leaf in trial.leaves if _is_input(leaf, trial)]
     if not judged:
         raise NotApplicable("no leaf of the batch is known to be an input with several values")
     tried = [leaf for leaf in judged if leaf.changes is not None]
     if not tried:
-        raise Undecided("the model returns other outputs for the same batch and the same seed")
+        raise Undecided("the model returns other outputs for the same batch and the same seed, or not finite ones")
+    if not any(leaf.changes for leaf in tried) and lab.facts.role not in EVALUATION:
+        raise NotApplicable("see DG901: no input has an effect")
     for leaf in tried:
         if not leaf.changes:
-            path = "never gets to the model" if not leaf.handed and not leaf.used else "changes no output and no loss"
+            what = "never reaches the model" if not leaf.handed and not leaf.used else "changes no output and no loss"
             yield Finding(
-                message=f"batch{leaf.path} {path}: the model ignores it",
+                message=f"batch{leaf.path} {what}: it is ignored",
                 evidence={
                     "leaf": f"{leaf.shape} {leaf.dtype}",
                     "compared": "outputs, loss and gradients, with its rows swapped and its values shuffled",
@@ -66,7 +72,7 @@ def _is_input(leaf: BatchLeaf, trial: Trial) -> bool:
         return False
     if leaf.handed or leaf.used:
         return True
-    return trial.whole and (length or _has_sibling(leaf, trial.leaves))
+    return trial.whole and _is_missed(leaf, trial.leaves)
 
 
 def _is_tokens(leaf: BatchLeaf) -> bool:
@@ -74,8 +80,12 @@ def _is_tokens(leaf: BatchLeaf) -> bool:
     return leaf.handed and "int" in leaf.dtype and len(leaf.shape) > 1
 
 
-def _has_sibling(leaf: BatchLeaf, leaves: Sequence[BatchLeaf]) -> bool:
-    """Whether the model gets another leaf of floats of the same form."""
-    others = (one for one in leaves if one.path != leaf.path and one.handed)
-    alike = any((one.shape, one.dtype) == (leaf.shape, leaf.dtype) for one in others)
-    return "float" in leaf.dtype and len(leaf.shape) > 1 and alike
+def _is_missed(leaf: BatchLeaf, leaves: Sequence[BatchLeaf]) -> bool:
+    """Whether a leaf that is used nowhere should be: another view, or the only mask or length of what is used."""
+    others = [one for one in leaves if one.path != leaf.path and one.changes]
+    if "float" in leaf.dtype and len(leaf.shape) > 1:
+        return any((one.shape, one.dtype) == (leaf.shape, leaf.dtype) for one in others)
+    known = any(_LENGTH.search(one.path) for one in others)
+    axes = len(leaf.shape)
+    alike = axes <= 2 and any(one.shape[:axes] == leaf.shape and len(one.shape) > 1 for one in others)
+    return bool(_LENGTH.search(leaf.path)) and alike and not known and "special_tokens" not in leaf.path

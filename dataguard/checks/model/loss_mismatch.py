@@ -52,13 +52,9 @@ def mismatches(call: LossCall) -> Iterator[Mismatch]:
         yield Mismatch(
             f"{name} gets the result of a sigmoid, and applies another one", "remove the sigmoid, or use BCELoss"
         )
-    if (
-        name in _CHANCES
-        and target.low is not None
-        and target.high is not None
-        and not _in_unit(target.low, target.high)
-    ):
-        shown = f"{target.low:g} to {target.high:g}"
+    low, high = target.low, target.high
+    if name in _CHANCES and low is not None and high is not None and not call.selects and (low < 0 or high > 1):
+        shown = f"{low:g} to {high:g}"
         yield Mismatch(f"{name} gets targets from {shown}, and expects 0 to 1", "scale the target, such as mask > 0")
 
 
@@ -66,7 +62,7 @@ def _broadcast(call: LossCall) -> Iterator[Mismatch]:
     """Shapes that differ: each output is compared with the target of other samples."""
     out, target = call.output.shape, call.target.shape
     result = _broadcast_shape(out, target)
-    if result is None:
+    if result is None or math.prod(target) == 1:  # one target for all is meant
         return
     values = math.prod(out)
     outer = len(out) != len(target) and math.prod(result) > max(values, math.prod(target))
@@ -113,16 +109,12 @@ def _classes(call: LossCall) -> int:
     return shape[1] if len(shape) > 1 else shape[0]
 
 
-def _in_unit(low: float, high: float) -> bool:
-    return low >= 0 and high <= 1
-
-
 def refusal(call: LossCall) -> Mismatch:
     """What to change if the function raises an exception."""
     got = f"{call.function} refuses an output {call.output} and a target {call.target}"
     if call.outside:
         values = ", ".join(map(str, call.outside))
-        kept = f" and ignore_index={call.ignore_index}" if call.ignore_index is not None else ""
+        kept = f", and ignore_index is {call.ignore_index}" if call.ignore_index is not None else ""
         fix = "count classes from 0, or add outputs"
         if {-1, VOID} & {*call.outside}:
             fix = f"if {call.outside[-1]} marks what has no class: ignore_index={call.outside[-1]}"

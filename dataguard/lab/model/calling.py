@@ -148,7 +148,8 @@ def _loss(spelling: str) -> Callable[[Any, Any], Any]:
         source = source(**target.args)
     elif target.args:
         source = functools.partial(source, **target.args)
-    return _called(source, f"--loss {spelling}: expected a function of output and target")
+    made: Callable[[Any, Any], Any] = _called(source, f"--loss {spelling}: expected a function of output and target")
+    return made
 
 
 def _takes_nothing(source: Any) -> bool:
@@ -156,7 +157,8 @@ def _takes_nothing(source: Any) -> bool:
 
 
 def _function(spelling: str) -> Callable[[nn.Module, Any], Any]:
-    return _called(load(spelling).source, f"--step {spelling}: expected a function of model and batch")
+    source: Callable[[nn.Module, Any], Any] = load(spelling).source
+    return _called(source, f"--step {spelling}: expected a function of model and batch")
 
 
 def _called(source: T, otherwise: str) -> T:

@@ -15,10 +15,11 @@ from torch import Tensor
 from dataguard.lab.batches.collate_inputs import duplicate
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.model.batch_parts import InputLeaf, are_identical, input_of, roles_of, rows_of, standardized
 from dataguard.lab.model.calling import Caller
-from dataguard.lab.model.loss_bounds import accuracy, bounds, classes_of
+from dataguard.lab.model.loss_bounds import accuracy, all_ignored, bounds, classes_of
 from dataguard.lab.model.tracing import LiveCall, Tracer
-from dataguard.lab.model.trial import Raised, loss_of, prepared, rows_of
+from dataguard.lab.model.trial import Raised, loss_of, prepared, require_no_gradients
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.rng.global_rng import SEED, seed_global_generators
 from dataguard.model import Undecided
@@ -43,8 +44,8 @@ SMALLER = 8
 """How many samples of a batch are learned if steps with the whole batch take too long."""
 LEARNED = 0.5
 """The share of the way from the start, or from the best constant prediction, to the best possible loss."""
-SPARE_ROWS = 4
-"""The fewest rows that may be called identical."""
+STUCK = 0.25
+"""The share of that way below which inputs are standardized."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +55,6 @@ class Attempt:
     optimizer: str
     steps: int
     loss: float
-
-
-@dataclass(frozen=True, slots=True)
-class InputLeaf:
-    """A leaf that the model gets: its range, and how many values are not finite."""
-
-    path: str
-    dtype: str
-    low: float | None
-    high: float | None
-    broken: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +121,18 @@ class _Batch:
         self._state = {name: value.clone() for name, value in module.state_dict().items()}
         self._start = float(loss)
         self._graph = loss.requires_grad
+        require_no_gradients(caller)
         if self._graph:
             loss.backward()
         self._unreached = tuple(name for name, one in self._named.items() if not _has_gradient(one))
-        self._handed, self._targets = _roles(first, loss)
+        self._handed, self._targets = roles_of(first, loss)
         known = [call for call in first.calls if call.value is not None and call.value.ndim == 0]
         self._main = known[0] if len(known) == 1 else None
 
     def learned(self) -> Learning:
         """Everything that is known of how this batch is learned."""
         batch = self._batches[0]
-        inputs = tuple(_input_of(path, leaf) for path, leaf in iter_leaves(batch) if path in self._handed)
+        inputs = tuple(input_of(path, leaf) for path, leaf in iter_leaves(batch) if path in self._handed)
         rows = rows_of(batch)
         limits = bounds(self._main) if self._main else None
         found = Learning(
@@ -151,9 +142,9 @@ class _Batch:
             self._graph,
             self._unreached,
             inputs,
-            ignored=any(_all_ignored(call) for call in self._first.calls),
+            ignored=any(all_ignored(call) for call in self._first.calls),
             broken_parameter=next((name for name, one in self._named.items() if not one.isfinite().all()), None),
-            identical=self._is_identical(rows),
+            identical=are_identical(self._batches, self._handed, self._targets),
             equal_targets=limits is not None and limits[1] - limits[0] < 1e-6,
             best=limits[0] if limits else None,
             constant=limits[1] if limits else None,
@@ -166,10 +157,13 @@ class _Batch:
             attempts, learned = self._attempts(batch, limits, self._seconds / 2)
             cut = attempts[0].steps < FEWEST_STEPS and not learned
             found = replace(found, attempts=attempts, learned=learned, cut=cut)
-        if not found.learned and not found.cut:
-            standardized = self._standardized(batch)
-            if standardized is not None:
-                others, learned = self._attempts(standardized, limits, self._seconds / 2)
+        reached = found.reached
+        if not (found.learned or found.cut) and (
+            reached is None or _progress(reached.loss, self._start_value, limits) < STUCK
+        ):
+            scaled = standardized(batch, self._handed)
+            if scaled is not None:
+                others, learned = self._attempts(scaled, limits, self._seconds / 2, strict=True)
                 found = replace(found, scaled=min(others, key=lambda one: one.loss) if learned else None)
         return replace(found, seconds=time.monotonic() - started)
 
@@ -186,21 +180,32 @@ class _Batch:
         return tracer, loss
 
     def _attempts(
-        self, batch: Any, limits: tuple[float, float] | None, seconds: float
+        self, batch: Any, limits: tuple[float, float] | None, seconds: float, *, strict: bool = False
     ) -> tuple[tuple[Attempt, ...], bool]:
-        """Train from the start with one optimizer after the other, until one learns the batch."""
+        """Train from the start with one optimizer after the other, until one learns the batch.
+
+        `strict`: right predictions are not enough, the loss must fall.
+        """
         made: list[Attempt] = []
         ends = time.monotonic() + seconds
         for name, optimizer in OPTIMIZERS:
             self._caller.module.load_state_dict(self._state)
-            attempt, learned = self._train(name, optimizer([*self._named.values()]), batch, limits, ends)
+            made_by = optimizer([*self._named.values()])
+            attempt, learned = self._train(name, made_by, batch, limits, ends, strict=strict)
             made.append(attempt)
             if learned or time.monotonic() > ends:
                 return tuple(made), learned
         return tuple(made), False
 
     def _train(
-        self, name: str, optimizer: torch.optim.Optimizer, batch: Any, limits: tuple[float, float] | None, ends: float
+        self,
+        name: str,
+        optimizer: torch.optim.Optimizer,
+        batch: Any,
+        limits: tuple[float, float] | None,
+        ends: float,
+        *,
+        strict: bool,
     ) -> tuple[Attempt, bool]:
         lowest, steps, first = math.inf, 0, 0.0
         for number in range(STEPS):
@@ -213,7 +218,7 @@ class _Batch:
             if not math.isfinite(value) or not loss.requires_grad:
                 break
             lowest = min(lowest, value)
-            if _is_learned(lowest, self._start_value, limits, call):
+            if _is_learned(lowest, self._start_value, limits, None if strict else call):
                 return Attempt(name, steps, lowest), True
             loss.backward()
             norm = _norm(self._named.values())
@@ -236,74 +241,22 @@ class _Batch:
         tracer, loss = self._step(batch)
         return tracer.calls[0] if len(tracer.calls) == 1 else None, loss
 
-    def _is_identical(self, rows: int | None) -> bool:
-        """Whether each batch has one input for all of its samples, with several targets."""
-        if rows is None or rows < SPARE_ROWS or not self._handed:
-            return False
-        for batch in self._batches:
-            leaves = {path: leaf for path, leaf in iter_leaves(batch) if isinstance(leaf, Tensor) and leaf.ndim}
-            count = rows_of(batch)
-            inputs = [leaves[path] for path in self._handed if path in leaves]
-            targets = [leaves[path] for path in self._targets if path in leaves]
-            if count is None or count < SPARE_ROWS or any(len(leaf) != count for leaf in (*inputs, *targets)):
-                return False
-            if not inputs or not all(map(_is_repeated, inputs)) or all(map(_is_repeated, targets)):
-                return False
-        return True
-
-    def _standardized(self, batch: Any) -> Any:
-        """The batch with inputs of mean 0 and standard deviation 1; None if no input has floats."""
-        copy = duplicate(batch)
-        found = False
-        for path, leaf in iter_leaves(copy):
-            if path in self._handed and isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.numel() > 1:
-                axes = [axis for axis in range(leaf.ndim) if axis != 1 or leaf.ndim == 3]  # each column or channel
-                plain = leaf.double()
-                centred = plain - plain.mean(axes, keepdim=True)
-                leaf.copy_(centred / centred.std(axes, keepdim=True).nan_to_num(0).clamp(min=1e-30))
-                found = True
-        return copy if found else None
-
-
-def _roles(tracer: Tracer, loss: Tensor) -> tuple[frozenset[str], frozenset[str]]:
-    """The leaves that are inputs of the model, and those that are targets of the loss."""
-    calls = tracer.calls
-    targets = frozenset().union(
-        *(tracer.leaves_of(call.target) - tracer.leaves_of(call.output) for call in calls),
-    )
-    handed = frozenset(tracer.handed) - targets
-    return handed, targets or tracer.leaves_of(loss) - handed
-
 
 def _is_learned(value: float, start: float, limits: tuple[float, float] | None, call: LiveCall | None) -> bool:
     """Whether a loss is far enough below the start and, if known, below that of a constant prediction."""
     right = accuracy(call) if call else None
     if right is not None and right[1] < 1 and right[0] >= right[1] + LEARNED * (1 - right[1]):
         return True
+    return _progress(value, start, limits) >= LEARNED
+
+
+def _progress(value: float, start: float, limits: tuple[float, float] | None) -> float:
+    """The share of the way to the best loss, from the start or, if known, from that of a constant prediction."""
     if limits is None:
-        return value <= start - LEARNED * abs(start)
+        return (start - value) / max(abs(start), 1e-12)
     best, constant = limits
     highest = min(start, constant) if constant - best > 0.1 * (start - best) else start
-    return value <= best + LEARNED * (highest - best)
-
-
-def _is_repeated(leaf: Tensor) -> bool:
-    return bool((leaf == leaf[:1]).all())
-
-
-def _all_ignored(call: LiveCall) -> bool:
-    ignore = call.options.get("ignore_index")
-    known = call.function in ("cross_entropy", "nll_loss") and not call.target.is_floating_point()
-    return known and bool((call.target == (-100 if ignore is None else ignore)).all())
-
-
-def _input_of(path: str, leaf: Any) -> InputLeaf:
-    if not isinstance(leaf, Tensor) or leaf.is_complex() or not leaf.numel():
-        return InputLeaf(path, type(leaf).__name__, None, None, 0)
-    plain = leaf.double()
-    finite = plain[plain.isfinite()]
-    low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (None, None)
-    return InputLeaf(path, str(leaf.dtype).removeprefix("torch."), low, high, leaf.numel() - finite.numel())
+    return (highest - value) / max(highest - best, 1e-12)
 
 
 def _has_gradient(parameter: Tensor) -> bool:

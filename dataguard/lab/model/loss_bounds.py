@@ -46,6 +46,12 @@ def accuracy(call: LiveCall) -> tuple[float, float] | None:
     return right, float(labels.unique(return_counts=True)[1].max() / labels.numel())
 
 
+def all_ignored(call: LiveCall) -> bool:
+    """Whether every class index is the one that the loss ignores."""
+    known = call.function in ("cross_entropy", "nll_loss") and not call.target.is_floating_point()
+    return known and bool((call.target == _ignored(call)).all())
+
+
 Found = tuple[float, float, int]
 """The mean loss of perfect and of constant predictions, and how many losses there are."""
 

@@ -33,6 +33,8 @@ _SAME_VALUES = {
     *("float", "double", "to", "clone", "movedim", "view_as", "reshape_as", "type_as"),
 }
 """Functions whose results hold the values of their argument, if not all."""
+_READS = {"tolist", "item", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__"}
+"""Functions that turn tensors into other objects."""
 _SOME = 4096
 """How many rows of an output are looked at."""
 
@@ -59,7 +61,7 @@ class LossCall:
     `row_sums` is the range of the sums over classes of an output whose values are in [0, 1]; `log_sums` the largest
     absolute logarithm of the summed exponentials; `target_sums` the range of the sums over classes of a target that
     holds probabilities. `outside` are labels that are neither class indices nor ignored, `ignored` is the share of
-    labels that are.
+    labels that are. `selects`: the loss is weighted, or returned for each value, and so may leave some of them out.
     """
 
     function: str
@@ -71,6 +73,7 @@ class LossCall:
     outside: tuple[int, ...] = ()
     ignored: float = 0.0
     ignore_index: int | None = None
+    selects: bool = False
     error: str | None = None
 
 
@@ -113,7 +116,7 @@ class Tracer(TorchFunctionMode):
         )
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
         for hook in self._hooks:
             hook.remove()
         self._kept.clear()
@@ -144,6 +147,8 @@ class Tracer(TorchFunctionMode):
                 call.error = f"{type(error).__name__}: {error}"
             raise
         name = getattr(func, "__name__", "")
+        if name in _READS:
+            self.used |= self.leaves_of(args)
         if name == "__get__" or not isinstance(result, Tensor | tuple | list | Mapping):
             return result
         found = self.leaves_of(args, named)
@@ -204,7 +209,7 @@ def is_outer(one: torch.Size, other: torch.Size) -> bool:
     if one.numel() != other.numel() or one == other:
         return False
     try:
-        return torch.broadcast_shapes(one, other).numel() > one.numel()
+        return bool(torch.broadcast_shapes(one, other).numel() > one.numel())
     except RuntimeError:
         return False
 
@@ -224,7 +229,8 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 def record(call: LiveCall, values_of: Callable[[Tensor], Values]) -> LossCall:
     """A call as plain data."""
     output, target = call.output.detach(), call.target.detach()
-    found: dict[str, Any] = {}
+    weighted = call.options.get("weight") is not None or call.options.get("reduction", "mean") == "none"
+    found: dict[str, Any] = {"selects": weighted}
     axis = 1 if output.ndim > 1 else 0
     by_class = call.function in ("cross_entropy", "nll_loss")
     if by_class and output.is_floating_point() and output.ndim and output.numel():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from dataguard.incident import Incident
 from dataguard.lab.batches.collate_inputs import duplicate
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.model.batch_parts import rows_of
 from dataguard.lab.model.calling import Caller
 from dataguard.lab.model.fixed_batch import take
 from dataguard.lab.model.tracing import LossCall, Tracer, record
@@ -133,6 +133,7 @@ def traced(caller: Caller, batch: Any) -> tuple[Trial, Tracer]:
     try:
         with tracer, _raising(lambda: caller.stage):
             loss = caller(batch)
+        require_no_gradients(caller)
         if loss.requires_grad:
             with _raising("backward"):
                 loss.backward()
@@ -148,16 +149,15 @@ def traced(caller: Caller, batch: Any) -> tuple[Trial, Tracer]:
     return replace(trial, loss=float(loss)), tracer
 
 
+def require_no_gradients(caller: Caller) -> None:
+    """Raise Undecided if the user's code has computed gradients itself."""
+    if any(parameter.grad is not None for parameter in caller.module.parameters()):
+        raise Undecided("the step computes gradients itself: let it return the loss, without backward()")
+
+
 def _incident(raised: Raised) -> Incident:
     assert raised.__cause__ is not None
     return incident_of(raised.__cause__, raised.stage)
-
-
-def rows_of(batch: Any) -> int | None:
-    """The number of samples: the most frequent first dimension, if several leaves or a single one have it."""
-    tensors = [leaf for _, leaf in iter_leaves(batch) if isinstance(leaf, Tensor) and leaf.ndim]
-    sizes = Counter(len(leaf) for leaf in tensors).most_common(1)
-    return sizes[0][0] if sizes and (sizes[0][1] > 1 or len(tensors) == 1) else None
 
 
 def _leaves(batch: Any, tracer: Tracer, loss: Tensor | None) -> Iterator[BatchLeaf]:
@@ -183,7 +183,7 @@ class _Changes:
             self._warm_up()
         self._state = {name: value.clone() for name, value in caller.module.state_dict().items()}
         self._usual = self._run(batch)
-        self._steady = _same(self._usual, self._run(batch))
+        self._steady = all(bool(one.isfinite().all()) for one in self._usual) and _same(self._usual, self._run(batch))
 
     def all(self, leaves: tuple[BatchLeaf, ...]) -> Iterator[BatchLeaf]:
         """The leaves, the first of them with what changes if their values do."""
@@ -231,15 +231,14 @@ class _Changes:
         if loss.requires_grad:
             with _raising("backward"):
                 loss.backward()
-        seen = [loss, *(call.output for call in tracer.calls), *tracer.outputs]
+        seen: list[Tensor] = [loss, *(call.output for call in tracer.calls), *tracer.outputs]
         gradients = [parameter.grad.clone() for parameter in self._parameters if parameter.grad is not None]
         return [*(one.detach() for one in seen), *gradients]
 
 
 def _same(one: list[Tensor], other: list[Tensor]) -> bool:
     return len(one) == len(other) and all(
-        a.shape == b.shape and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
-        for a, b in zip(one, other, strict=True)
+        a.shape == b.shape and torch.equal(a, b) for a, b in zip(one, other, strict=True)
     )
 
 
