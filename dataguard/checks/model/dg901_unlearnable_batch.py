@@ -59,11 +59,10 @@ def _fault(seen: Learning, trial: Trial) -> str | None:
     if seen.broken_parameter or not seen.parameters:
         return None
     if not math.isfinite(seen.start):
-        broken = [leaf for leaf in seen.inputs if leaf.broken]
+        broken = [leaf for leaf in (*seen.inputs, *seen.targets) if leaf.broken]
         why = f": {counted(broken[0].broken, 'values')} of batch{broken[0].path} are not finite" if broken else ""
-        return (
-            f"the loss of a batch is {start} before the first step{': all targets are ignored' * seen.ignored or why}"
-        )
+        why = ": all targets are ignored" if seen.ignored else why
+        return f"the loss of a batch is {start} before the first step{why}"
     if not seen.graph:
         return f"the loss of a batch, {start}, does not depend on any parameter of the model: it has no gradient"
     if seen.identical:

@@ -44,7 +44,7 @@ def dg902_target_loss_mismatch(lab: Lab) -> Judgement:
             )
     yield from _too_few(lab, trial, repro)
     note = None if trial.calls else "no loss function of torch was called: what it does with the target is not known"
-    return Looked({"samples": trial.samples or 1, "losses": len(trial.calls)}, note)
+    return Looked({"samples": trial.samples or 1, "loss calls": len(trial.calls)}, note)
 
 
 def _refused(trial: Trial, repro: str) -> Finding:

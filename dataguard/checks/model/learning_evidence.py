@@ -9,6 +9,9 @@ from dataguard.machine.units import counted
 from dataguard.model import known
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dataguard.lab.model.batch_parts import Extent
     from dataguard.lab.model.learning import Learning
 
 
@@ -29,21 +32,26 @@ def reason(seen: Learning, budget: float) -> str:
 def evidence(seen: Learning) -> dict[str, Any]:
     """What a finding shows: the loss before, after and of guesses, gradients, and the ranges of inputs."""
     guess = None if seen.classes is None else f"{math.log(seen.classes):.3g} = -log(1/{seen.classes})"
-    ranges = {
-        f"batch{leaf.path}": f"{leaf.low:.4g} to {leaf.high:.4g}, {leaf.dtype}"
-        for leaf in seen.inputs[:8]
-        if leaf.low is not None and leaf.high is not None
-    }
     return known(
         {
-            "loss at the start": shown(seen.start),
-            "of a uniform guess": guess,
-            "of the best constant prediction": None if seen.constant is None else shown(seen.constant),
+            "first loss": shown(seen.start),
+            "uniform guess": guess,
+            "best constant output": None if seen.constant is None else shown(seen.constant),
             "lowest loss": {one.optimizer: f"{shown(one.loss)} in {one.steps} steps" for one in seen.attempts},
-            "parameters without gradient": f"{len(seen.unreached)} of {seen.parameters}",
-            "inputs": ranges,
+            "without gradient": f"{len(seen.unreached)} of {seen.parameters} parameters",
+            "inputs": _ranges(seen.inputs),
+            "targets": _ranges(seen.targets),
         }
     )
+
+
+def _ranges(leaves: Sequence[Extent]) -> dict[str, str]:
+    """What leaves hold."""
+    return {
+        f"batch{leaf.path}": f"{leaf.low:.4g} to {leaf.high:.4g}, {leaf.dtype}"
+        for leaf in leaves[:8]
+        if leaf.low is not None and leaf.high is not None
+    }
 
 
 def note(seen: Learning) -> str | None:

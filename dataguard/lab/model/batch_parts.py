@@ -23,8 +23,8 @@ Paths = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class InputLeaf:
-    """A leaf that the model gets: its range, and how many values are not finite."""
+class Extent:
+    """A leaf of the batch: its range, and how many values are not finite."""
 
     path: str
     dtype: str
@@ -82,11 +82,11 @@ def standardized(batch: Any, handed: Paths) -> Any:
     return copy if found else None
 
 
-def input_of(path: str, leaf: Any) -> InputLeaf:
-    """What an input holds."""
+def extent_of(path: str, leaf: Any) -> Extent:
+    """What a leaf holds."""
     if not isinstance(leaf, Tensor) or leaf.is_complex() or not leaf.numel():
-        return InputLeaf(path, type(leaf).__name__, None, None, 0)
+        return Extent(path, type(leaf).__name__, None, None, 0)
     plain = leaf.double()
     finite = plain[plain.isfinite()]
     low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (None, None)
-    return InputLeaf(path, str(leaf.dtype).removeprefix("torch."), low, high, leaf.numel() - finite.numel())
+    return Extent(path, str(leaf.dtype).removeprefix("torch."), low, high, leaf.numel() - finite.numel())

@@ -15,7 +15,7 @@ from torch import Tensor
 from dataguard.lab.batches.collate_inputs import duplicate
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.model.batch_parts import InputLeaf, are_identical, input_of, roles_of, rows_of, standardized
+from dataguard.lab.model.batch_parts import Extent, are_identical, extent_of, roles_of, rows_of, standardized
 from dataguard.lab.model.calling import Caller
 from dataguard.lab.model.loss_bounds import accuracy, all_ignored, bounds, classes_of
 from dataguard.lab.model.tracing import LiveCall, Tracer
@@ -73,7 +73,8 @@ class Learning:
     parameters: int
     graph: bool
     unreached: tuple[str, ...]
-    inputs: tuple[InputLeaf, ...]
+    inputs: tuple[Extent, ...]
+    targets: tuple[Extent, ...]
     ignored: bool = False
     broken_parameter: str | None = None
     identical: bool = False
@@ -132,7 +133,7 @@ class _Batch:
     def learned(self) -> Learning:
         """Everything that is known of how this batch is learned."""
         batch = self._batches[0]
-        inputs = tuple(input_of(path, leaf) for path, leaf in iter_leaves(batch) if path in self._handed)
+        leaves = list(iter_leaves(batch))
         rows = rows_of(batch)
         limits = bounds(self._main) if self._main else None
         found = Learning(
@@ -141,7 +142,8 @@ class _Batch:
             len(self._named),
             self._graph,
             self._unreached,
-            inputs,
+            tuple(extent_of(path, leaf) for path, leaf in leaves if path in self._handed),
+            tuple(extent_of(path, leaf) for path, leaf in leaves if path in self._targets),
             ignored=any(all_ignored(call) for call in self._first.calls),
             broken_parameter=next((name for name, one in self._named.items() if not one.isfinite().all()), None),
             identical=are_identical(self._batches, self._handed, self._targets),
@@ -158,9 +160,8 @@ class _Batch:
             cut = attempts[0].steps < FEWEST_STEPS and not learned
             found = replace(found, attempts=attempts, learned=learned, cut=cut)
         reached = found.reached
-        if not (found.learned or found.cut) and (
-            reached is None or _progress(reached.loss, self._start_value, limits) < STUCK
-        ):
+        stuck = reached is None or _progress(reached.loss, self._start_value, limits) < STUCK
+        if stuck and not found.learned and not found.cut:
             scaled = standardized(batch, self._handed)
             if scaled is not None:
                 others, learned = self._attempts(scaled, limits, self._seconds / 2, strict=True)
