@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ NOT_UNDER_SPAWN = {
 HOLDING = "DG106"
 """The check whose faces hold open files, which do not survive the way either; the plain good one holds none."""
 
-TRAINED = {name: f"sample_datasets._training:{name}" for name in ("model", "step")}
+TRAINED: dict[str, Any] = {name: f"sample_datasets._training:{name}" for name in ("model", "step")}
 """The settings of family 9: the loaders of its samples know their models."""
 
 WHOLE = {"DG513"}

@@ -54,7 +54,7 @@ def dg903_ignored_input(lab: Lab) -> Judgement:
                 message=f"batch{leaf.path} {what}: it is ignored",
                 evidence={
                     "leaf": f"{leaf.shape} {leaf.dtype}",
-                    "compared": "outputs, loss and gradients, with its rows swapped and its values shuffled",
+                    "compared": "outputs, loss and gradients, with its rows swapped and its values redrawn",
                     "inputs that are used": [f"batch{one.path}" for one in tried if one.changes],
                 },
                 repro=lab.model.repro("DG903"),

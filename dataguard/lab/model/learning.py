@@ -12,16 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dataguard.lab.batches.collate_inputs import duplicate
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.model.batch_parts import Extent, are_identical, extent_of, roles_of, rows_of, standardized
 from dataguard.lab.model.calling import Caller
 from dataguard.lab.model.loss_bounds import accuracy, all_ignored, bounds, classes_of
-from dataguard.lab.model.tracing import LiveCall, Tracer
-from dataguard.lab.model.trial import Raised, loss_of, prepared, require_no_gradients
+from dataguard.lab.model.tracing import LiveCall
+from dataguard.lab.model.trial import Raised, loss_of, prepared, require_no_gradients, stepped
 from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.rng.global_rng import SEED, seed_global_generators
 from dataguard.model import Undecided
 from dataguard.settings.settings import Settings
 from dataguard.target.variants import Loader
@@ -117,10 +115,10 @@ class _Batch:
         self._seconds = seconds
         module = caller.module
         self._named = {name: one for name, one in module.named_parameters() if one.requires_grad}
-        first, loss = self._step(batches[0])
+        first, loss = stepped(caller, batches[0])
         self._first = first
         self._state = {name: value.clone() for name, value in module.state_dict().items()}
-        self._start = float(loss)
+        self._start = loss.item()
         self._graph = loss.requires_grad
         require_no_gradients(caller)
         if self._graph:
@@ -168,18 +166,6 @@ class _Batch:
                 found = replace(found, scaled=min(others, key=lambda one: one.loss) if learned else None)
         return replace(found, seconds=time.monotonic() - started)
 
-    def _step(self, batch: Any) -> tuple[Tracer, Tensor]:
-        """One traced step with a copy of the batch."""
-        own = duplicate(batch)
-        tracer = Tracer(self._caller.module, own)
-        seed_global_generators(SEED)
-        try:
-            with tracer:
-                loss = self._caller(own)
-        except Exception as error:
-            raise Raised(self._caller.stage) from error
-        return tracer, loss
-
     def _attempts(
         self, batch: Any, limits: tuple[float, float] | None, seconds: float, *, strict: bool = False
     ) -> tuple[tuple[Attempt, ...], bool]:
@@ -215,7 +201,7 @@ class _Batch:
             self._recorder.mark(None, "model")
             optimizer.zero_grad()
             call, loss = self._watched(batch)
-            value = float(call.value) if call is not None and call.value is not None else float(loss)
+            value = (loss if call is None or call.value is None else call.value).item()
             if not math.isfinite(value) or not loss.requires_grad:
                 break
             lowest = min(lowest, value)
@@ -239,7 +225,7 @@ class _Batch:
         """A step; with what the loss function got, if the loss is that of a single known function."""
         if self._main is None:
             return None, loss_of(self._caller, batch)
-        tracer, loss = self._step(batch)
+        tracer, loss = stepped(self._caller, batch)
         return tracer.calls[0] if len(tracer.calls) == 1 else None, loss
 
 

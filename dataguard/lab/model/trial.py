@@ -110,6 +110,15 @@ def loss_of(caller: Caller, batch: Any) -> Tensor:
         return caller(duplicate(batch))
 
 
+def stepped(caller: Caller, batch: Any) -> tuple[Tracer, Tensor]:
+    """The loss of a copy of the batch, as above, and what was traced meanwhile. Raises Raised."""
+    own = duplicate(batch)
+    tracer = Tracer(caller.module, own)
+    seed_global_generators(SEED)
+    with tracer, _raising(lambda: caller.stage):
+        return tracer, caller(own)
+
+
 def run_trial(build: Callable[..., Loader], facts: LoaderFacts, settings: Settings, folder: Path) -> Trial:
     """Trace a step; then change one leaf at a time."""
     try:
@@ -146,7 +155,7 @@ def traced(caller: Caller, batch: Any) -> tuple[Trial, Tracer]:
         stage = "loss" if within else failed.stage
         return replace(trial, failed=stage, incident=_incident(failed)), tracer
     assert loss is not None
-    return replace(trial, loss=float(loss)), tracer
+    return replace(trial, loss=loss.item()), tracer
 
 
 def require_no_gradients(caller: Caller) -> None:
@@ -202,7 +211,7 @@ class _Changes:
             optimizer.step()
 
     def _changes(self, path: str) -> bool:
-        for change in (_rows_rolled, _values_shuffled):
+        for change in (_rows_rolled, _values_redrawn):
             batch = duplicate(self._batch)
             leaf = next(leaf for found, leaf in iter_leaves(batch) if found == path)
             other = change(leaf)
@@ -223,11 +232,7 @@ class _Changes:
         caller.module.load_state_dict(self._state)
         for parameter in self._parameters:
             parameter.grad = None
-        seed_global_generators(SEED)
-        own = duplicate(batch)
-        tracer = Tracer(caller.module, own)
-        with tracer, _raising(lambda: caller.stage):
-            loss = caller(own)
+        tracer, loss = stepped(caller, batch)
         if loss.requires_grad:
             with _raising("backward"):
                 loss.backward()
@@ -247,7 +252,7 @@ def _rows_rolled(leaf: Tensor) -> Tensor:
     return leaf.roll(1, 0) if leaf.ndim else leaf
 
 
-def _values_shuffled(leaf: Tensor) -> Tensor:
-    """All values are in other places, in the same range."""
-    order = torch.randperm(leaf.numel(), generator=torch.Generator().manual_seed(SEED))
-    return leaf.reshape(-1)[order].reshape(leaf.shape)
+def _values_redrawn(leaf: Tensor) -> Tensor:
+    """Each value is drawn from all of them, which also changes their sum."""
+    drawn = torch.randint(leaf.numel(), (leaf.numel(),), generator=torch.Generator().manual_seed(SEED))
+    return leaf.reshape(-1)[drawn].reshape(leaf.shape)
