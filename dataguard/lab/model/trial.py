@@ -27,6 +27,8 @@ from dataguard.target.variants import Loader
 
 MOST_LEAVES = 16
 """How many leaves of a batch are changed."""
+CHANGES = 4
+"""How often a leaf is changed that has no effect."""
 WARM_UP = 3
 """Steps before leaves are changed: layers that begin with zeros ignore their inputs at first."""
 
@@ -211,10 +213,10 @@ class _Changes:
             optimizer.step()
 
     def _changes(self, path: str) -> bool:
-        for change in (_rows_rolled, _values_redrawn):
+        for number in range(CHANGES):
             batch = duplicate(self._batch)
             leaf = next(leaf for found, leaf in iter_leaves(batch) if found == path)
-            other = change(leaf)
+            other = _redrawn(leaf, number) if number else _rolled(leaf)
             if bool((other == leaf).all()):
                 continue
             leaf.copy_(other)
@@ -247,12 +249,12 @@ def _same(one: list[Tensor], other: list[Tensor]) -> bool:
     )
 
 
-def _rows_rolled(leaf: Tensor) -> Tensor:
+def _rolled(leaf: Tensor) -> Tensor:
     """Each row is that of another sample."""
     return leaf.roll(1, 0) if leaf.ndim else leaf
 
 
-def _values_redrawn(leaf: Tensor) -> Tensor:
+def _redrawn(leaf: Tensor, seed: int) -> Tensor:
     """Each value is drawn from all of them, which also changes their sum."""
-    drawn = torch.randint(leaf.numel(), (leaf.numel(),), generator=torch.Generator().manual_seed(SEED))
+    drawn = torch.randint(leaf.numel(), (leaf.numel(),), generator=torch.Generator().manual_seed(seed))
     return leaf.reshape(-1)[drawn].reshape(leaf.shape)

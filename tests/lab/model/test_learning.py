@@ -49,7 +49,7 @@ def test_a_batch_is_learned(tmp_path: Path) -> None:
     found = learned(trained.pairs, tmp_path, model="Rows", loss="make_loss")
     assert found.learned
     assert found.reached is not None
-    assert found.reached.loss < 0.6 * found.start
+    assert found.reached.loss < 0.8 * found.start
     assert (found.samples, found.classes, found.parameters, found.unreached) == (4, 3, 2, ())
     assert [leaf.path for leaf in found.inputs] == ["[0]"]
     assert [leaf.path for leaf in found.targets] == ["[1]"]
