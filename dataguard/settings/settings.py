@@ -62,7 +62,7 @@ class Settings:
     loss: str | None = None
     """Its loss, a function or module that is called as `loss(output, target)`."""
     step: str | None = None
-    """A function `step(model, batch)` that returns the loss, for batches that reach the model in another way."""
+    """A function `step(model, batch)` that returns the loss, instead of `loss`, if no convention fits the batch."""
     checks: str | None = None
     """The check set to use, such as `2026.1`; None is the newest, whose new checks are warnings at most."""
     fail_on: Severity = Severity.WARNING
@@ -125,8 +125,6 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
         raise UsageError("--resume requires --all (in a settings file: all = true)")
     if settings.model is None and (settings.loss or settings.step):
         raise UsageError(f"--{'loss' if settings.loss else 'step'} requires --model (in a settings file: model = ...)")
-    if settings.loss and settings.step:
-        raise UsageError("--loss and --step exclude each other: a step computes its loss itself")
     return settings
 
 

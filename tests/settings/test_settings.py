@@ -37,6 +37,9 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "workers": (0, 0),
     "start_method": ("spawn", "spawn"),
     "ranks": (2, 2),
+    "model": ("a:net(depth=3)", "a:net(depth=3)"),
+    "loss": ("torch.nn:MSELoss", "torch.nn:MSELoss"),
+    "step": ("a:step", "a:step"),
     "checks": ("2026.1", "2026.1"),
     "fail_on": ("error", Severity.ERROR),
     "fail_on_undecided": (True, True),
@@ -45,6 +48,8 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "contract": ({"num_classes": 10}, {"num_classes": 10}),
     "hypothesis": ({"seed": 3, "database": ".examples"}, {"seed": 3, "database": ".examples"}),
 }
+NEEDED = {key: {"model": "a:net"} for key in ("loss", "step")}
+"""What a key is refused without."""
 BAD: list[tuple[str, Any, str]] = [
     ("targets", 3, "expected a list of targets, got 3"),
     ("pythonpath", 3, "expected a list of strings"),
@@ -66,6 +71,10 @@ BAD: list[tuple[str, Any, str]] = [
     ("workers", "-1", "expected an integer of at least 0"),
     ("start_method", "forks", "did you mean 'fork'?"),
     ("ranks", 0, "expected an integer of at least 1"),
+    ("model", "net.py", "write pkg.mod:factory"),
+    ("model", 3, "expected text"),
+    ("loss", "a:loss", "--loss requires --model"),
+    ("step", "a:step", "--step requires --model"),
     ("checks", "", "expected text"),
     ("fail_on_undecided", "yes", "expected true or false"),
     ("fail_on", "warn", "did you mean 'warning'?"),
@@ -95,7 +104,7 @@ def test_every_key_has_an_example_here() -> None:
 @pytest.mark.parametrize("key", GOOD)
 def test_a_good_value_is_kept(key: str, tmp_path: Path) -> None:
     given, parsed = GOOD[key]
-    assert getattr(resolve(start=tmp_path, **{key: given}), key) == parsed
+    assert getattr(resolve(start=tmp_path, **NEEDED.get(key, {}), **{key: given}), key) == parsed
 
 
 @pytest.mark.parametrize(("key", "value", "message"), BAD, ids=[f"{key}={value!r}" for key, value, _ in BAD])
@@ -137,6 +146,9 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         workers = 0
         start-method = "spawn"
         ranks = 2
+        model = "a:net(depth=3)"
+        loss = "torch.nn:MSELoss"
+        step = "a:step"
         checks = "2026.1"
         fail_on = "error"
         fail_on_undecided = true

@@ -1,0 +1,149 @@
+"""The observations of a lab about reproducibility: runs from the same seeds, and why they differ."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dataguard.fingerprint import Fingerprint, Part
+from dataguard.lab.core.source_location import Place
+from dataguard.lab.reading.fresh_import import rebuild
+from dataguard.lab.reading.loader_survey import requested
+from dataguard.lab.reproducibility import entropy
+from dataguard.lab.reproducibility.digests import dataset_parts, run_parts
+from dataguard.lab.reproducibility.divergence import ORDER, Divergence, first_difference
+from dataguard.lab.reproducibility.entropy import CLOCK, UNSEEDED
+from dataguard.lab.reproducibility.finish_order import finishing
+from dataguard.lab.reproducibility.seeded_run import Runs, run_as_it_is, run_rebuilt
+from dataguard.lab.reproducibility.stage_trace import Stage, StageDifference, StageTrace, first_stage, stages_in
+from dataguard.lab.reproducibility.use_log import UseLog, used_in
+from dataguard.lab.subject import Subject
+from dataguard.model import NotApplicable, Undecided
+from dataguard.target.variants import Loader
+from dataguard.unnamed import is_held
+
+_MOST_SAMPLES = 100
+"""About how many samples the two runs read together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What one process observed: its runs, the stages of a sample if asked, and where functions were `used`."""
+
+    runs: Runs
+    stages: tuple[Stage, ...]
+    used: Mapping[str, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A source of other values in every run, and where the user's code uses its functions, by name."""
+
+    source: str
+    used: Mapping[str, Place]
+
+    @property
+    def is_random(self) -> bool:
+        """Whether random numbers are asked for, and not the time."""
+        return self.source == UNSEEDED
+
+
+class Reproducibility:
+    """Runs of a loader, each in a new process that builds it again."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    @property
+    def pair(self) -> tuple[Observed, Observed]:
+        """Two runs from the same seeds; threads and processes of the user's code finish in the order of submission."""
+        return self._run("one"), self._run("two")
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """The first difference between them."""
+        one, two = self.pair
+        return _difference(one, two)
+
+    @property
+    def differs_alone(self) -> bool:
+        """Whether they differ without workers as well."""
+        one, two = ({run.workers: run for run in observed.runs.each}.get(0) for observed in self.pair)
+        return one is not None and two is not None and first_difference(one, two) is not None
+
+    @property
+    def overtaken(self) -> Divergence | None:
+        """The first difference if threads or processes of the user's code finish in another order."""
+        return _difference(self._run("one"), self._run("overtaken", backward=True))
+
+    def stage(self, where: Divergence) -> StageDifference | None:
+        """The first stage of the sample or batch that differs in another two runs."""
+        if where.stage == ORDER:
+            return None
+        workers = max(where.workers, 1)
+        worker = where.batch % workers if where.workers else None
+        trace = StageTrace(worker, where.epoch, where.batch // workers, where.position or 0)
+        one, two = (self._run(f"{name} traced", trace=trace) for name in ("one", "two"))
+        return first_stage(one.stages, two.stages)
+
+    @property
+    def cause(self) -> Cause | None:
+        """What makes the runs differ: with that fixed, they agree."""
+        for source in (UNSEEDED, CLOCK):
+            try:
+                one, two = (self._run(f"{name} without {source}", fixed=source) for name in ("one", "two"))
+            except (NotApplicable, Undecided):
+                continue
+            if one.used and not _difference(one, two):
+                return Cause(source, one.used)
+        return None
+
+    def fingerprint(self, batches: int) -> Fingerprint:
+        """The digests of the dataset and of the first batches, as the loader is."""
+        subject = self._subject
+        facts, build = subject.facts, subject.build
+        parts: tuple[Part, ...] = ()
+        if facts.kind == "map":
+            parts = subject.vary("dataset digests", lambda folder: dataset_parts(build, folder))
+        run = subject.vary(("batch digests", batches), lambda folder: run_as_it_is(build, folder, batches))
+        conditions = {
+            "seed": subject.settings.seed,
+            "num_workers": facts.num_workers,
+            "start_method": facts.start_method if facts.num_workers else None,
+        }
+        return Fingerprint(subject.target.spelling, facts.name, (*parts, *run_parts(run)), conditions)
+
+    def _run(
+        self, name: str, *, backward: bool = False, fixed: str | None = None, trace: StageTrace | None = None
+    ) -> Observed:
+        subject = self._subject
+        if is_held(subject.target.spelling) or subject.target.runs_once:
+            raise NotApplicable("a loader in hand or of a script cannot be built again: name a function that makes it")
+        subject.afford(_MOST_SAMPLES * subject.epoch.seconds_per_sample)
+
+        def run(folder: Path) -> Runs:
+            log = UseLog(folder)
+            with ExitStack() as stack:
+                stack.enter_context(finishing(UseLog(folder / "aside") if fixed else log, backward=backward))
+                if fixed:
+                    stack.enter_context(entropy.fixed(fixed, log))
+                return run_rebuilt(self._rebuilt, folder, (trace,) if trace else ())
+
+        return subject.vary(
+            ("run", name, trace), run, lambda folder, runs: Observed(runs, stages_in(folder), used_in(folder))
+        )
+
+    def _rebuilt(self, **overrides: Any) -> Loader:
+        subject = self._subject
+        wanted = {**requested(subject.settings), **overrides}
+        return rebuild(subject.target, subject.facts.name, subject.settings, wanted)
+
+
+def _difference(one: Observed, two: Observed) -> Divergence | None:
+    """The first difference between two processes: with the loader's own workers, else without any."""
+    pairs = zip(one.runs.each, two.runs.each, strict=False)
+    return next((found for found in itertools.starmap(first_difference, pairs) if found), None)
