@@ -18,7 +18,7 @@ from dataguard.lab.reproducibility.digests import dataset_parts, run_parts
 from dataguard.lab.reproducibility.divergence import ORDER, Divergence, first_difference
 from dataguard.lab.reproducibility.entropy import CLOCK, UNSEEDED
 from dataguard.lab.reproducibility.finish_order import finishing
-from dataguard.lab.reproducibility.seeded_run import Runs, run_as_it_is, run_rebuilt
+from dataguard.lab.reproducibility.seeded_run import Runs, run_again, run_as_it_is
 from dataguard.lab.reproducibility.stage_trace import Stage, StageDifference, StageTrace, first_stage, stages_in
 from dataguard.lab.reproducibility.use_log import UseLog, used_in
 from dataguard.lab.subject import Subject
@@ -131,7 +131,7 @@ class Reproducibility:
                 stack.enter_context(finishing(UseLog(folder / "aside") if fixed else log, backward=backward))
                 if fixed:
                     stack.enter_context(entropy.fixed(fixed, log))
-                return run_rebuilt(self._rebuilt, folder, (trace,) if trace else ())
+                return run_again(self._rebuilt, folder, (trace,) if trace else ())
 
         return subject.vary(
             ("run", name, trace), run, lambda folder, runs: Observed(runs, stages_in(folder), used_in(folder))
