@@ -58,7 +58,7 @@ class Settings:
     ranks: int | None = None
     """The number of ranks to start; None means two if the loader is rank-aware."""
     model: str | None = None
-    """The model to try batches with: a module, or a function or class that returns one, `pkg.mod:make_model`."""
+    """The model to try batches with, `pkg.mod:make_model`: a module, or a function or class that returns one."""
     loss: str | None = None
     """Its loss, a function or module that is called as `loss(output, target)`."""
     step: str | None = None
@@ -90,7 +90,7 @@ class Settings:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """What else is imported by name: the model, its loss, its step."""
+        """The names of the model, its loss and its step."""
         return tuple(filter(None, (self.model, self.loss, self.step)))
 
     @property
@@ -118,9 +118,8 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
     if path is not None and "pythonpath" in parsed:
         parsed["pythonpath"] = tuple(_beside(path, folder) for folder in parsed["pythonpath"])
     settings = changed(replace(Settings(), **parsed), **options)
-    for folder in settings.pythonpath:
-        if not Path(folder).is_dir():
-            raise UsageError(f"pythonpath: no such folder: {folder}")
+    if missing := [folder for folder in settings.pythonpath if not Path(folder).is_dir()]:
+        raise UsageError(f"pythonpath: no such folder: {missing[0]}")
     if settings.resume and not settings.all:
         raise UsageError("--resume requires --all (in a settings file: all = true)")
     if settings.model is None and (settings.loss or settings.step):
@@ -267,8 +266,7 @@ def _read(path: Path, *, required: bool) -> Mapping[str, Any]:
 
 
 def _tools(path: Path) -> Mapping[str, Any]:
-    tools = _load(path).get("tool", {})
-    return tools if isinstance(tools, dict) else {}
+    return tools if isinstance(tools := _load(path).get("tool"), dict) else {}
 
 
 def _load(path: Path) -> dict[str, Any]:

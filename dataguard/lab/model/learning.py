@@ -129,7 +129,7 @@ class _Batch:
         self._main = known[0] if len(known) == 1 else None
 
     def learned(self) -> Learning:
-        """Everything that is known of how this batch is learned."""
+        """How this batch is learned."""
         batch = self._batches[0]
         leaves = list(iter_leaves(batch))
         rows = rows_of(batch)
