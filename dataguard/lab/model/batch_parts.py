@@ -12,12 +12,16 @@ from torch import Tensor
 
 from dataguard.lab.batches.collate_inputs import duplicate
 from dataguard.lab.core.leaves import iter_leaves
+from dataguard.lab.model.calling import is_target
 from dataguard.lab.model.tracing import Tracer
 
 FEWEST_ROWS = 4
 """The fewest rows that may be called identical."""
 FLAT = 1e-9
 """A column whose standard deviation is below this share of its largest value is constant."""
+
+EXTREME = 30.0
+"""Values above this, or standard deviations below its inverse, may be too large or too small for a model."""
 
 Paths = frozenset[str]
 
@@ -33,20 +37,39 @@ class Extent:
     broken: int
 
 
-def roles_of(tracer: Tracer, loss: Tensor) -> tuple[Paths, Paths]:
-    """The leaves that are inputs of the model, and those that are targets of the loss."""
+def targets_of(tracer: Tracer, batch: Any) -> Paths:
+    """The leaves that are targets: those that only a loss gets, and those with the name or place of targets."""
     found = (tracer.leaves_of(call.target) - tracer.leaves_of(call.output) for call in tracer.calls)
-    targets: Paths = frozenset().union(*found)
+    placed = (path for path, _ in iter_leaves(batch) if is_target(path, batch))
+    return frozenset(placed).union(*found)
+
+
+def roles_of(tracer: Tracer, batch: Any, loss: Tensor) -> tuple[Paths, Paths]:
+    """The leaves that are inputs of the model, and those that are targets of the loss."""
+    targets = targets_of(tracer, batch)
     # A step may call parts of the model, and never the model itself.
     handed = frozenset(tracer.handed or (tracer.used if targets else ())) - targets
     return handed, targets or tracer.leaves_of(loss) - handed
 
 
 def rows_of(batch: Any) -> int | None:
-    """The number of samples: the most frequent first dimension, if several leaves or a single one have it."""
+    """The number of samples: the length of a list of images, else the first dimension that most leaves have."""
+    if isinstance(batch, list | tuple) and batch and isinstance(batch[0], list | tuple):
+        return len(batch[0])
     tensors = [leaf for _, leaf in iter_leaves(batch) if isinstance(leaf, Tensor) and leaf.ndim]
     sizes = Counter(len(leaf) for leaf in tensors).most_common(1)
     return sizes[0][0] if sizes and (sizes[0][1] > 1 or len(tensors) == 1) else None
+
+
+def groups_of(batch: Any, handed: Paths) -> Tensor | None:
+    """A number for each sample, the same for samples with identical inputs; None if some input has other rows."""
+    rows = rows_of(batch)
+    inputs = [leaf for path, leaf in iter_leaves(batch) if path in handed and isinstance(leaf, Tensor)]
+    if not rows or not inputs or any(not leaf.ndim or len(leaf) != rows for leaf in inputs):
+        return None
+    each = [leaf.reshape(rows, -1).unique(dim=0, return_inverse=True)[1] for leaf in inputs]
+    numbers: Tensor = torch.stack(each, 1).unique(dim=0, return_inverse=True)[1]
+    return numbers
 
 
 def are_identical(batches: Sequence[Any], handed: Paths, targets: Paths) -> bool:
@@ -68,7 +91,7 @@ def _is_repeated(leaf: Tensor) -> bool:
 
 
 def standardized(batch: Any, handed: Paths) -> Any:
-    """The batch with inputs of mean 0 and standard deviation 1; None if no input has floats."""
+    """The batch with inputs of mean 0 and standard deviation 1; None if that changes no scale much."""
     copy = duplicate(batch)
     found = False
     for path, leaf in iter_leaves(copy):
@@ -78,7 +101,8 @@ def standardized(batch: Any, handed: Paths) -> Any:
             centred, spread = plain - plain.mean(axes, keepdim=True), plain.std(axes, keepdim=True, correction=0)
             flat = spread <= FLAT * plain.abs().amax(axes, keepdim=True)
             leaf.copy_(torch.where(flat, 0.0, centred / spread.where(~flat, 1.0)))
-            found = True
+            varied = spread[~flat]
+            found = found or bool(plain.abs().max() > EXTREME or (varied < 1 / EXTREME).any())
     return copy if found else None
 
 

@@ -176,6 +176,14 @@ def _is_detection(batch: Any) -> bool:
     return listed and all(isinstance(one, Mapping) for one in targets)
 
 
+def is_target(path: str, batch: Any) -> bool:
+    """Whether a leaf is part of what the batch itself calls its target; a model may get it as well."""
+    if _is_detection(batch):
+        return path.startswith("[1]")
+    named = [name for name in TARGETS[:5] if isinstance(batch, Mapping) and name in batch]
+    return any(path.startswith(f"[{name!r}]") for name in named)
+
+
 def _output_in(result: Any) -> Any:
     """What the loss function gets of what the model returned."""
     for name in _OUTPUTS:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.model.batch_parts import Extent, are_identical, extent_of, roles_of, rows_of, standardized
+from dataguard.lab.model.batch_parts import Extent, are_identical, extent_of, groups_of, roles_of, rows_of, standardized
 from dataguard.lab.model.calling import Caller
 from dataguard.lab.model.loss_bounds import accuracy, all_ignored, bounds, classes_of
 from dataguard.lab.model.tracing import LiveCall
@@ -59,7 +59,7 @@ class Attempt:
 class Learning:
     """How a model learns one batch.
 
-    `start` is the loss before the first step. `best` and `constant` are the losses of perfect predictions and of the
+    `start` is the loss before the first step. `best` and `constant` are the losses of the best predictions and of the
     best prediction that is the same for all samples, if known; `classes` is set for a cross-entropy. `unreached` are
     trainable parameters without a gradient, of `parameters`. `identical`: the inputs of all samples are identical, and
     their targets differ. `scaled` is the best attempt with standardized inputs, if none succeeded with those of the
@@ -124,7 +124,7 @@ class _Batch:
         if self._graph:
             loss.backward()
         self._unreached = tuple(name for name, one in self._named.items() if not _has_gradient(one))
-        self._handed, self._targets = roles_of(first, loss)
+        self._handed, self._targets = roles_of(first, batches[0], loss)
         known = [call for call in first.calls if call.value is not None and call.value.ndim == 0]
         self._main = known[0] if len(known) == 1 else None
 
@@ -133,7 +133,7 @@ class _Batch:
         batch = self._batches[0]
         leaves = list(iter_leaves(batch))
         rows = rows_of(batch)
-        limits = bounds(self._main) if self._main else None
+        limits = bounds(self._main, groups_of(batch, self._handed)) if self._main else None
         found = Learning(
             rows,
             self._start,

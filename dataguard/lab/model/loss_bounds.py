@@ -14,12 +14,15 @@ _OPTIONS = ("weight", "pos_weight")
 """Options that weight classes: then nothing is known."""
 
 
-def bounds(call: LiveCall) -> tuple[float, float] | None:
-    """The loss of perfect predictions, and that of the best constant one; None if it is not known."""
+def bounds(call: LiveCall, groups: Tensor | None = None) -> tuple[float, float] | None:
+    """The loss of the best predictions, and that of the best constant one; None if it is not known.
+
+    The predictions for samples of one group are the same.
+    """
     if any(call.options.get(name) is not None for name in _OPTIONS):
         return None
     find = _KNOWN.get(call.function)
-    found = find(call, call.output.detach().double(), call.target.detach()) if find else None
+    found = find(call, groups) if find else None
     if found is None or call.options.get("reduction", "mean") == "none":
         return None
     each, constant, count = found
@@ -53,10 +56,11 @@ def all_ignored(call: LiveCall) -> bool:
 
 
 Found = tuple[float, float, int]
-"""The mean loss of perfect and of constant predictions, and how many losses there are."""
+"""The mean loss of the best and of constant predictions, and how many losses there are."""
 
 
-def _of_classes(call: LiveCall, output: Tensor, target: Tensor) -> Found | None:
+def _of_classes(call: LiveCall, groups: Tensor | None) -> Found | None:
+    output, target = call.output.detach(), call.target.detach()
     if output.ndim < 2:
         return None
     classes = output.shape[1]
@@ -64,35 +68,48 @@ def _of_classes(call: LiveCall, output: Tensor, target: Tensor) -> Found | None:
         if target.shape != output.shape:
             return None
         rows = target.double().movedim(1, -1).reshape(-1, classes)
-        count = rows.shape[0]
     else:
         if target.ndim != output.ndim - 1:
             return None
-        kept = target[target != _ignored(call)].reshape(-1)
-        if not kept.numel() or bool(((kept < 0) | (kept >= classes)).any()):
+        kept = target != _ignored(call)
+        labels = target[kept]
+        if not labels.numel() or bool(((labels < 0) | (labels >= classes)).any()):
             return None
-        rows, count = one_hot(kept.long(), classes).double(), kept.numel()
+        rows = one_hot(labels.long(), classes).double()
+        groups = groups[kept] if groups is not None and groups.shape == kept.shape else None
     smoothing = call.options.get("label_smoothing", 0.0)
     rows = (1 - smoothing) * rows + smoothing / classes
-    return _entropy(rows), _entropy(rows.mean(0, keepdim=True)), count
+    return _entropy(_grouped(rows, groups)), _entropy(rows.mean(0, keepdim=True)), rows.shape[0]
 
 
-def _of_chances(call: LiveCall, output: Tensor, target: Tensor) -> Found | None:
-    known = target.double()
-    if output.shape != target.shape or bool(((known < 0) | (known > 1)).any()):
+def _of_chances(call: LiveCall, groups: Tensor | None) -> Found | None:
+    known = call.target.detach().double()
+    if call.output.shape != known.shape or bool(((known < 0) | (known > 1)).any()):
         return None
-    mean = known.mean(0 if known.ndim == 2 else tuple(range(known.ndim)), keepdim=True)
-    both = torch.stack([known, 1 - known], -1)
-    constant = torch.stack([mean, 1 - mean], -1)
-    return _entropy(both), _entropy(constant), known.numel()
+    best, constant = (torch.stack([one, 1 - one], -1) for one in (_grouped(known, groups), _mean(known)))
+    return _entropy(best), _entropy(constant), known.numel()
 
 
-def _of_squares(call: LiveCall, output: Tensor, target: Tensor) -> Found | None:
-    if output.shape != target.shape:
+def _of_squares(call: LiveCall, groups: Tensor | None) -> Found | None:
+    known = call.target.detach().double()
+    if call.output.shape != known.shape:
         return None
-    known = target.double()
-    mean = known.mean(0 if known.ndim == 2 else tuple(range(known.ndim)), keepdim=True)
-    return 0.0, float(((known - mean) ** 2).mean()), known.numel()
+    best, constant = (float((known - one).square().mean()) for one in (_grouped(known, groups), _mean(known)))
+    return best, constant, known.numel()
+
+
+def _mean(known: Tensor) -> Tensor:
+    """The mean of each column of a table, else of all values."""
+    return known.mean(0 if known.ndim == 2 else tuple(range(known.ndim)), keepdim=True)
+
+
+def _grouped(rows: Tensor, groups: Tensor | None) -> Tensor:
+    """The mean of the rows of each group, in place of the rows."""
+    if groups is None or not rows.ndim or len(groups) != len(rows):
+        return rows
+    member = one_hot(groups).double()
+    means = (member.T @ rows.reshape(len(rows), -1)) / member.sum(0).clamp(min=1)[:, None]
+    return means[groups].reshape(rows.shape)
 
 
 def _entropy(rows: Tensor) -> float:
@@ -105,7 +122,7 @@ def _ignored(call: LiveCall) -> int:
     return -100 if ignore is None else int(ignore)
 
 
-_KNOWN: dict[str, Callable[[LiveCall, Tensor, Tensor], Found | None]] = {
+_KNOWN: dict[str, Callable[[LiveCall, Tensor | None], Found | None]] = {
     "cross_entropy": _of_classes,
     "nll_loss": _of_classes,
     "binary_cross_entropy": _of_chances,

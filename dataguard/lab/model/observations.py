@@ -15,8 +15,8 @@ from dataguard.model import NotApplicable, Undecided
 
 T = TypeVar("T")
 
-SECONDS = 20.0
-"""Seconds in which a batch is to be learned, at most."""
+SECONDS = 12.0
+"""Seconds in which a batch is to be learned, or its leaves changed, at most."""
 
 
 class ModelObservations:
@@ -32,7 +32,10 @@ class ModelObservations:
     def trial(self) -> Trial:
         """The first step. Its loss is None if that raised an exception."""
         subject = self._ready()
-        return self._observed("trial", lambda folder: run_trial(subject.build, subject.facts, subject.settings, folder))
+        seconds = max(min(subject.cache.left / 3, SECONDS), 1.0)
+        return self._observed(
+            "trial", lambda folder: run_trial(subject.build, subject.facts, subject.settings, folder, seconds)
+        )
 
     @property
     def stepped(self) -> Trial:

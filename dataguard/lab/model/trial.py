@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from dataguard.incident import Incident
 from dataguard.lab.batches.collate_inputs import duplicate
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.model.batch_parts import rows_of
+from dataguard.lab.model.batch_parts import rows_of, targets_of
 from dataguard.lab.model.calling import Caller
 from dataguard.lab.model.fixed_batch import take
 from dataguard.lab.model.tracing import LossCall, Tracer, record
@@ -121,8 +122,10 @@ def stepped(caller: Caller, batch: Any) -> tuple[Tracer, Tensor]:
         return tracer, caller(own)
 
 
-def run_trial(build: Callable[..., Loader], facts: LoaderFacts, settings: Settings, folder: Path) -> Trial:
-    """Trace a step; then change one leaf at a time."""
+def run_trial(
+    build: Callable[..., Loader], facts: LoaderFacts, settings: Settings, folder: Path, seconds: float
+) -> Trial:
+    """Trace a step; then change one leaf at a time, for so many seconds."""
     try:
         caller, batches, recorder = prepared(build, facts, settings, folder)
     except Raised as raised:
@@ -131,7 +134,7 @@ def run_trial(build: Callable[..., Loader], facts: LoaderFacts, settings: Settin
     trial, tracer = traced(caller, batch)
     if trial.failed or tracer is None:
         return trial
-    found = _Changes(caller, batches[0], tracer, recorder).all(trial.leaves)
+    found = _Changes(caller, batches[0], recorder).all(trial.leaves, seconds)
     return replace(trial, leaves=tuple(found))
 
 
@@ -151,7 +154,7 @@ def traced(caller: Caller, batch: Any) -> tuple[Trial, Tracer]:
     except Raised as raised:
         failed = raised
     calls = tuple(record(call, tracer.values_of) for call in tracer.calls)
-    trial = Trial(rows_of(batch), caller.whole, calls, leaves=tuple(_leaves(batch, tracer, loss)))
+    trial = Trial(rows_of(batch), caller.whole, calls, leaves=tuple(_leaves(batch, tracer)))
     if failed is not None:
         within = any(call.error for call in calls)
         stage = "loss" if within else failed.stage
@@ -171,13 +174,11 @@ def _incident(raised: Raised) -> Incident:
     return incident_of(raised.__cause__, raised.stage)
 
 
-def _leaves(batch: Any, tracer: Tracer, loss: Tensor | None) -> Iterator[BatchLeaf]:
-    targets = [tracer.leaves_of(call.target) - tracer.leaves_of(call.output) for call in tracer.calls]
-    target = frozenset().union(*targets)
+def _leaves(batch: Any, tracer: Tracer) -> Iterator[BatchLeaf]:
     for path, leaf in iter_leaves(batch):
         if isinstance(leaf, Tensor) and leaf.numel():
             constant = bool((leaf == leaf.reshape(-1)[0]).all())
-            known = tracer.handed, tracer.used, target
+            known = tracer.handed, tracer.used, targets_of(tracer, batch)
             dtype = str(leaf.dtype).removeprefix("torch.")
             yield BatchLeaf(path, dtype, tuple(leaf.shape), constant, *(path in each for each in known))
 
@@ -185,7 +186,7 @@ def _leaves(batch: Any, tracer: Tracer, loss: Tensor | None) -> Iterator[BatchLe
 class _Changes:
     """Runs a step after other values were put into one leaf, and compares everything that it computes."""
 
-    def __init__(self, caller: Caller, batch: Any, tracer: Tracer, recorder: FlightRecorder) -> None:
+    def __init__(self, caller: Caller, batch: Any, recorder: FlightRecorder) -> None:
         self._caller = caller
         self._batch = batch
         self._recorder = recorder
@@ -196,10 +197,11 @@ class _Changes:
         self._usual = self._run(batch)
         self._steady = all(bool(one.isfinite().all()) for one in self._usual) and _same(self._usual, self._run(batch))
 
-    def all(self, leaves: tuple[BatchLeaf, ...]) -> Iterator[BatchLeaf]:
+    def all(self, leaves: tuple[BatchLeaf, ...], seconds: float) -> Iterator[BatchLeaf]:
         """The leaves, the first of them with what changes if their values do."""
+        ends = time.monotonic() + seconds
         for number, leaf in enumerate(leaves):
-            tried = self._steady and number < MOST_LEAVES and not leaf.constant
+            tried = self._steady and number < MOST_LEAVES and not leaf.constant and time.monotonic() < ends
             yield replace(leaf, changes=self._changes(leaf.path)) if tried else leaf
 
     def _warm_up(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from dataguard.lab.model.calling import Caller
+from dataguard.lab.model.calling import Caller, is_target
 from dataguard.model import Undecided, UsageError
 from dataguard.settings.settings import Settings
 from tests.loaders import trained
@@ -92,6 +92,14 @@ def test_what_fits_no_convention_asks_for_a_step(
 def test_what_is_no_function_is_refused(named: tuple[str | None, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Caller(settings(*named), trained.pairs())  # type: ignore[arg-type]
+
+
+def test_a_batch_may_name_its_targets() -> None:
+    images, targets = next(iter(trained.scenes()))
+    assert is_target("[1][0]['boxes']", (images, targets))
+    assert not is_target("[0][0]", (images, targets))
+    assert is_target("['labels']", {"labels": 0, "x": 0})
+    assert not is_target("['x']", {"labels": 0, "x": 0})
 
 
 def test_a_model_is_in_training_mode_and_on_the_cpu() -> None:

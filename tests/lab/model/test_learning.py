@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from dataguard.lab.core.loader_facts import facts_of
 from dataguard.lab.model import learning
-from dataguard.lab.model.batch_parts import are_identical, rows_of, standardized
+from dataguard.lab.model.batch_parts import are_identical, groups_of, rows_of, standardized
 from dataguard.lab.model.learning import Learning, run_learning
 from dataguard.lab.model.trial import Trial, run_trial
 from dataguard.model import Undecided
@@ -41,7 +41,7 @@ def learned(make: Callable[[], DataLoader[Any]], folder: Path, seconds: float = 
 
 
 def tried(make: Callable[[], DataLoader[Any]], folder: Path, **named: str) -> Trial:
-    found: Trial = observed(run_trial, make, folder, **named)
+    found: Trial = observed(run_trial, make, folder, 20.0, **named)
     return found
 
 
@@ -111,6 +111,13 @@ def test_rows_and_identical_inputs() -> None:
     assert not are_identical([batch], frozenset({"['x']"}), frozenset({"['x']"}))
 
 
+def test_samples_with_identical_inputs_form_groups() -> None:
+    batch = {"a": torch.tensor([1, 2, 1, 1]), "b": torch.tensor([[0.0, 1], [0, 1], [0, 1], [0, 2]])}
+    assert groups_of(batch, frozenset({"['a']"})).tolist() == [0, 1, 0, 0]  # type: ignore[union-attr]
+    assert groups_of(batch, frozenset({"['a']", "['b']"})).tolist() == [0, 2, 0, 1]  # type: ignore[union-attr]
+    assert groups_of({**batch, "c": torch.ones(())}, frozenset({"['c']"})) is None
+
+
 def test_standardized_inputs_have_unit_columns_and_channels() -> None:
     table = torch.tensor([[1.0, 1e9, 5.0], [2.0, 2e9, 5.0], [3.0, 4e9, 5.0]])
     images = torch.rand(4, 3, 5, 5) * 1e-8 + 7
@@ -118,4 +125,5 @@ def test_standardized_inputs_have_unit_columns_and_channels() -> None:
     assert made[0].mean(0).abs().max() < 1e-6
     assert made[0].std(0, correction=0).tolist() == pytest.approx([1, 1, 0])
     assert made[1].isfinite().all()
+    assert standardized([torch.rand(4, 3)], frozenset({"[0]"})) is None, "it is scaled already"
     assert standardized([torch.arange(4)], frozenset({"[0]"})) is None

@@ -51,6 +51,14 @@ def test_binary_cross_entropy_and_squares() -> None:
     assert bounds(call("mse_loss", values, values, reduction="sum")) == pytest.approx((0, 2))
 
 
+def test_samples_with_the_same_input_get_the_same_prediction() -> None:
+    groups, flags = torch.tensor([0, 0, 1, 2]), torch.tensor([0.0, 1, 1, 1])
+    found = bounds(call("cross_entropy", torch.zeros(4, 2), flags.long()), groups)
+    assert found == pytest.approx((math.log(2) / 2, 0.5623), abs=1e-4)
+    assert bounds(call("binary_cross_entropy", flags, flags), groups) == pytest.approx(found)
+    assert bounds(call("mse_loss", flags, flags), groups) == pytest.approx((0.125, 0.1875))
+
+
 @pytest.mark.parametrize(
     "unknown",
     [
