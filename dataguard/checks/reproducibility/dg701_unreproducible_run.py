@@ -50,6 +50,8 @@ def _need_defect(lab: Lab, cause: Cause | None) -> None:
     way = "set [tool.dataguard.contract] deterministic = true to require the same batches"
     if cause and cause.is_random:
         raise NotApplicable(f"no seed is set anywhere, and {', '.join(cause.used)} gets none: {way}")
+    if lab.reproducibility.is_drawn:
+        raise NotApplicable(f"no seed is set anywhere, and generators get other seeds in each run: {way}")
     if cause is None and not lab.reproducibility.differs_alone:
         raise NotApplicable(f"no seed is set anywhere, and only what several workers share differs: {way}")
 
