@@ -76,6 +76,12 @@ class Reproducibility:
         return one is not None and two is not None and first_difference(one, two) is not None
 
     @property
+    def depends_on_workers(self) -> bool:
+        """Whether a run without workers reads other batches than one with the loader's own."""
+        own, *alone = self.pair[0].runs.each
+        return any(first_difference(own, run) for run in alone)
+
+    @property
     def overtaken(self) -> Divergence | None:
         """The first difference if threads or processes of the user's code finish in another order."""
         return _difference(self._run("one"), self._run("overtaken", backward=True))
