@@ -35,12 +35,16 @@ class First(Schedule):
 def take(
     build: Callable[..., Loader], facts: LoaderFacts, recorder: FlightRecorder, most: int | None = None
 ) -> tuple[Loader, list[Any]]:
-    """The loader and its first batches; with `most`, each has at most so many samples."""
+    """The loader and its first batches; with `most`, each has at most so many samples.
+
+    Workers that would be spawned are not started, which takes longer than the rest.
+    """
+    changed: dict[str, Any] = {"num_workers": 0} if facts.spawns else {}
     if facts.kind == "map":
-        loader = build(schedule=lambda inner, batched: First(inner, most, batched=batched), reuse=True)
-    else:
-        fewer = most if facts.batched and most is not None else None
-        loader = build(reuse=True, **({} if fewer is None else {"batch_size": fewer}))
+        changed["schedule"] = lambda inner, batched: First(inner, most, batched=batched)
+    elif facts.batched and most is not None:
+        changed["batch_size"] = most
+    loader = build(reuse=True, **changed)
     batches = []
     iterator = iter(loader)
     with gate("iterate"):

@@ -134,6 +134,7 @@ class _Batch:
         leaves = list(iter_leaves(batch))
         rows = rows_of(batch)
         limits = bounds(self._main, groups_of(batch, self._handed)) if self._main else None
+        apart = bounds(self._main) if self._main else None
         found = Learning(
             rows,
             self._start,
@@ -145,7 +146,7 @@ class _Batch:
             ignored=any(all_ignored(call) for call in self._first.calls),
             broken_parameter=next((name for name, one in self._named.items() if not one.isfinite().all()), None),
             identical=are_identical(self._batches, self._handed, self._targets),
-            equal_targets=limits is not None and limits[1] - limits[0] < 1e-6,
+            equal_targets=apart is not None and apart[1] - apart[0] < 1e-6,
             best=limits[0] if limits else None,
             constant=limits[1] if limits else None,
             classes=classes_of(self._main) if self._main else None,
