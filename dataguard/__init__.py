@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dataguard.model import Finding, Report, Severity, Status
     from dataguard import training
+    from dataguard.model import Finding, Report, Severity, Status
     from dataguard.pytest_plugin.fixtures import parametrize_with_checks, use_target
     from dataguard.settings.settings import Settings
     from dataguard.testing import strategies

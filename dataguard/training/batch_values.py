@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from dataguard.lab.core.leaves import describe
-from dataguard.lab.labels.class_names import find_class_names
+from dataguard.lab.labels.class_names import class_names_of
 from dataguard.training.batch_structure import Arrays
 
 LABELS = ("label", "labels", "target", "targets", "y", "class", "class_id", "category")
@@ -104,8 +104,7 @@ class Labels:
     def of(cls, dataset: Any, count: int | None, ignored: int | None, key: str | int | None) -> Labels:
         """Those of a loader with this dataset; the user's arguments are None if not given."""
         if count is None and dataset is not None:
-            declared = find_class_names(lambda **_: _Holder(dataset))
-            counts = {names.count: names.where for names in declared}
+            counts = {names.count: names.where for names in class_names_of(dataset)}
             if len(counts) == 1:
                 ((found, where),) = counts.items()
                 return cls(found, IGNORED if ignored is None else ignored, key, where)
@@ -134,19 +133,11 @@ class Labels:
         return all_values >= FEWEST and all_valid > 0.5 * all_values
 
 
-@dataclass(frozen=True, slots=True)
-class _Holder:
-    dataset: Any
-
-
 def _integers(arrays: Arrays, key: str | int | None) -> Iterator[tuple[str, Any]]:
     """The integer leaves with the place or key of a label: the second field of a tuple, or a key such as `labels`."""
     for path, leaf in arrays:
-        if key is not None:
-            wanted = path.startswith(f"[{key!r}]")
-        else:
-            wanted = path == "[1]" or path.endswith(_KEYS)
-        if wanted and _is_integer(leaf):
+        given = path == "[1]" or path.endswith(_KEYS) if key is None else path.startswith(f"[{key!r}]")
+        if given and _is_integer(leaf):
             yield path, leaf
 
 

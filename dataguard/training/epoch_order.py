@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from dataguard.checks.streams.dg206_replayed_order import FEWEST
@@ -51,7 +52,7 @@ class Order:
             self._distinct.update(plain)
         line = plain if self._last is None else [self._last, *plain]
         try:
-            self._sorted = self._sorted and all(one <= other for one, other in zip(line, line[1:], strict=False))
+            self._sorted = self._sorted and all(one <= other for one, other in pairwise(line))
         except TypeError:  # indices of several types
             self._sorted = False
         self._last = line[-1] if line else None

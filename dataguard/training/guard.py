@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from torch.utils.data import Dataset
 
 from dataguard.model import Report, UsageError
-from dataguard.settings.role_names import spelled_role
 from dataguard.target.discovery import is_loader, parts_of
 from dataguard.training.guard_report import report_of
 from dataguard.training.guarded_loader import guarded, watch_of

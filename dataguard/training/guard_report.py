@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 
-from dataguard import __version__
+from dataguard.machine.environment import environment
 from dataguard.machine.units import counted, span
 from dataguard.model import Check, Report, Result, Status
 from dataguard.training.violations import watched
@@ -21,10 +19,7 @@ def report_of(watches: Sequence[Watch]) -> Report:
     return Report(
         targets=tuple(f"guard of {watch.name}" for watch in watches),
         results=tuple(_result(watch, check) for watch in watches for check in watched().values()),
-        environment={
-            "python": platform.python_version(),
-            "packages": {"dataguard": __version__, "torch": version("torch")},
-        },
+        environment=environment(),
         settings=settings,
         seconds=sum(watch.spent for watch in watches),
         notes=tuple(_note(watch) for watch in watches),
@@ -44,7 +39,8 @@ def _note(watch: Watch) -> str:
 def _result(watch: Watch, check: Check) -> Result:
     """The outcome of one check: failed if there was a violation."""
     findings = tuple(watch.alarm.findings.get(check.code, ()))
-    status, reason, exercised = Status.FAILED, None, {"batches": watch.batches}
+    status, reason = Status.FAILED, None
+    exercised: Mapping[str, int] = {"batches": watch.batches}
     if watch.broken is not None:
         status, reason = Status.BROKEN, watch.broken
     elif findings and watch.alarm.counts[check.code] > len(findings):

@@ -74,7 +74,8 @@ class _GuardedLoader:
     __slots__ = ()
 
     def _get_iterator(self: Any) -> Any:
-        watch, streams = watch_of(self), isinstance(self.dataset, IterableDataset)
+        watch: Watch = watch_of(self)
+        streams = isinstance(self.dataset, IterableDataset)
         sampler = None if streams else RecordedSampler(super()._index_sampler)  # type: ignore[misc]
         shuffler = None if streams else shuffler_of(self)
 
@@ -147,7 +148,7 @@ def guarded(loader: Any, name: str, options: Options) -> Any:
     watch = Watch(name, options, dataset, planned=planned, in_order=getattr(loader, "in_order", True))
     names = {_WATCH: watch, _BASE: base, "__slots__": (), "__doc__": base.__doc__}
     names |= {"__module__": base.__module__, "__qualname__": base.__qualname__}
-    mixins = [_Guarded, _GuardedLoader if is_torch else _GuardedIterable]
+    mixins: list[type] = [_Guarded, _GuardedLoader if is_torch else _GuardedIterable]
     mixins += [_Resuming] if hasattr(base, "load_state_dict") else []
     kind = types.new_class(base.__name__, (*mixins, base), {}, lambda space: space.update(names))
     try:

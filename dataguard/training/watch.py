@@ -16,8 +16,8 @@ from dataguard.training.batch_values import Labels, Wrong, non_finite
 from dataguard.training.epoch_order import PREFIX, Order, Orders, Shuffler
 from dataguard.training.loader_pass import Pass
 from dataguard.training.options import Options
+from dataguard.training.randomness.replays import Replays
 from dataguard.training.rank_agreement import Ranks
-from dataguard.training.replays import Replays
 from dataguard.training.violations import Alarm, ContractViolation, ContractWarning, Where
 
 FIRST = 8

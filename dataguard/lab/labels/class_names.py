@@ -36,12 +36,17 @@ class ClassNames:
 
 
 def find_class_names(build: Callable[..., Loader]) -> tuple[ClassNames, ...]:
-    """What a loader's dataset, and the datasets that it wraps, declare; the outermost first.
+    """What the dataset of a loader declares."""
+    return class_names_of(build(num_workers=0).dataset)
+
+
+def class_names_of(dataset: Any) -> tuple[ClassNames, ...]:
+    """What a dataset, and the datasets that it wraps, declare; the outermost first.
 
     Parts of a concatenation that differ declare their own classes only, and not those of all samples.
     """
     found: dict[str, ClassNames] = {}
-    for path, part in islice(wrapped_by(build(num_workers=0).dataset, by_type), MOST_PARTS):
+    for path, part in islice(wrapped_by(dataset, by_type), MOST_PARTS):
         for names in names_of(path, part):
             found.setdefault(names.where, names)
     parts = [names for names in found.values() if names.leaf is None and "[" in names.where]

@@ -19,8 +19,8 @@ from typing import Any
 from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.model import Finding
 from dataguard.training.loader_pass import Pass
-from dataguard.training.sample_rows import SampleRows
-from dataguard.training.worker_draws import Drawn, Records, StartRecord, is_simple
+from dataguard.training.randomness.sample_rows import SampleRows
+from dataguard.training.randomness.worker_draws import Drawn, Records, StartRecord, is_simple
 
 
 class Replays:
@@ -59,8 +59,8 @@ class Replays:
             del self._drawn[old]
         if not self.rows.vary:
             return
-        for drawn in self._drawn.values():
-            yield from self._between_workers(drawn)
+        for together in self._drawn.values():
+            yield from self._between_workers(together)
         for now, before in pairwise(recent):
             yield from self._between_epochs(now, before)
 

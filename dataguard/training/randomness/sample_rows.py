@@ -32,7 +32,7 @@ class SampleRows:
         self._batches = 0
 
     def see(self, serial: int, indices: Sequence[Hashable], batch: Any) -> bool:
-        """Choose samples from the first batches of the first pass, and compare them later; true when one has changed."""
+        """Choose samples from the first batches, and compare them in later passes; true when one has changed."""
         if self.vary:
             return False
         if self._chosen_in in (None, serial):
@@ -58,7 +58,7 @@ def _digests(arrays: Arrays, row: int, rows: int) -> Digests:
         if on_host and leaf.ndim and len(leaf) == rows:
             values = np.ascontiguousarray(array_of(leaf[row]))
             if values.dtype.kind in "fiub":
-                found[path] = values.shape, xxh3_64_intdigest(values)
+                found[path] = values.shape, xxh3_64_intdigest(values.data)
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch.utils.data import _DatasetKind, get_worker_info
 
-from dataguard.training.generator_states import State, advanced, global_generators, state_of
+from dataguard.training.randomness.generator_states import State, advanced, global_generators, state_of
 
 FETCHES = (1, 2, 4, 8, 16, 32)
 """After which fetches the generators that were not drawn from yet are read again."""
@@ -55,7 +55,7 @@ class StartRecord:
         if self.user_init is not None:
             self.user_init(worker)
         info: Any = get_worker_info()
-        create = _DatasetKind.create_fetcher
+        create: Any = _DatasetKind.create_fetcher
 
         def create_fetcher(kind: int, dataset: Any, auto_collation: bool, collate_fn: Any, *args: Any) -> Any:
             if dataset is not info.dataset:  # of a loader inside the user's dataset
@@ -126,10 +126,8 @@ def found_at(path: str, roots: Mapping[str, Any]) -> Any:
     found = roots[root]
     try:
         for name, number, key in _STEP.findall(path[len(root) :]):
-            if name:
-                found = object.__getattribute__(found, name)
-            else:
-                found = found[int(number)] if number else found[key]
+            entry = int(number) if number else key
+            found = object.__getattribute__(found, name) if name else found[entry]
     except (AttributeError, LookupError, TypeError):
         return None
     return found
