@@ -51,6 +51,8 @@ from dataguard.checks.randomness.dg105_spawn_divergence import dg105_spawn_diver
 from dataguard.checks.randomness.dg106_shared_handle import dg106_shared_handle
 from dataguard.checks.randomness.dg107_deaf_workers import dg107_deaf_workers
 from dataguard.checks.randomness.dg108_cloned_rank_rng import dg108_cloned_rank_rng
+from dataguard.checks.reproducibility.dg701_unreproducible_run import dg701_unreproducible_run
+from dataguard.checks.reproducibility.dg702_racing_order import dg702_racing_order
 from dataguard.checks.running.dg001_crashing_loader import dg001_crashing_loader
 from dataguard.checks.running.dg002_dying_worker import dg002_dying_worker
 from dataguard.checks.running.dg003_hanging_loader import dg003_hanging_loader
@@ -147,6 +149,8 @@ CATALOGUE: tuple[Check, ...] = (
     dg603_copied_dataset,
     dg604_leaking_handles,
     dg605_oversubscribed_threads,
+    dg701_unreproducible_run,
+    dg702_racing_order,
     dg801_starved_step,
     dg802_unoverlapped_copy,
     dg803_slow_worker_count,

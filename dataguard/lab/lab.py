@@ -24,6 +24,7 @@ from dataguard.lab.randomness.observations import Randomness
 from dataguard.lab.ranks.rank_observations import Ranks
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import EpochTrace
+from dataguard.lab.reproducibility.observations import Reproducibility
 from dataguard.lab.splits.split_overlap import Splits
 from dataguard.lab.streams.observations import Streams
 from dataguard.lab.subject import Subject
@@ -68,6 +69,7 @@ class Lab(Subject):
         self.splits = Splits(self)
         self.resources = Resources(self)
         self.throughput = Throughput(self)
+        self.reproducibility = Reproducibility(self)
 
     def _read_epoch(self) -> EpochTrace:
         return self._epochs.trace

@@ -176,6 +176,7 @@ CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "bbox_format": _one_of(BBOX_FORMATS),
     "memory_gb": _gigabytes,
     "step_ms": _milliseconds,
+    "deterministic": _flag,
 }
 """The keys of the contract, each with its parser: one that no check reads is not among them."""
 

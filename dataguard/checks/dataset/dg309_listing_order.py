@@ -26,22 +26,22 @@ def dg309_listing_order(lab: Lab) -> Judgement:
     Fix: sort the listing: `sorted(os.listdir(folder))`, `sorted(root.glob("*/*.jpg"))`.
     Links: https://docs.python.org/3/library/os.html#os.listdir
     """
-    listed = lab.dataset.listed()
-    if not listed.places:
+    forward = lab.dataset.rebuilt()
+    if not forward.listed:
         raise NotApplicable("no folder is listed while the dataset is built and read")
-    backward = lab.dataset.listed(backward=True)
+    backward = lab.dataset.rebuilt(files_backward=True)
     found = compare(
-        listed.answers, backward.answers, lambda: lab.dataset.listed(again=True).answers, partial(unsteady, lab)
+        forward.answers, backward.answers, lambda: lab.dataset.rebuilt(again=True).answers, partial(unsteady, lab)
     )
     if found:
-        place = next((one for one in backward.places if one), None)
+        place = next((one for one in backward.listed if one), None)
         yield Finding(
             message=f"{found.subject} when folders are listed in reverse order",
-            evidence=found.evidence | known({"listed at": [f"{one[0]}:{one[1]}" for one in backward.places if one]}),
+            evidence=found.evidence | known({"listed at": [f"{one[0]}:{one[1]}" for one in backward.listed if one]}),
             at=Location(*place) if place else lab.dataset.location,
             mild=_is_harmless(lab),
         )
-    return Looked({"samples": len(listed.answers), "orders": 2})
+    return Looked({"samples": len(forward.answers), "orders": 2})
 
 
 def _is_harmless(lab: Lab) -> bool:

@@ -26,16 +26,16 @@ def dg310_hash_order(lab: Lab) -> Judgement:
         a number from a string, use `zlib.crc32(name.encode())`.
     Links: https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHASHSEED
     """
-    one = lab.dataset.hashed()
-    if not one.places:
+    one = lab.dataset.rebuilt()
+    if not one.iterated:
         raise NotApplicable("no iteration over a set of strings and no hash of a string seen")
-    two = lab.dataset.hashed(backward=True)
-    found = compare(one.answers, two.answers, lambda: lab.dataset.hashed(again=True).answers, partial(unsteady, lab))
+    two = lab.dataset.rebuilt(sets_backward=True)
+    found = compare(one.answers, two.answers, lambda: lab.dataset.rebuilt(again=True).answers, partial(unsteady, lab))
     if found:
-        place = next((entry for entry in one.places if entry), None)
+        place = next((entry for entry in one.iterated if entry), None)
         yield Finding(
             message=f"{found.subject} when the order of a set of strings (hash seed) changes",
-            evidence=found.evidence | known({"set or hash used at": [f"{at[0]}:{at[1]}" for at in one.places if at]}),
+            evidence=found.evidence | known({"set or hash used at": [f"{at[0]}:{at[1]}" for at in one.iterated if at]}),
             at=Location(*place) if place else lab.dataset.location,
             repro=f"PYTHONHASHSEED=1 {lab.repro.expression(f'.dataset[{found.index!r}]')}",
         )

@@ -63,6 +63,7 @@ class LoaderFacts:
     holder: str | None
     bare: bool
     own_iter: bool
+    in_order: bool
     double: bool
     cuda: bool
 
@@ -123,6 +124,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         holder=wrapper_of(loader),
         bare=made_for_dataset(loader),
         own_iter=overrides_iter(loader),
+        in_order=getattr(loader, "in_order", True),
         double=torch.get_default_dtype() == torch.float64,
         cuda=torch.cuda.is_available(),
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
@@ -34,6 +35,17 @@ def standing_in(original: Any, function: Callable[..., Any]) -> Callable[..., An
     except Exception:  # noqa: BLE001 - built-in types, such as a connection of sqlite3, cannot be copied
         return _Wrapper(original, function)
     return stand_in  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Replace an attribute of a module or class inside the context."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 _UNRELATED = sys.stdlib_module_names | {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 
 from dataguard.lab.batches import drawn_generators as generators
 from dataguard.lab.core.index import Index
@@ -107,17 +106,15 @@ class DatasetObservations:
             ("rounding", index, path), lambda folder: repeated_reads.rounding_of(build(), folder, first, index, path)
         )
 
-    def listed(self, *, backward: bool = False, again: bool = False) -> Rebuilt:
-        """What some indices mean if folders are listed by name, or backward; the order of sets is fixed."""
-        places: Places = {}
-        return self._rebuilt(
-            ("listed", backward, again), places, listed(places, backward=backward), ordered_sets({}, backward=False)
+    def rebuilt(self, *, files_backward: bool = False, sets_backward: bool = False, again: bool = False) -> Rebuilt:
+        """What some indices mean if folders are listed by name and sets of strings have one order, or the reverse."""
+        self._afford_reads(("rebuilt", files_backward, sets_backward, again), PROBES)
+        indices, listings, sets = self._probes, Places(), Places()
+        orders = listed(listings, backward=files_backward), ordered_sets(sets, backward=sets_backward)
+        return self._subject.vary(
+            ("rebuilt", files_backward, sets_backward, again),
+            lambda folder: read_rebuilt(self._rebuild, folder, indices, (listings, sets), orders),
         )
-
-    def hashed(self, *, backward: bool = False, again: bool = False) -> Rebuilt:
-        """What some indices mean if sets of strings have one order, or the reverse."""
-        places: Places = {}
-        return self._rebuilt(("hashed", backward, again), places, ordered_sets(places, backward=backward))
 
     @property
     def sample_file(self) -> SampleFile:
@@ -153,11 +150,6 @@ class DatasetObservations:
         if len(known) < 3:
             raise NotApplicable("too few samples can be read by index")
         return known[0], known[len(known) // 2], known[-1]
-
-    def _rebuilt(self, key: object, places: Places, *orders: AbstractContextManager[None]) -> Rebuilt:
-        self._afford_reads(key, PROBES)
-        indices = self._probes
-        return self._subject.vary(key, lambda folder: read_rebuilt(self._rebuild, folder, indices, places, *orders))
 
     def _rebuild(self) -> Loader:
         subject = self._subject

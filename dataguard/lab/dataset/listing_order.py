@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from dataguard.lab.core.source_location import caller
+from dataguard.lab.core.stand_ins import replaced
 from dataguard.lab.reading.fresh_import import Places
 
 
@@ -43,19 +44,9 @@ def listed(places: Places, *, backward: bool) -> Iterator[None]:
     owners += [(pathlib.Path, name) for name in ("iterdir", "glob", "rglob")]
     with contextlib.ExitStack() as stack:
         for owner, name in owners:
-            stack.enter_context(_replaced(owner, name, plain(getattr(owner, name))))
-        stack.enter_context(_replaced(os, "scandir", scan))
+            stack.enter_context(replaced(owner, name, plain(getattr(owner, name))))
+        stack.enter_context(replaced(os, "scandir", scan))
         yield
-
-
-@contextlib.contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
 
 
 class _Scanned:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -50,18 +50,19 @@ Places = dict[Place | None, None]
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What indices mean in a dataset built under a certain order, and where that order was used."""
+    """What indices mean in a dataset built under certain orders, and where folders are `listed` and sets `iterated`."""
 
     answers: tuple[Answer, ...]
-    places: tuple[Place | None, ...]
+    listed: tuple[Place | None, ...]
+    iterated: tuple[Place | None, ...]
 
 
 def read_rebuilt(
     build: Callable[[], Loader],
     folder: Path,
     indices: Sequence[Index],
-    places: Places,
-    *orders: contextlib.AbstractContextManager[None],
+    places: tuple[Places, Places],
+    orders: Iterable[contextlib.AbstractContextManager[None]],
 ) -> Rebuilt:
     """Build the loader and read some samples under these orders, which record the `places`."""
     with contextlib.ExitStack() as stack:
@@ -69,7 +70,7 @@ def read_rebuilt(
             stack.enter_context(order)
         reader = Reader(build(), folder)
         answers = [reader.ask(index) for index in indices]
-    return Rebuilt(tuple(answers), tuple(places))
+    return Rebuilt(tuple(answers), *map(tuple, places))
 
 
 def own_modules() -> dict[str, ModuleType]:

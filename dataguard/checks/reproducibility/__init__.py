@@ -1,0 +1,1 @@
+"""Same seeds, same batches (DG7)."""

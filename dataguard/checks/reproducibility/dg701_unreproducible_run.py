@@ -1,0 +1,75 @@
+"""DG701: two runs from the same seeds give different batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.reproducibility.divergence import Divergence
+    from dataguard.lab.reproducibility.observations import Cause
+    from dataguard.lab.reproducibility.stage_trace import StageDifference
+
+
+@check("DG701", "unreproducible-run", Severity.ERROR, since="2026.2")
+def dg701_unreproducible_run(lab: Lab) -> Judgement:
+    """Two runs with the same seeds give different batches.
+
+    Symptom: training again with the same seed gives another result; two models cannot be compared, and a bug cannot be
+        reproduced. A warning if nothing in the code sets a seed.
+    Cause: a generator without a seed (`numpy.random.default_rng()`, `random.Random()`, `os.urandom`), the clock, `id()`,
+        or the order of a set.
+    Fix: seed each generator: in a worker from `torch.initial_seed()`, else from the seed of the run; see
+        `dataguard.training`. Sort what has no order.
+    Links: https://docs.pytorch.org/docs/stable/notes/randomness.html
+    """
+    one, two = lab.reproducibility.pair
+    where = lab.reproducibility.divergence
+    raced = {**one.used, **two.used}
+    if where and raced:
+        raise NotApplicable(f"threads or processes finish in any order ({', '.join(raced)}): see DG702")
+    if where:
+        stage, cause = lab.reproducibility.stage(where), lab.reproducibility.cause
+        asked = [*one.runs.seeded_at, *(["the factory's seed"] if lab.target.takes("seed") else [])]
+        yield Finding(
+            message=f"two runs with the same seeds differ first in {_stage_of(where, stage)}{_from(cause)}",
+            evidence=known({**dict(_evidence(lab, where, stage)), "seeds set by": asked}),
+            at=_location(lab, stage, cause),
+            mild=not (asked or lab.settings.contract.get("deterministic")),
+        )
+    return Looked({"runs": 2, "samples": one.runs.samples + two.runs.samples})
+
+
+def _stage_of(where: Divergence, stage: StageDifference | None) -> str:
+    if stage is None or not stage.name:
+        return {"sample": "a sample as the dataset returns it"}.get(where.stage, where.stage)
+    return f"what {stage.path} ({stage.name}) is given" if stage.before else f"{stage.path} ({stage.name})"
+
+
+def _from(cause: Cause | None) -> str:
+    return f", because of {', '.join(cause.used)}" if cause else ""
+
+
+def _evidence(lab: Lab, where: Divergence, stage: StageDifference | None) -> Iterator[tuple[str, Any]]:
+    yield "first difference", f"batch {where.batch} of epoch {where.epoch}, num_workers={where.workers}"
+    yield "index", where.index
+    yield "leaves", [f"{where.stage}{leaf}" for leaf in where.leaves]
+    if stage:
+        yield "values that differ", f"{stage.changed:,} of {stage.of:,}"
+        yield "largest difference", None if stage.by is None else float(f"{stage.by:.3g}")
+    if where.epoch:
+        yield "epoch 0", "the same in both runs"
+    if where.workers != lab.facts.num_workers:
+        yield f"num_workers={lab.facts.num_workers}", "the same in both runs"
+
+
+def _location(lab: Lab, stage: StageDifference | None, cause: Cause | None) -> Location | None:
+    if cause:
+        return Location(*next(iter(cause.used.values())))
+    if stage and stage.at and stage.name:
+        return Location(*stage.at, stage.name)
+    return lab.dataset.location

@@ -1,0 +1,140 @@
+"""Stand-ins for what gives other values in every run: the system's random bytes, and the clock."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import count
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.lab.core.stand_ins import replaced
+from dataguard.lab.reproducibility.use_log import UseLog
+
+UNSEEDED, CLOCK = "unseeded generators", "the clock"
+_CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time")
+
+_numbers = count(1)
+
+
+@contextmanager
+def fixed(kind: str, log: UseLog) -> Iterator[None]:
+    """Let the functions of a kind return the same values in every run, and log which ones the user's code calls."""
+    with ExitStack() as stack:
+        for owner, name, make in _SYSTEM if kind == UNSEEDED else _TIMES:
+            label = "random.Random" if owner is random.Random else f"{owner.__name__}.{name.removeprefix('_')}"
+            stack.enter_context(replaced(owner, name, make(getattr(owner, name), partial(log.note, label))))
+        yield
+
+
+def _bytes(_: Any, note: Callable[[], bool]) -> Callable[[int], bytes]:
+    def urandom(size: int) -> bytes:
+        note()
+        return random.Random(next(_numbers)).randbytes(size)
+
+    return urandom
+
+
+def _seeded_if_absent(original: Any, note: Callable[[], bool]) -> Callable[..., Any]:
+    """A function of an optional seed, which gets one."""
+
+    def call(seed: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if seed is None:
+            note()
+            seed = next(_numbers)
+        return original(seed, *args, **kwargs)
+
+    return call
+
+
+def _seeded_class(original: type, note: Callable[[], bool]) -> type:
+    """A class of an optional seed, which gets one; `isinstance` answers as for the original."""
+
+    def init(made: Any, seed: Any = None, *args: Any, **kwargs: Any) -> None:
+        if seed is None:
+            note()
+            seed = next(_numbers)
+        original.__init__(made, seed, *args, **kwargs)  # type: ignore[misc]
+
+    meta = type("_Meta", (type(original),), {"__instancecheck__": lambda _, thing: isinstance(thing, original)})
+    return meta(original.__name__, (original,), {"__init__": init})  # type: ignore[no-any-return]
+
+
+def _seeded_method(original: Any, note: Callable[[], bool]) -> Callable[..., None]:
+    """`random.Random.seed`, which every new generator calls."""
+
+    def seed(generator: random.Random, number: Any = None, *args: Any) -> None:
+        if number is None:
+            note()
+            number = next(_numbers)
+        original(generator, number, *args)
+
+    return seed
+
+
+def _torch_seed(_: Any, note: Callable[[], bool]) -> Callable[[], int]:
+    def seed() -> int:
+        note()
+        number = next(_numbers)
+        torch.manual_seed(number)
+        return number
+
+    return seed
+
+
+def _clock(original: Callable[[], Any], note: Callable[[], bool]) -> Callable[[], Any]:
+    """The time stands still for the user's code, and goes on for everything else."""
+    start = original()
+
+    def clock() -> Any:
+        return type(start)(1_000_000) if note() else original()
+
+    return clock
+
+
+def _calendar(original: Any, note: Callable[[], bool]) -> Any:
+    class Fixed(original):  # type: ignore[misc]
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return original(2001, 2, 3, tzinfo=tz) if note() else original.now(tz)
+
+        @classmethod
+        def utcnow(cls) -> Any:
+            return cls.now()
+
+        @classmethod
+        def today(cls) -> Any:
+            return cls.now()
+
+    return Fixed
+
+
+def _uuid1(original: Callable[..., uuid.UUID], note: Callable[[], bool]) -> Callable[..., uuid.UUID]:
+    return lambda *args, **kwargs: uuid.UUID(int=next(_numbers)) if note() else original(*args, **kwargs)
+
+
+_SYSTEM: tuple[tuple[Any, str, Callable[[Any, Callable[[], bool]], Any]], ...] = (
+    (os, "urandom", _bytes),
+    (random, "_urandom", _bytes),
+    (random.Random, "seed", _seeded_method),
+    (random, "seed", _seeded_if_absent),
+    (np.random, "default_rng", _seeded_if_absent),
+    (np.random, "RandomState", _seeded_class),
+    (np.random, "SeedSequence", _seeded_class),
+    (np.random, "seed", _seeded_if_absent),
+    (torch, "seed", _torch_seed),
+    (uuid, "uuid4", _uuid1),
+)
+_TIMES: tuple[tuple[Any, str, Callable[[Any, Callable[[], bool]], Any]], ...] = (
+    *((time, name, _clock) for name in _CLOCKS),
+    (datetime, "datetime", _calendar),
+    (uuid, "uuid1", _uuid1),
+)

@@ -1,0 +1,121 @@
+"""The observations of a lab about reproducibility: runs from the same seeds, and why they differ."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dataguard.lab.core.source_location import Place
+from dataguard.lab.reading.fresh_import import rebuild
+from dataguard.lab.reading.loader_survey import requested
+from dataguard.lab.reproducibility import entropy
+from dataguard.lab.reproducibility.divergence import ORDER, Divergence, first_difference
+from dataguard.lab.reproducibility.entropy import CLOCK, UNSEEDED
+from dataguard.lab.reproducibility.finish_order import finishing
+from dataguard.lab.reproducibility.seeded_run import Runs, run_anew
+from dataguard.lab.reproducibility.stage_trace import Stage, StageDifference, StageTrace, first_stage, stages_in
+from dataguard.lab.reproducibility.use_log import UseLog, used_in
+from dataguard.lab.subject import Subject
+from dataguard.model import NotApplicable, Undecided
+from dataguard.target.variants import Loader
+from dataguard.unnamed import is_held
+
+_MOST_SAMPLES = 100
+"""About how many samples the two runs read together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What one process observed: its runs, the stages of a sample if asked, and where functions were `used`."""
+
+    runs: Runs
+    stages: tuple[Stage, ...]
+    used: Mapping[str, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A source of other values in every run, and where the user's code uses its functions, by name."""
+
+    source: str
+    used: Mapping[str, Place]
+
+
+class Reproducibility:
+    """Runs of a loader that is built anew, each in a process of its own."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    @property
+    def pair(self) -> tuple[Observed, Observed]:
+        """Two runs from the same seeds; threads and processes of the user's code finish in the order of submission."""
+        return self._run("one"), self._run("two")
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """The first difference between them."""
+        one, two = self.pair
+        return _difference(one, two)
+
+    @property
+    def overtaken(self) -> Divergence | None:
+        """The first difference if threads or processes of the user's code finish in another order."""
+        return _difference(self._run("one"), self._run("overtaken", backward=True))
+
+    def stage(self, where: Divergence) -> StageDifference | None:
+        """The first stage of the sample or batch that differs in another two runs."""
+        if where.stage == ORDER:
+            return None
+        workers = max(where.workers, 1)
+        worker = where.batch % workers if where.workers else None
+        trace = StageTrace(worker, where.epoch, where.batch // workers, where.position or 0)
+        one, two = (self._run(f"{name} traced", trace=trace) for name in ("one", "two"))
+        return first_stage(one.stages, two.stages)
+
+    @property
+    def cause(self) -> Cause | None:
+        """What makes the runs differ: with that fixed, they agree."""
+        for source in (UNSEEDED, CLOCK):
+            try:
+                one, two = (self._run(f"{name} without {source}", fixed=source) for name in ("one", "two"))
+            except (NotApplicable, Undecided):
+                continue
+            if one.used and not _difference(one, two):
+                return Cause(source, one.used)
+        return None
+
+    def _run(
+        self, name: str, *, backward: bool = False, fixed: str | None = None, trace: StageTrace | None = None
+    ) -> Observed:
+        subject = self._subject
+        if is_held(subject.target.spelling) or subject.target.runs_once:
+            raise NotApplicable("a loader in hand or of a script cannot be built anew: name a function that makes it")
+        subject.afford(_MOST_SAMPLES * subject.epoch.seconds_per_sample)
+
+        def run(folder: Path) -> Runs:
+            log = UseLog(folder)
+            with ExitStack() as stack:
+                stack.enter_context(finishing(UseLog(folder / "aside") if fixed else log, backward=backward))
+                if fixed:
+                    stack.enter_context(entropy.fixed(fixed, log))
+                return run_anew(self._anew, folder, (trace,) if trace else ())
+
+        return subject.vary(
+            ("run", name, trace), run, lambda folder, runs: Observed(runs, stages_in(folder), used_in(folder))
+        )
+
+    def _anew(self, **overrides: Any) -> Loader:
+        subject = self._subject
+        wanted = {**requested(subject.settings), **overrides}
+        return rebuild(subject.target, subject.facts.name, subject.settings, wanted)
+
+
+def _difference(one: Observed, two: Observed) -> Divergence | None:
+    """The first difference between two processes, with the loader's own workers or, if that run is the same, without."""
+    pairs = zip(one.runs.each, two.runs.each, strict=False)
+    return next((found for found in itertools.starmap(first_difference, pairs) if found), None)

@@ -1,0 +1,226 @@
+"""One run of a loader from fixed seeds: the indices, samples and batches of the beginning of two epochs, as digests.
+
+Each run imports the user's modules anew and calls the factory in a process of its own, with objects at other addresses.
+Whatever a run draws from the clock, the system or `id()` differs then, while all that the seeds decide is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import IterableDataset
+
+from dataguard.lab.core.index import Index, members, plain_index
+from dataguard.lab.core.index_schedules import Schedule, drawn, in_use
+from dataguard.lab.core.instrument import Instrument
+from dataguard.lab.core.loader_facts import start_method
+from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord, read_spools
+from dataguard.lab.core.source_location import caller
+from dataguard.lab.core.stand_ins import replaced
+from dataguard.lab.process.forked_calls import in_fork
+from dataguard.lab.spy.drive import drive
+from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.recording import Records
+from dataguard.target.variants import Loader, copied
+
+EPOCHS = 2
+MOST_SAMPLES = 8
+"""Samples of a batch that are read: enough for its transforms and collate_fn."""
+PLANNED = 64
+"""Batches of an epoch whose indices are compared."""
+_BALLAST = 400
+"""Most objects of each size that shift the addresses of later ones."""
+
+Digests = Mapping[str, bytes]
+"""The content of each leaf, by its path."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunBatch:
+    """A batch of a run: its number in the epoch, and digests of its samples and of what collate_fn made of them."""
+
+    epoch: int
+    number: int
+    samples: tuple[Digests, ...]
+    indices: tuple[Index, ...]
+    leaves: Digests
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run with so many workers: the indices that the sampler planned for each epoch, and the batches."""
+
+    workers: int
+    orders: tuple[tuple[Any, ...], ...]
+    batches: tuple[RunBatch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of one build, with the loader's own workers and without any, and where the user's code sets seeds."""
+
+    each: tuple[Run, ...]
+    seeded_at: tuple[str, ...]
+
+    @property
+    def samples(self) -> int:
+        """The number of samples that were read."""
+        return sum(len(batch.samples) for run in self.each for batch in run.batches)
+
+
+class Leading(Schedule):
+    """The first batches of each epoch, each cut to its first samples, and the `orders` that were planned."""
+
+    def __init__(self, inner: Any, *, batched: bool) -> None:
+        super().__init__(inner)
+        self.orders: list[tuple[Any, ...]] = []
+        self.most = 0
+        """Batches of the first epoch; the others have one."""
+        self.batched = batched
+
+    def __iter__(self) -> Iterator[Any]:
+        entries = list(islice(drawn(self.inner), PLANNED))
+        count = 1 if self.orders else self.most
+        self.orders.append(tuple(map(self._plain, entries)))
+        yield from map(self._cut, entries[: count if self.batched else count * MOST_SAMPLES])
+
+    def __len__(self) -> int:
+        return min(len(self.inner), self.most)
+
+    def _plain(self, entry: Any) -> Any:
+        return tuple(map(plain_index, members(entry))) if self.batched else plain_index(entry)
+
+    def _cut(self, entry: Any) -> Any:
+        return members(entry)[:MOST_SAMPLES] if self.batched else entry
+
+
+def run_anew(build: Callable[..., Loader], folder: Path, instruments: Sequence[Instrument] = ()) -> Runs:
+    """Build the loader, and run it with its own number of workers and, if it has workers, without them.
+
+    The latter happens in a fork, so that it does not change the loader. Raises LoaderFailed for the former.
+    """
+    made: list[Leading] = []
+
+    def schedule(inner: Any, batched: bool) -> Leading:
+        made.append(Leading(inner, batched=batched))
+        return made[-1]
+
+    _shift_addresses()
+    with _seeding_seen() as seeded_at:
+        loader = build(schedule=schedule)
+    runs: list[Run] = []
+    alone = copied(loader, {"num_workers": 0}) if loader.num_workers else loader
+    if alone is not loader:
+        place = folder / "without workers"
+        place.mkdir()
+        restore = _saved_generators()  # a fork seeds them anew
+
+        def run_alone() -> Run:
+            restore()
+            return _run(alone, made, place, instruments)
+
+        run = in_fork(run_alone)
+        runs = [run] if run else []
+    if alone is loader or start_method(loader) == "fork":  # spawned workers take seconds
+        runs.insert(0, _run(loader, made, folder, instruments))
+    return Runs(tuple(runs), (*_generators_of(loader), *seeded_at))
+
+
+def _saved_generators() -> Callable[[], None]:
+    """Save the states of the global generators; call the result to restore them."""
+    python, numpy, own = random.getstate(), np.random.get_state(), torch.get_rng_state()
+
+    def restore() -> None:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(own)
+
+    return restore
+
+
+def _run(loader: Loader, made: Sequence[Leading], folder: Path, instruments: Sequence[Instrument]) -> Run:
+    """Read the first batches of two epochs in this disposable process."""
+    workers = max(loader.num_workers, 1)
+    for one in made:
+        one.most = workers + 1
+    stream = isinstance(loader.dataset, IterableDataset)
+    plan = Plan(folder, (Records(), *instruments), most=MOST_SAMPLES if stream else None)
+    drive(loader, plan, batches=(workers + 1, 1) if stream else (None, None))
+    own = in_use(made, loader)
+    orders = tuple(own.orders[:EPOCHS]) if own else ()
+    return Run(loader.num_workers, orders, tuple(_batches(folder, workers)))
+
+
+def _batches(folder: Path, workers: int) -> Iterator[RunBatch]:
+    """The batches in their order; torch hands batch k to worker k mod `workers`."""
+    samples: dict[tuple[int, int], list[SampleRecord]] = {}
+    collated: dict[tuple[int, int], BatchRecord] = {}
+    for record in read_spools(folder):
+        if isinstance(record, SampleRecord | BatchRecord):
+            place = record.epoch, record.batch * workers + (record.worker or 0)
+            if isinstance(record, SampleRecord):
+                samples.setdefault(place, []).append(record)
+            else:
+                collated[place] = record
+    for place, several in sorted(samples.items()):
+        batch = collated.get(place)
+        yield RunBatch(
+            *place,
+            tuple(_digests(one.leaves) for one in several),
+            tuple(one.index for one in several),
+            _digests(batch.leaves) if batch else {},
+        )
+
+
+def _digests(leaves: Sequence[LeafRecord]) -> Digests:
+    """The content of the leaves: strings beside arrays are keys and paths, such as that of a temporary file."""
+    arrays = [leaf for leaf in leaves if leaf.kind not in ("str", "bytes")]
+    return {leaf.path: leaf.digest for leaf in arrays or leaves}
+
+
+def _generators_of(loader: Loader) -> Iterator[str]:
+    """The generators that the user gave to the loader and its sampler."""
+    if loader.generator is not None:
+        yield "the loader's generator"
+    if getattr(loader.sampler, "generator", None) not in (None, loader.generator):
+        yield "the sampler's generator"
+
+
+@contextmanager
+def _seeding_seen() -> Iterator[list[str]]:
+    """Collect the lines of the user's code that seed a global generator."""
+    found: list[str] = []
+
+    def noting(original: Callable[..., Any]) -> Callable[..., Any]:
+        def seed(*args: Any, **kwargs: Any) -> Any:
+            place = caller()
+            if place and (args or kwargs):
+                found.append(f"{place[0]}:{place[1]}")
+            return original(*args, **kwargs)
+
+        return seed
+
+    with ExitStack() as stack:
+        for module, name in ((random, "seed"), (np.random, "seed"), (torch, "manual_seed")):
+            stack.enter_context(replaced(module, name, noting(getattr(module, name))))
+        yield found
+
+
+_kept: list[bytes] = []
+"""What shifts addresses."""
+
+
+def _shift_addresses() -> None:
+    """Give later objects other addresses than in any other run: what depends on `id()` differs then."""
+    source = random.Random(os.urandom(8))
+    for size in range(1, 512, 16):
+        _kept.extend(bytes(size) for _ in range(source.randrange(_BALLAST)))
