@@ -31,6 +31,7 @@ class Guard:
         num_classes: int | None = None,
         ignore_index: int | None = None,
         label: str | int | None = None,
+        all_values: bool = False,
         on_violation: Action = "warn",
         ignore: Collection[str] = (),
         save_to: str | Path | None = None,
@@ -53,6 +54,8 @@ class Guard:
             num_classes: labels are 0 to num_classes - 1; by default what the dataset declares, else unknown.
             ignore_index: a label beyond those that is on purpose; -100 always is.
             label: the key, or the position, of the labels in a batch; by default the second of a tuple, or `labels`.
+            all_values: check the values of every batch. By default the first batches are checked, and later ones as
+                often as takes half a percent of the time.
             on_violation: `warn` once for each check, `raise` ContractViolation for checks that are errors, or only
                 `record` for the report.
             ignore: codes of checks whose violations are on purpose.
@@ -69,6 +72,7 @@ class Guard:
             num_classes=num_classes,
             ignore_index=ignore_index,
             label=label,
+            all_values=all_values,
             on_violation=on_violation,
             ignore=tuple(ignore),
             save_to=folder,

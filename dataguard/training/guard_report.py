@@ -17,7 +17,7 @@ def report_of(watches: Sequence[Watch]) -> Report:
     """The report on some guarded loaders."""
     settings = {watch.name: str(watch.options) for watch in watches}
     return Report(
-        targets=tuple(f"guard of {watch.name}" for watch in watches),
+        targets=("guard",),
         results=tuple(_result(watch, check) for watch in watches for check in watched().values()),
         environment=environment(),
         settings=settings,
@@ -30,10 +30,12 @@ def _note(watch: Watch) -> str:
     """One line about a loader: how much was read, and who waited for whom."""
     if not watch.batches:
         return f"{watch.name}: {NEVER}"
+    read = f"{watch.name}: {counted(watch.batches, 'batches')}, {counted(watch.epochs, 'whole epochs')}"
     whole = watch.waited + watch.worked
-    times = f"; the loop waited {watch.waited / whole:.0%} of {span(whole)}, the guard took {watch.spent / whole:.1%}"
-    read = f"{counted(watch.batches, 'batches')}, {counted(watch.epochs, 'whole epochs')}"
-    return f"{watch.name}: {read}{times if whole else ''}"
+    if not whole:  # a single batch
+        return read
+    waited, spent = watch.waited / whole, watch.spent / whole
+    return f"{read}; the loop waited {waited:.0%} of {span(whole)}, the guard took {spent:.1%}"
 
 
 def _result(watch: Watch, check: Check) -> Result:

@@ -7,7 +7,7 @@ Lightning makes another one like it, work as before. A loader that is made from 
 from __future__ import annotations
 
 import time
-import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -49,7 +49,7 @@ class Batches(Proxy):
         try:
             batch = next(self._inner)
         except StopIteration:
-            if now.delivered and not now.ended:
+            if now.delivered:
                 watch.end(now)
             raise
         given = time.perf_counter()
@@ -59,6 +59,8 @@ class Batches(Proxy):
             watch.waited += given - asked
             watch.worked += asked - now.returned
         watch.see(now, batch)
+        if now.delivered == now.planned:  # Lightning asks for no more batches than `len`
+            watch.end(now)
         now.returned = time.perf_counter()
         return batch
 
@@ -68,70 +70,70 @@ class Batches(Proxy):
         self._inner._reset(*args, **kwargs)
 
 
-class _GuardedLoader:
-    """A guarded DataLoader: its sampler, the start of its workers, and its batches are watched."""
+def _guarded_loader(base: Any) -> type:
+    """A class of DataLoaders whose sampler, start of workers, and batches are watched."""
 
-    __slots__ = ()
+    class Guarded(base):  # type: ignore[misc]
+        def _get_iterator(self) -> Any:
+            watch: Watch = watch_of(self)
+            # A loader holds the iterator of persistent workers: in a circle both would outlive their last use.
+            loader = weakref.ref(self)
+            streams = isinstance(self.dataset, IterableDataset)
+            sampler = None if streams else RecordedSampler(super()._index_sampler)
+            shuffler = None if streams else shuffler_of(self)
 
-    def _get_iterator(self: Any) -> Any:
-        watch: Watch = watch_of(self)
-        streams = isinstance(self.dataset, IterableDataset)
-        sampler = None if streams else RecordedSampler(super()._index_sampler)  # type: ignore[misc]
-        shuffler = None if streams else shuffler_of(self)
+            def begin() -> Pass:
+                if sampler is None:
+                    return watch.begin()
+                sampler.order = Order()
+                return watch.begin(length_of(loader()), shuffler, sampler.order)
 
-        def begin() -> Pass:
-            watch.compare_planned(length_of(self))
-            if sampler is None:
-                return watch.begin()
-            sampler.order = Order()
-            return watch.begin(shuffler, sampler.order)
+            now, user_init = begin(), self.worker_init_fn
+            vars(self)[_SAMPLER] = sampler
+            if now.training and not streams and self.num_workers:
+                self.worker_init_fn = watch.replays.recording(self, user_init, now.serial)
+            try:
+                return Batches(super()._get_iterator(), watch, now, begin)
+            finally:
+                del vars(self)[_SAMPLER]
+                self.worker_init_fn = user_init
 
-        now, user_init = begin(), self.worker_init_fn
-        vars(self)[_SAMPLER] = sampler
-        if now.training and not streams and self.num_workers:
-            self.worker_init_fn = watch.replays.recording(self, user_init, now.serial)
-        try:
-            return Batches(super()._get_iterator(), watch, now, begin)  # type: ignore[misc]
-        finally:
-            del vars(self)[_SAMPLER]
-            self.worker_init_fn = user_init
+        @property
+        def _index_sampler(self) -> Any:
+            recorded = vars(self).get(_SAMPLER)
+            return super()._index_sampler if recorded is None else recorded
 
-    @property
-    def _index_sampler(self: Any) -> Any:
-        recorded = vars(self).get(_SAMPLER)
-        return super()._index_sampler if recorded is None else recorded  # type: ignore[misc]
-
-
-class _GuardedIterable:
-    """A guarded object of a class with an `__iter__` of its own."""
-
-    __slots__ = ()
-
-    def __iter__(self: Any) -> Iterator[Any]:
-        watch = watch_of(self)
-        return Batches(super().__iter__(), watch, watch.begin(), watch.begin)  # type: ignore[misc]
+    return Guarded
 
 
-class _Guarded:
-    """What both have: a pickle holds the loader as it was, and how it is guarded."""
+def _guarded_iterable(base: Any) -> type:
+    """The same for objects that are no DataLoader."""
 
-    __slots__ = ()
+    class Guarded(base):  # type: ignore[misc]
+        def __iter__(self) -> Iterator[Any]:
+            watch: Watch = watch_of(self)
+            return Batches(super().__iter__(), watch, watch.begin(), watch.begin)
 
-    def __reduce_ex__(self: Any, protocol: Any) -> Any:
-        watch = watch_of(self)
-        plain = object.__new__(getattr(type(self), _BASE))
-        vars(plain).update(vars(self))
-        return guarded, (plain, watch.name, watch.options)
+    return Guarded
 
 
-class _Resuming:
-    """A guarded loader with checkpoints: what comes after one is the rest of an epoch."""
+def _resuming(base: Any) -> type:
+    """A class of guarded loaders with checkpoints: what comes after one is the rest of an epoch."""
 
-    __slots__ = ()
+    class Resuming(base):  # type: ignore[misc]
+        def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+            watch_of(self).resumes = True
+            return super().load_state_dict(*args, **kwargs)
 
-    def load_state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watch_of(self).resumes = True
-        return super().load_state_dict(*args, **kwargs)  # type: ignore[misc]
+    return Resuming
+
+
+def _reduced(loader: Any, _: Any) -> Any:
+    """A pickle holds the loader as it was, and how it is guarded."""
+    watch: Watch = watch_of(loader)
+    plain = object.__new__(getattr(type(loader), _BASE))
+    vars(plain).update(vars(loader))
+    return guarded, (plain, watch.name, watch.options)
 
 
 def watch_of(loader: Any) -> Any:
@@ -143,19 +145,17 @@ def guarded(loader: Any, name: str, options: Options) -> Any:
     """The same loader, watched from now on. Raises UsageError for an object whose class cannot be changed."""
     base = getattr(type(loader), _BASE, type(loader))
     is_torch = issubclass(base, DataLoader)
-    dataset = getattr(loader, "dataset", None)
-    planned = is_torch and not isinstance(dataset, IterableDataset)
-    watch = Watch(name, options, dataset, planned=planned, in_order=getattr(loader, "in_order", True))
-    names = {_WATCH: watch, _BASE: base, "__slots__": (), "__doc__": base.__doc__}
-    names |= {"__module__": base.__module__, "__qualname__": base.__qualname__}
-    mixins: list[type] = [_Guarded, _GuardedLoader if is_torch else _GuardedIterable]
-    mixins += [_Resuming] if hasattr(base, "load_state_dict") else []
-    kind = types.new_class(base.__name__, (*mixins, base), {}, lambda space: space.update(names))
+    watch = Watch(name, options, getattr(loader, "dataset", None), in_order=getattr(loader, "in_order", True))
     try:
+        kind = _guarded_loader(base) if is_torch else _guarded_iterable(base)
+        kind = _resuming(kind) if hasattr(base, "load_state_dict") else kind
+        for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
+            setattr(kind, attribute, getattr(base, attribute))
+        for attribute, value in ((_WATCH, watch), (_BASE, base), ("__reduce_ex__", _reduced)):
+            setattr(kind, attribute, value)
         loader.__class__ = kind
     except (AttributeError, TypeError) as error:
-        raise UsageError(
-            f"guard cannot watch a {base.__name__}: pass a DataLoader, or an object of your own class"
-        ) from error
+        words = f"guard cannot watch a {base.__name__}: pass a DataLoader, or an object of your own class"
+        raise UsageError(words) from error
     WATCHES.append(watch)
     return loader

@@ -22,6 +22,8 @@ class Pass:
     shuffler: Shuffler | None
     order: Order | None
     """The order of its indices; a stream has none."""
+    planned: int | None = None
+    """How many batches there will be, if the loader says so and is no stream."""
     epoch: int = 0
     """How many passes with batches there were before."""
     delivered: int = 0

@@ -21,6 +21,7 @@ class Options:
     num_classes: int | None
     ignore_index: int | None
     label: str | int | None
+    all_values: bool
     on_violation: Action
     ignore: Collection[str]
     save_to: Path | None

@@ -20,7 +20,7 @@ from dataguard.training.randomness.replays import Replays
 from dataguard.training.rank_agreement import Ranks
 from dataguard.training.violations import Alarm, ContractViolation, ContractWarning, Where
 
-FIRST = 8
+FIRST = 4
 """How many batches are checked in full, whatever that takes."""
 SHARE = 0.005
 """The share of the loop's time that checks of values may take after that."""
@@ -34,14 +34,12 @@ WATCHES: list[Watch] = []
 class Watch:
     """What is known about one loader, over all its epochs.
 
-    `planned`: `len(loader)` is how many batches there will be. Batches of a loader that is not `in_order` have no
-    indices.
+    Batches of a loader that is not `in_order` have no indices.
     """
 
-    def __init__(self, name: str, options: Options, dataset: Any, *, planned: bool, in_order: bool) -> None:
+    def __init__(self, name: str, options: Options, dataset: Any, *, in_order: bool) -> None:
         self.name = name
         self.options = options
-        self.planned = planned
         self.in_order = in_order
         self.alarm = Alarm(name, options.on_violation, options.ignore, options.save_to)
         self.structure = Structure()
@@ -66,28 +64,27 @@ class Watch:
         self._open: Pass | None = None
         self._whole: list[Pass] = []
 
-    def begin(self, shuffler: Shuffler | None = None, order: Order | None = None) -> Pass:
-        """A new pass over the loader, whose sampler may shuffle, and in which order that is recorded."""
+    def begin(self, planned: int | None = None, shuffler: Shuffler | None = None, order: Order | None = None) -> Pass:
+        """A new pass over the loader: how many batches it has, what shuffles them, and where their order is recorded."""
         role = self.options.role_of(self.name)
         train = role == "train" or (role is None and shuffler is not None)
         resumed, self.resumes = self.resumes, False
         training = train and torch.is_grad_enabled()
         self.is_training |= training
         self._made += 1
-        return Pass(self._made, training, resumed, shuffler, order)
-
-    def compare_planned(self, batches: int | None) -> None:
-        """Compare how many batches the ranks are going to read, if they have lengths."""
-        if self.ranks and self.planned and batches is not None:
-            self._gated(lambda: self._compare_ranks(batches, self._begun, read=False))
+        if self.ranks and planned is not None:
+            self._gated(lambda: self._compare_ranks(planned, self._begun, read=False))
+        return Pass(self._made, training, resumed, shuffler, order, planned)
 
     def see(self, now: Pass, batch: Any) -> None:
         """Look at a batch that is about to be given to the loop."""
         self._gated(lambda: self._see(now, batch))
 
     def end(self, now: Pass) -> None:
-        """Judge an epoch that was read to its end."""
-        self._gated(lambda: self._end(now))
+        """Judge an epoch that was read to its end, once."""
+        if not now.ended:
+            now.ended = True
+            self._gated(lambda: self._end(now))
 
     def _gated(self, look: Callable[[], None]) -> None:
         """Let violations through; any other exception is a bug of the guard, which must not end a training."""
@@ -109,7 +106,7 @@ class Watch:
         number, indices = now.delivered, now.next_indices(in_order=self.in_order)
         now.delivered += 1
         self.batches += 1
-        allowed = self.batches <= FIRST or self._checking + self._cost <= SHARE * (self.waited + self.worked)
+        allowed = self._affords_check()
         if not self.structure.is_known(batch) and (allowed or not self.structure.is_full):
             self._compare_structure(batch, Where(now.epoch, number, indices, batch))
         if allowed:
@@ -125,6 +122,11 @@ class Watch:
                 self._judge_replays(now)
             if number + 1 == PREFIX:
                 self._judge_order(now, order)
+
+    def _affords_check(self) -> bool:
+        """Whether the values of this batch may be checked."""
+        soon = self._checking + self._cost <= SHARE * (self.waited + self.worked)
+        return soon or self.batches <= FIRST or self.options.all_values
 
     def _first(self, now: Pass) -> None:
         """Number a pass by its first batch; what came before it was abandoned unless it has ended."""
@@ -178,9 +180,8 @@ class Watch:
             self.alarm.report("DG203", finding)
 
     def _end(self, now: Pass) -> None:
-        now.ended = True
         self.epochs += 1
-        if not self.planned:
+        if now.planned is None:
             self._compare_ranks(now.delivered, now.epoch, read=True)
         if self.options.max_wait is not None:
             share = now.waited / ((now.waited + now.worked) or 1.0)

@@ -57,7 +57,7 @@ def _state_of_bits(state: Any) -> State | None:
     if algorithm == "MT19937":
         return State(algorithm, None, inner["key"].tobytes(), int(inner["pos"]))
     identity = inner.get(_IDENTITY.get(algorithm, ""))
-    return None if identity is None else State(algorithm, repr(identity).encode(), repr(inner).encode())
+    return None if identity is None else State(algorithm, repr(identity).encode(), repr(state).encode())
 
 
 def advanced(before: State, after: State) -> bool:

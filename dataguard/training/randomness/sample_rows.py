@@ -14,7 +14,7 @@ from dataguard.training.batch_structure import Arrays, arrays_of
 
 BATCHES = 4
 """How many batches samples are chosen from."""
-ROWS = 4
+ROWS = 2
 """How many samples are chosen from each."""
 
 Digests = dict[str, tuple[tuple[int, ...], int]]
