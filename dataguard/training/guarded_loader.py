@@ -74,7 +74,7 @@ def _guarded_loader(base: Any) -> type:
     """A class of DataLoaders whose sampler, start of workers, and batches are watched."""
 
     class Guarded(base):  # type: ignore[misc]
-        def _get_iterator(self) -> Any:
+        def _get_iterator(self: Any) -> Any:
             watch: Watch = watch_of(self)
             # A loader holds the iterator of persistent workers: in a circle both would outlive their last use.
             loader = weakref.ref(self)
@@ -89,13 +89,13 @@ def _guarded_loader(base: Any) -> type:
                 return watch.begin(length_of(loader()), shuffler, sampler.order)
 
             now, user_init = begin(), self.worker_init_fn
-            vars(self)[_SAMPLER] = sampler
+            self.__dict__[_SAMPLER] = sampler
             if now.training and not streams and self.num_workers:
                 self.worker_init_fn = watch.replays.recording(self, user_init, now.serial)
             try:
                 return Batches(super()._get_iterator(), watch, now, begin)
             finally:
-                del vars(self)[_SAMPLER]
+                del self.__dict__[_SAMPLER]
                 self.worker_init_fn = user_init
 
         @property

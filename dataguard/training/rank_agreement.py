@@ -25,25 +25,28 @@ class Ranks:
         self._group: Any = None
         self._lost = False
 
+    def join(self) -> None:
+        """Create the group of the ranks, once; all of them must call this."""
+        several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+        if several and self._group is None:
+            self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=self.seconds))
+
     def disagreement(self, batches: int, epoch: int, *, read: bool) -> Finding | None:
         """What is wrong if ranks `read`, or are going to read, other numbers of batches in an epoch.
 
-        All ranks must call this; the first call creates their group. A rank that does not answer in time is not asked
-        again. That is a finding at the end of an epoch, which the others reach within a step; before an epoch, a rank
-        may still be evaluating.
+        All ranks that joined must call this. A rank that does not answer in time is not asked again. That is a finding
+        at the end of an epoch, which the others reach within a step; before an epoch, a rank may still be evaluating.
         """
-        if self._lost or not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() < 2:
+        if self._group is None or self._lost:
             return None
-        rank = dist.get_rank()
         counts: list[Any] = [None] * dist.get_world_size()
         try:
-            if self._group is None:
-                self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=self.seconds))
             dist.all_gather_object(counts, batches, group=self._group)
         except RuntimeError:  # gloo's for a timeout or a lost rank
             self._lost = True
             if not read:
                 return None
+            rank = dist.get_rank()
             ended = f"rank {rank} ended epoch {epoch} after {counted(batches, 'batches')}"
             return Finding(f"{ended}, and other ranks did not within {self.seconds:g} s", {"rank": rank})
         self.compared += 1

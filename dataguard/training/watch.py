@@ -65,14 +65,16 @@ class Watch:
         self._whole: list[Pass] = []
 
     def begin(self, planned: int | None = None, shuffler: Shuffler | None = None, order: Order | None = None) -> Pass:
-        """A new pass over the loader: how many batches it has, what shuffles them, and where their order is recorded."""
+        """A new pass over the loader: how many batches it has, what shuffles them, where their order is recorded."""
         role = self.options.role_of(self.name)
         train = role == "train" or (role is None and shuffler is not None)
         resumed, self.resumes = self.resumes, False
         training = train and torch.is_grad_enabled()
         self.is_training |= training
         self._made += 1
-        if self.ranks and planned is not None:
+        if self.ranks:
+            self._gated(self.ranks.join)
+        if planned is not None:
             self._gated(lambda: self._compare_ranks(planned, self._begun, read=False))
         return Pass(self._made, training, resumed, shuffler, order, planned)
 

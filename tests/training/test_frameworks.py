@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +43,11 @@ def counts() -> list[str]:
 
 
 def test_lightning(tmp_path: Path) -> None:
-    lightning = pytest.importorskip("lightning.pytorch")
+    from lightning import pytorch as lightning  # takes seconds
+
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
-    class Model(lightning.LightningModule):  # type: ignore[misc,name-defined]
+    class Model(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.layer = torch.nn.Linear(4, 4)
@@ -72,19 +71,22 @@ def test_lightning(tmp_path: Path) -> None:
         default_root_dir=tmp_path,
         use_distributed_sampler=False,
     )
-    train = guard(make_loader(shuffle=True, persistent_workers=True), name="train", on_violation="record")
-    val = guard(make_loader(), name="val", on_violation="record")
+    train = guard(
+        make_loader(shuffle=True, persistent_workers=True), name="train", on_violation="record", all_values=True
+    )
+    val = guard(make_loader(), name="val", on_violation="record", all_values=True)
     trainer.fit(Model(), train, val)
     assert found() == {"train": {"DG501"}, "val": {"DG501"}}
     assert counts()[0] == "train: 15 batches, 3 whole epochs"
 
 
 def test_accelerate() -> None:
-    accelerate = pytest.importorskip("accelerate")
+    import accelerate
+
     accelerator = accelerate.Accelerator(cpu=True)
     model = torch.nn.Linear(4, 4)
     model, loader = accelerator.prepare(model, make_loader(shuffle=True))
-    loader = guard(loader, name="train", on_violation="record")
+    loader = guard(loader, name="train", on_violation="record", all_values=True)
     for _ in range(3):
         for inputs, _ in loader:
             model(inputs)
@@ -94,7 +96,8 @@ def test_accelerate() -> None:
 
 
 def test_a_loader_that_accelerate_made_again_is_reported() -> None:
-    accelerate = pytest.importorskip("accelerate")
+    import accelerate
+
     loader = guard(make_loader(shuffle=True), name="train")
     for _ in accelerate.Accelerator(cpu=True).prepare(loader):
         pass
@@ -115,7 +118,7 @@ def test_the_trainer_of_transformers(tmp_path: Path) -> None:
 
     class Guarded(transformers.Trainer):  # type: ignore[misc,name-defined]
         def get_train_dataloader(self) -> Any:
-            return guard(super().get_train_dataloader(), name="train", on_violation="record")
+            return guard(super().get_train_dataloader(), name="train", on_violation="record", all_values=True)
 
     arguments = transformers.TrainingArguments(
         output_dir=str(tmp_path),

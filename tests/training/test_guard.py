@@ -185,7 +185,7 @@ def test_names_are_unique() -> None:
     assert {result.loader for result in guard.report().results} == {"train", "train-2", "train-3"}
 
 
-@pytest.mark.parametrize("thing", [[1, 2], Items(pair), 3, Stream(), (batch for batch in ())])
+@pytest.mark.parametrize("thing", [[1, 2], Items(pair), 3, Stream(), (batch for batch in [1])])
 def test_what_cannot_be_watched_is_refused(thing: Any) -> None:
     with pytest.raises(UsageError, match=r"guard (takes a loader|cannot watch)"):
         guard(thing)
