@@ -105,7 +105,8 @@ def test_a_loader_that_accelerate_made_again_is_reported() -> None:
 
 
 def test_the_trainer_of_transformers(tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("transformers")
+    import transformers
 
     class Model(torch.nn.Module):
         def __init__(self) -> None:
@@ -116,7 +117,7 @@ def test_the_trainer_of_transformers(tmp_path: Path) -> None:
             logits = self.layer(x.nan_to_num())
             return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
 
-    class Guarded(transformers.Trainer):  # type: ignore[misc,name-defined]
+    class Guarded(transformers.Trainer):
         def get_train_dataloader(self) -> Any:
             return guard(super().get_train_dataloader(), name="train", on_violation="record", all_values=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import re
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -21,10 +22,13 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 import dataguard
 from dataguard.model import Status, UsageError
 from dataguard.training import ContractViolation, ContractWarning
-from dataguard.training.guard import guard
+from dataguard.training.guard import Guard, guard
+from dataguard.training.violations import CODES, watched
 from tests.support.training_loops import Items, codes, pair, train
 
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata calls it
+
+PAGE = Path(__file__).parents[2] / "docs" / "guard.md"
 
 
 def with_nan(index: int) -> tuple[Tensor, int]:
@@ -377,3 +381,17 @@ def test_warnings_as_errors_are_no_bug() -> None:
         with pytest.raises(ContractWarning, match="DG501"):
             train(guard(DataLoader(Items(with_nan)), all_values=True))
     assert guard.report().count(Status.BROKEN) == 0
+
+
+def test_the_page_lists_every_check_and_argument() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    table = page.partition("## What it watches")[2].partition("\n## ")[0]
+    assert set(re.findall(r"\| (DG\d+) \|", table)) == set(CODES) == set(watched())
+    arguments = set(inspect.signature(Guard.__call__).parameters) - {"self", "loader"}
+    documented = inspect.getdoc(Guard.__call__) or ""
+    assert [name for name in arguments if f"{name}:" not in documented] == []
+
+
+def test_the_code_of_the_page_is_python() -> None:
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)):
+        compile(code, f"{PAGE.name}, block {number}", "exec")
