@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.reproducibility.divergence import Divergence
     from dataguard.lab.reproducibility.observations import Cause
+    from dataguard.lab.reproducibility.seeded_run import Runs
     from dataguard.lab.reproducibility.stage_trace import StageDifference
 
 
@@ -29,19 +30,38 @@ def dg701_unreproducible_run(lab: Lab) -> Judgement:
     """
     one, two = lab.reproducibility.pair
     where = lab.reproducibility.divergence
-    raced = {**one.used, **two.used}
-    if where and raced:
-        raise NotApplicable(f"threads or processes finish in any order ({', '.join(raced)}): see DG702")
+    if where and (raced := {**one.used, **two.used}):
+        raise NotApplicable(f"results are taken as they are ready ({', '.join(raced)}): see DG702")
     if where:
-        stage, cause = lab.reproducibility.stage(where), lab.reproducibility.cause
-        asked = [*one.runs.seeded_at, *(["the factory's seed"] if lab.target.takes("seed") else [])]
+        cause, claims = lab.reproducibility.cause, tuple(_claims(lab, one.runs))
+        if not claims:
+            _need_defect(lab, cause)
+        stage = lab.reproducibility.stage(where)
         yield Finding(
             message=f"two runs with the same seeds differ first in {_stage_of(where, stage)}{_from(cause)}",
-            evidence=known({**dict(_evidence(lab, where, stage)), "seeds set by": asked}),
+            evidence=known({**dict(_evidence(lab, where, stage)), "expected by": claims}),
             at=_location(lab, stage, cause),
-            mild=not (asked or lab.settings.contract.get("deterministic")),
+            mild=not claims,
         )
     return Looked({"runs": 2, "samples": one.runs.samples + two.runs.samples})
+
+
+def _need_defect(lab: Lab, cause: Cause | None) -> None:
+    """Raise NotApplicable for differences that may be intended where nothing asks for reproducible runs."""
+    way = "set [tool.dataguard.contract] deterministic = true to require the same batches"
+    if cause and cause.is_random:
+        raise NotApplicable(f"no seed is set anywhere, and {', '.join(cause.used)} gets none: {way}")
+    if cause is None and not lab.reproducibility.differs_alone:
+        raise NotApplicable(f"no seed is set anywhere, and only what several workers share differs: {way}")
+
+
+def _claims(lab: Lab, runs: Runs) -> Iterator[str]:
+    """What shows that runs are meant to be reproducible."""
+    if lab.settings.contract.get("deterministic"):
+        yield "contract.deterministic"
+    if lab.target.takes("seed"):
+        yield "the factory's argument seed"
+    yield from runs.seeded_by
 
 
 def _stage_of(where: Divergence, stage: StageDifference | None) -> str:

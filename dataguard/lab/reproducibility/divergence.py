@@ -54,8 +54,6 @@ def _of_batch(workers: int, one: RunBatch, two: RunBatch) -> Iterator[Divergence
         if leaves:
             index = one.indices[position] if position < len(one.indices) else None
             yield Divergence(workers, SAMPLE, one.epoch, one.number, position, index, leaves)
-    if len(one.samples) != len(two.samples):
-        yield Divergence(workers, SAMPLE, one.epoch, one.number, min(len(one.samples), len(two.samples)))
     leaves = _unlike(one.leaves, two.leaves)
     if leaves:
         yield Divergence(workers, BATCH, one.epoch, one.number, leaves=leaves)

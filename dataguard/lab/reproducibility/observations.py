@@ -44,6 +44,11 @@ class Cause:
     source: str
     used: Mapping[str, Place]
 
+    @property
+    def is_random(self) -> bool:
+        """Whether random numbers are asked for, and not the time."""
+        return self.source == UNSEEDED
+
 
 class Reproducibility:
     """Runs of a loader that is built anew, each in a process of its own."""
@@ -61,6 +66,12 @@ class Reproducibility:
         """The first difference between them."""
         one, two = self.pair
         return _difference(one, two)
+
+    @property
+    def differs_alone(self) -> bool:
+        """Whether they differ without workers as well."""
+        one, two = ({run.workers: run for run in observed.runs.each}.get(0) for observed in self.pair)
+        return one is not None and two is not None and first_difference(one, two) is not None
 
     @property
     def overtaken(self) -> Divergence | None:

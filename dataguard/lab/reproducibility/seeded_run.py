@@ -22,7 +22,7 @@ from torch.utils.data import IterableDataset
 from dataguard.lab.core.index import Index, members, plain_index
 from dataguard.lab.core.index_schedules import Schedule, drawn, in_use
 from dataguard.lab.core.instrument import Instrument
-from dataguard.lab.core.loader_facts import start_method
+from dataguard.lab.core.loader_facts import overrides_iter, start_method
 from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord, read_spools
 from dataguard.lab.core.source_location import caller
 from dataguard.lab.core.stand_ins import replaced
@@ -32,7 +32,6 @@ from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.target.variants import Loader, copied
 
-EPOCHS = 2
 MOST_SAMPLES = 8
 """Samples of a batch that are read: enough for its transforms and collate_fn."""
 PLANNED = 64
@@ -66,10 +65,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The runs of one build, with the loader's own workers and without any, and where the user's code sets seeds."""
+    """The runs of one build, with the loader's own workers and without any, and what the user seeds."""
 
     each: tuple[Run, ...]
-    seeded_at: tuple[str, ...]
+    seeded_by: tuple[str, ...]
 
     @property
     def samples(self) -> int:
@@ -94,7 +93,7 @@ class Leading(Schedule):
         yield from map(self._cut, entries[: count if self.batched else count * MOST_SAMPLES])
 
     def __len__(self) -> int:
-        return min(len(self.inner), self.most)
+        return self.most
 
     def _plain(self, entry: Any) -> Any:
         return tuple(map(plain_index, members(entry))) if self.batched else plain_index(entry)
@@ -106,7 +105,8 @@ class Leading(Schedule):
 def run_anew(build: Callable[..., Loader], folder: Path, instruments: Sequence[Instrument] = ()) -> Runs:
     """Build the loader, and run it with its own number of workers and, if it has workers, without them.
 
-    The latter happens in a fork, so that it does not change the loader. Raises LoaderFailed for the former.
+    The latter happens in a fork, so that it does not change the loader, and not if its class handles batches itself.
+    Raises LoaderFailed for the former.
     """
     made: list[Leading] = []
 
@@ -118,8 +118,8 @@ def run_anew(build: Callable[..., Loader], folder: Path, instruments: Sequence[I
     with _seeding_seen() as seeded_at:
         loader = build(schedule=schedule)
     runs: list[Run] = []
-    alone = copied(loader, {"num_workers": 0}) if loader.num_workers else loader
-    if alone is not loader:
+    if loader.num_workers and not overrides_iter(loader):
+        alone = copied(loader, {"num_workers": 0})
         place = folder / "without workers"
         place.mkdir()
         restore = _saved_generators()  # a fork seeds them anew
@@ -130,7 +130,7 @@ def run_anew(build: Callable[..., Loader], folder: Path, instruments: Sequence[I
 
         run = in_fork(run_alone)
         runs = [run] if run else []
-    if alone is loader or start_method(loader) == "fork":  # spawned workers take seconds
+    if not loader.num_workers or start_method(loader) == "fork":  # spawned workers take seconds
         runs.insert(0, _run(loader, made, folder, instruments))
     return Runs(tuple(runs), (*_generators_of(loader), *seeded_at))
 
@@ -153,30 +153,35 @@ def _run(loader: Loader, made: Sequence[Leading], folder: Path, instruments: Seq
     for one in made:
         one.most = workers + 1
     stream = isinstance(loader.dataset, IterableDataset)
-    plan = Plan(folder, (Records(), *instruments), most=MOST_SAMPLES if stream else None)
-    drive(loader, plan, batches=(workers + 1, 1) if stream else (None, None))
+    plan = Plan(folder, (Records(), *instruments), most=MOST_SAMPLES if stream else None, keep_going=True)
+    drive(loader, plan, batches=(workers + 1, 1))
     own = in_use(made, loader)
-    orders = tuple(own.orders[:EPOCHS]) if own else ()
+    orders = tuple(own.orders[:2]) if own else ()
     return Run(loader.num_workers, orders, tuple(_batches(folder, workers)))
 
 
 def _batches(folder: Path, workers: int) -> Iterator[RunBatch]:
-    """The batches in their order; torch hands batch k to worker k mod `workers`."""
-    samples: dict[tuple[int, int], list[SampleRecord]] = {}
+    """The batches that were asked for, in their order: torch hands batch k to worker k mod `workers`.
+
+    How many more a worker reads ahead depends on its speed. A loader whose iterator outlives its epochs may read the
+    same batches again: the first ones count.
+    """
+    samples: dict[tuple[int, int], dict[int, SampleRecord]] = {}
     collated: dict[tuple[int, int], BatchRecord] = {}
     for record in read_spools(folder):
         if isinstance(record, SampleRecord | BatchRecord):
             place = record.epoch, record.batch * workers + (record.worker or 0)
             if isinstance(record, SampleRecord):
-                samples.setdefault(place, []).append(record)
+                samples.setdefault(place, {}).setdefault(record.position, record)
             else:
-                collated[place] = record
-    for place, several in sorted(samples.items()):
+                collated.setdefault(place, record)
+    asked = [(0, number) for number in range(workers + 1)] + [(1, 0)]
+    for place, several in ((place, samples[place]) for place in asked if place in samples):
         batch = collated.get(place)
         yield RunBatch(
             *place,
-            tuple(_digests(one.leaves) for one in several),
-            tuple(one.index for one in several),
+            tuple(_digests(one.leaves) for one in several.values()),
+            tuple(one.index for one in several.values()),
             _digests(batch.leaves) if batch else {},
         )
 
@@ -200,18 +205,18 @@ def _seeding_seen() -> Iterator[list[str]]:
     """Collect the lines of the user's code that seed a global generator."""
     found: list[str] = []
 
-    def noting(original: Callable[..., Any]) -> Callable[..., Any]:
+    def noting(original: Callable[..., Any], name: str) -> Callable[..., Any]:
         def seed(*args: Any, **kwargs: Any) -> Any:
             place = caller()
             if place and (args or kwargs):
-                found.append(f"{place[0]}:{place[1]}")
+                found.append(f"{name} at {place[0]}:{place[1]}")
             return original(*args, **kwargs)
 
         return seed
 
     with ExitStack() as stack:
         for module, name in ((random, "seed"), (np.random, "seed"), (torch, "manual_seed")):
-            stack.enter_context(replaced(module, name, noting(getattr(module, name))))
+            stack.enter_context(replaced(module, name, noting(getattr(module, name), f"{module.__name__}.{name}")))
         yield found
 
 
