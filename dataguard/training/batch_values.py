@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from dataguard.lab.core.leaves import describe
-from dataguard.lab.labels.class_names import class_names_of
+from dataguard.lab.labels.class_names import class_names_of, stored
 from dataguard.training.batch_structure import Arrays
 
 LABELS = ("label", "labels", "target", "targets", "y", "class", "class_id", "category")
@@ -104,7 +104,7 @@ class Labels:
     def of(cls, dataset: Any, count: int | None, ignored: int | None, key: str | int | None) -> Labels:
         """Those of a loader with this dataset; the user's arguments are None if not given."""
         if count is None and dataset is not None:
-            counts = {names.count: names.where for names in class_names_of(dataset)}
+            counts = {names.count: names.where for names in class_names_of(dataset, stored)}
             if len(counts) == 1:
                 ((found, where),) = counts.items()
                 return cls(found, IGNORED if ignored is None else ignored, key, where)

@@ -19,7 +19,7 @@ _DEEPEST = 4
 
 
 class Order:
-    """The order of one epoch, as far as it was drawn."""
+    """The order of one epoch, or of what was drawn of it so far."""
 
     def __init__(self) -> None:
         self.waiting: deque[list[Any]] = deque()
@@ -30,7 +30,8 @@ class Order:
         self._prefix: list[int] = []
         self._distinct: set[Any] = set()
         self._last: Any = None
-        self._sorted = True
+        self.ascending = True
+        """Whether the first batches are in the order of the dataset."""
         self.comparable = True
         """Whether all indices are plain numbers, strings or tuples, and not custom objects."""
 
@@ -52,14 +53,14 @@ class Order:
             self._distinct.update(plain)
         line = plain if self._last is None else [self._last, *plain]
         try:
-            self._sorted = self._sorted and all(one <= other for one, other in pairwise(line))
+            self.ascending = self.ascending and all(one <= other for one, other in pairwise(line))
         except TypeError:  # indices of several types
-            self._sorted = False
+            self.ascending = False
         self._last = line[-1] if line else None
 
     def repeats(self, before: Order, *, prefix: bool) -> bool:
         """Whether this order, or its `prefix`, is that of an earlier epoch, beyond what chance could do."""
-        if self._sorted or not self.comparable or len(self._distinct) < FEWEST:
+        if self.ascending or not self.comparable or len(self._distinct) < FEWEST:
             return False
         if prefix:
             return len(self._prefix) == PREFIX and self._prefix == before._prefix

@@ -64,10 +64,10 @@ def _conditions(watch: Watch, code: str) -> Iterator[tuple[bool, str]]:
     """What must hold for a check to apply, each with the reason if it does not."""
     yield watch.batches > 0, NEVER
     yield watch.alarm.listens(code), "ignored"
-    if code in ("DG101", "DG102", "DG206", "DG403"):
+    if code in ("DG206", "DG403"):
         yield watch.is_training, "no training with a sampler that shuffles: pass role='train' if it is one"
     if code in ("DG101", "DG102"):
-        yield watch.replays.follows, "no workers of a map-style dataset"
+        yield watch.replays.follows, "no training with workers and a map-style dataset"
     if code == "DG203":
         yield watch.ranks is not None, "ranks=True was not passed"
         yield bool(watch.ranks and watch.ranks.compared), "there are no other ranks"

@@ -90,7 +90,7 @@ def _guarded_loader(base: Any) -> type:
 
             now, user_init = begin(), self.worker_init_fn
             self.__dict__[_SAMPLER] = sampler
-            if now.training and not streams and self.num_workers:
+            if now.gradients and not streams and self.num_workers:
                 self.worker_init_fn = watch.replays.recording(self, user_init, now.serial)
             try:
                 return Batches(super()._get_iterator(), watch, now, begin)
@@ -129,7 +129,7 @@ def _resuming(base: Any) -> type:
 
 
 def _reduced(loader: Any, _: Any) -> Any:
-    """A pickle holds the loader as it was, and how it is guarded."""
+    """A pickle holds the loader without the guard, and the options of the guard."""
     watch: Watch = watch_of(loader)
     plain = object.__new__(getattr(type(loader), _BASE))
     vars(plain).update(vars(loader))

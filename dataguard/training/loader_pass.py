@@ -12,11 +12,12 @@ from dataguard.training.epoch_order import Order, Shuffler
 class Pass:
     """From `iter()` to the end, or until it is abandoned.
 
-    `training`: a loop with gradients reads a loader that shuffles, or whose role is train. `resumed`: it continues from
-    a `state_dict`, so that it is not a whole epoch.
+    `gradients`: it is no evaluation, by what is known when it begins. `training`: the loader shuffles, too, or its role
+    is train. `resumed`: it continues from a `state_dict`, so that it is not a whole epoch.
     """
 
     serial: int
+    gradients: bool
     training: bool
     resumed: bool
     shuffler: Shuffler | None
@@ -36,6 +37,11 @@ class Pass:
     ended: bool = False
     size: int | None = None
     """The samples of each batch so far; 0 if the batches differ, None before the first."""
+
+    @property
+    def may_replay(self) -> bool:
+        """Whether it is an epoch of training by the order of its indices: one that does not ascend."""
+        return self.gradients and self.order is not None and (self.training or not self.order.ascending)
 
     def next_indices(self, *, in_order: bool) -> list[Any] | None:
         """The indices of the batch that is delivered now; None if unknown."""

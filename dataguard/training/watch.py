@@ -56,7 +56,7 @@ class Watch:
         self.batches = self.checked = 0
         """How many batches there were, and in how many all values were looked at."""
         self.epochs = self.trained = 0
-        """How many passes were read to their end, and how many of those were training."""
+        """How many passes were read to their end, and how many of those were whole and no evaluation."""
         self.waited = self.worked = self.spent = 0.0
         """Seconds that loops waited, that they took with their batches, and that the guard took."""
         self._checking = self._cost = 0.0
@@ -67,16 +67,16 @@ class Watch:
     def begin(self, planned: int | None = None, shuffler: Shuffler | None = None, order: Order | None = None) -> Pass:
         """A new pass over the loader: how many batches it has, what shuffles them, where their order is recorded."""
         role = self.options.role_of(self.name)
-        train = role == "train" or (role is None and shuffler is not None)
+        gradients = role in ("train", None) and torch.is_grad_enabled()
+        training = gradients and (role == "train" or shuffler is not None)
         resumed, self.resumes = self.resumes, False
-        training = train and torch.is_grad_enabled()
         self.is_training |= training
         self._made += 1
         if self.ranks:
             self._gated(self.ranks.join)
         if planned is not None:
             self._gated(lambda: self._compare_ranks(planned, self._begun, read=False))
-        return Pass(self._made, training, resumed, shuffler, order, planned)
+        return Pass(self._made, gradients, training, resumed, shuffler, order, planned)
 
     def see(self, now: Pass, batch: Any) -> None:
         """Look at a batch that is about to be given to the loop."""
@@ -113,17 +113,14 @@ class Watch:
             self._compare_structure(batch, Where(now.epoch, number, indices, batch))
         if allowed:
             self._check_values(batch, Where(now.epoch, number, indices, batch))
-        if not now.training:
-            return
-        if now.is_single(_length(batch) if indices is None else len(indices)):
+        if now.training and now.is_single(_length(batch) if indices is None else len(indices)):
             finding = Finding(f"batch {number} of epoch {now.epoch} holds a single sample")
             self.alarm.report("DG403", finding, Where(now.epoch, number, indices, batch))
-        order = now.order
-        if order is not None and indices and not now.resumed:
-            if order.comparable and self.replays.rows.see(now.serial, indices, batch):
+        if now.gradients and indices and now.order is not None:
+            if now.order.comparable and self.replays.rows.see(now.serial, indices, batch):
                 self._judge_replays(now)
             if number + 1 == PREFIX:
-                self._judge_order(now, order)
+                self._judge_order(now, now.order)
 
     def _affords_check(self) -> bool:
         """Whether the values of this batch may be checked."""
@@ -134,7 +131,7 @@ class Watch:
         """Number a pass by its first batch; what came before it was abandoned unless it has ended."""
         now.epoch, self._begun = self._begun, self._begun + 1
         cut, self._open = self._open, now
-        if cut is None or cut.ended or cut.resumed or not cut.training or cut.delivered < PREFIX:
+        if cut is None or cut.ended or cut.resumed or not cut.gradients or cut.delivered < PREFIX:
             return
         if cut.order is not None:
             self.orders.keep(cut.order, cut.epoch, ended=False)
@@ -163,7 +160,7 @@ class Watch:
             self.alarm.report("DG502", Finding(message, _samples(where, one)), where)
 
     def _judge_order(self, now: Pass, order: Order) -> None:
-        before = now.shuffler and self.orders.repeated(order, ended=now.ended)
+        before = self.orders.repeated(order, ended=now.ended) if now.training else None
         if now.shuffler is None or before is None:
             return
         fix = "call sampler.set_epoch(epoch) before each epoch" if now.shuffler.takes_epoch else None
@@ -173,7 +170,7 @@ class Watch:
         self.alarm.report("DG206", Finding(message, known(evidence)))
 
     def _judge_replays(self, now: Pass) -> None:
-        for code, finding in self.replays.findings([now, *self._whole]):
+        for code, finding in self.replays.findings([now, *self._whole]) if now.may_replay else ():
             self.alarm.report(code, finding)
 
     def _compare_ranks(self, batches: int, epoch: int, *, read: bool) -> None:
@@ -190,7 +187,7 @@ class Watch:
             if share > self.options.max_wait:
                 message = f"the loop waited for batches during {share:.0%} of epoch {now.epoch}"
                 self.alarm.report("DG801", Finding(message, {"max_wait": self.options.max_wait}))
-        if now.training and not now.resumed:
+        if now.gradients and not now.resumed:
             self._end_training(now)
 
     def _end_training(self, now: Pass) -> None:

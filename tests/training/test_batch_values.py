@@ -121,6 +121,15 @@ def test_the_classes_of_a_dataset_count_once_a_leaf_is_seen_to_hold_them() -> No
     assert labels.source == "dataset.classes"
 
 
+def test_properties_of_a_dataset_are_not_run() -> None:
+    class Costly(Items):
+        @property
+        def num_classes(self) -> int:
+            raise AssertionError("this may read the whole dataset")
+
+    assert Labels.of(Costly(pair), None, None, None).count is None
+
+
 @pytest.mark.parametrize(
     "second",
     [torch.arange(16) * 37 + 4, torch.full((16, 5), 9), torch.full((16,), 9.0)],

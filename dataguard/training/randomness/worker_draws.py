@@ -1,4 +1,4 @@
-"""Inside workers: the states of random generators when a worker starts, and once it has drawn from them.
+"""Inside workers: the states of random generators when a worker starts, and after it drew from them.
 
 `StartRecord` replaces `worker_init_fn` while torch starts the workers, runs the user's own first, and leaves
 `get_worker_info().dataset` as it is. What it records travels in a file, as batches belong to the user.

@@ -6,14 +6,14 @@ import functools
 import gc
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, get_worker_info
+from torch.utils.data import DataLoader, Sampler, get_worker_info
 
 from dataguard.training.guard import guard
 from dataguard.training.guarded_loader import watch_of
@@ -131,6 +131,30 @@ def renewed(worker: int) -> None:
 
 def distinct(worker: int) -> None:
     np.random.seed(torch.initial_seed() % 2**32)
+
+
+class Balanced(Sampler):
+    """An order that is random, by a sampler of no known kind."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from random.sample(range(40), 40)
+
+    def __len__(self) -> int:
+        return 40
+
+
+def test_any_order_but_that_of_the_dataset_is_judged() -> None:
+    balanced = loader(Items(noisy), constant, shuffle=False, sampler=Balanced())
+    assert codes(balanced, epochs=2) == {"DG101", "DG102"}
+
+
+def numpy_noise(index: int) -> torch.Tensor:
+    return torch.tensor([index, np.random.rand()])
+
+
+def test_evaluation_in_a_fixed_order_with_fixed_seeds_is_the_same_in_every_epoch() -> None:
+    by_length = loader(Items(numpy_noise), constant, shuffle=False, sampler=list(range(40))[::-1])
+    assert codes(by_length, epochs=2) == set()
 
 
 HEALTHY: dict[str, Callable[[], DataLoader]] = {
