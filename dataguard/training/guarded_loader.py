@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.model import UsageError
+from dataguard.target.discovery import GUARDED
 from dataguard.training.epoch_order import Order, RecordedSampler, shuffler_of
 from dataguard.training.loader_pass import Pass
 from dataguard.training.options import Options
@@ -22,8 +23,7 @@ from dataguard.training.proxy import Proxy
 from dataguard.training.watch import WATCHES, Watch
 
 _WATCH = "_dataguard_watch"
-_BASE = "_dataguard_base"
-"""The attributes of a guarded class that hold its watch, and the loader's own class."""
+"""The attribute of a guarded class that holds its watch."""
 _SAMPLER = "_dataguard_sampler"
 """The attribute of a loader that holds its recorded sampler while it makes an iterator."""
 
@@ -131,7 +131,7 @@ def _resuming(base: Any) -> type:
 def _reduced(loader: Any, _: Any) -> Any:
     """A pickle holds the loader without the guard, and the options of the guard."""
     watch: Watch = watch_of(loader)
-    plain = object.__new__(getattr(type(loader), _BASE))
+    plain = object.__new__(getattr(type(loader), GUARDED))
     vars(plain).update(vars(loader))
     return guarded, (plain, watch.name, watch.options)
 
@@ -143,7 +143,7 @@ def watch_of(loader: Any) -> Any:
 
 def guarded(loader: Any, name: str, options: Options) -> Any:
     """The same loader, watched from now on. Raises UsageError for an object whose class cannot be changed."""
-    base = getattr(type(loader), _BASE, type(loader))
+    base = getattr(type(loader), GUARDED, type(loader))
     is_torch = issubclass(base, DataLoader)
     watch = Watch(name, options, getattr(loader, "dataset", None), in_order=getattr(loader, "in_order", True))
     try:
@@ -151,7 +151,7 @@ def guarded(loader: Any, name: str, options: Options) -> Any:
         kind = _resuming(kind) if hasattr(base, "load_state_dict") else kind
         for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
             setattr(kind, attribute, getattr(base, attribute))
-        for attribute, value in ((_WATCH, watch), (_BASE, base), ("__reduce_ex__", _reduced)):
+        for attribute, value in ((_WATCH, watch), (GUARDED, base), ("__reduce_ex__", _reduced)):
             setattr(kind, attribute, value)
         loader.__class__ = kind
     except (AttributeError, TypeError) as error:

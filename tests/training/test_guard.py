@@ -208,6 +208,15 @@ def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> Non
         guard(DataLoader(Items(pair)), **options)
 
 
+@pytest.mark.scan
+def test_a_scan_of_a_guarded_loader_is_one_of_the_loader() -> None:
+    loader = guard(DataLoader(Items(with_nan), batch_size=4), on_violation="raise", name="train", all_values=True)
+    (result,) = dataguard.check(loader, select=["DG501"]).failed
+    assert result.findings[0].message == "sample[0] of dataset[30] contains 2 NaN"
+    with pytest.raises(ContractViolation):
+        train(loader)
+
+
 def test_a_violation_warns_once_at_the_line_of_the_loop() -> None:
     loader = guard(DataLoader(Items(lambda _: torch.tensor(float("nan"))), batch_size=4))
     with pytest.warns(ContractWarning) as caught:

@@ -111,7 +111,7 @@ class _Follow:
             except Exception:  # noqa: BLE001 - nothing that the guard meets may end a worker: it sees nothing here
                 self.before.clear()
         if self.count >= FETCHES[-1] or not self.before:
-            del self.fetcher.fetch
+            self.fetcher.fetch = self.fetch
         return data
 
 
