@@ -1,4 +1,4 @@
-"""The command line: `scan`, `run`, `list`, `explain` and `doctor`; `bench` is in its own module.
+"""The command line: `scan`, `run`, `list`, `explain` and `doctor`; other commands are in modules of their own.
 
 Exit codes: 0 clean, 1 findings at or above `--fail-on`, a scan without a verdict, or a problem with the machine, 2 a
 wrong option or target, 3 a bug of dataguard, 130 Ctrl-C.
@@ -27,6 +27,7 @@ from dataguard.cli.console import (
     progress,
     put,
 )
+from dataguard.cli.fingerprint import fingerprint
 from dataguard.cli.init import init
 from dataguard.model import Interrupted, Severity, UsageError
 from dataguard.process.resume_store import forget_all, holds_something, state_of
@@ -276,6 +277,7 @@ def _named(word: str, catalogue: Sequence[Check]) -> list[Check]:
 
 
 dataguard.add_command(bench)
+dataguard.add_command(fingerprint)
 dataguard.add_command(init)
 
 

@@ -17,7 +17,7 @@ import os
 import sys
 import traceback
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
@@ -38,7 +38,6 @@ from dataguard.process.resume_store import NOTHING, opened
 from dataguard.process.torchrun import clear_torchrun_variables, own_team
 from dataguard.settings.settings import Settings
 from dataguard.settings.target_spelling import parsed
-from dataguard.timings import BenchOptions
 from dataguard.unnamed import is_held, shown
 
 with infrequent_gc():
@@ -100,7 +99,10 @@ def main(descriptor: int, parent: int) -> None:
                 question, asked = pipe.recv()
                 if question == "bench":
                     options, loader = asked
-                    pipe.send(_timed(labs[loader], options))
+                    pipe.send(_answered(partial(labs[loader].throughput.bench, options)))
+                elif question == "fingerprint":
+                    batches, loader = asked
+                    pipe.send(_answered(partial(labs[loader].reproducibility.fingerprint, batches)))
                 else:
                     # The severity of a check depends on the check set.
                     wanted = [(replace(checks[code], severity=severity), loader) for code, severity, loader in asked]
@@ -259,10 +261,10 @@ def _read_epoch(lab: Lab) -> None:
         lab.epoch  # noqa: B018 - to touch it is to make it
 
 
-def _timed(lab: Lab, wanted: BenchOptions) -> tuple[str, Any]:
-    """The timings of a loader, or why it could not be measured."""
+def _answered(observe: Callable[[], Any]) -> tuple[str, Any]:
+    """What is observed of a loader, or why it could not be."""
     try:
-        return "timed", lab.throughput.bench(wanted)
+        return "made", observe()
     except LoaderFailed as failure:
         first, *rest = failure.incident.message.strip().splitlines()
         # The message of an exception in a worker contains its traceback; the last line is the original message.

@@ -21,6 +21,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from dataguard.fingerprint import Fingerprint
 from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.process.launcher import Reaper, start
@@ -136,21 +137,29 @@ class Session:
 
     def bench(self, loader: str, wanted: BenchOptions) -> LoaderTimes:
         """Measure one of the loaders. Raises UsageError, with the reason, when it does not run."""
+        times: LoaderTimes = self._made_of("bench", loader, wanted, "measured")
+        return times
+
+    def fingerprint(self, loader: str, batches: int) -> Fingerprint:
+        """The digests of so many batches of a loader. Raises UsageError, with the reason, when it does not run."""
+        found: Fingerprint = self._made_of("fingerprint", loader, batches, "read")
+        return found
+
+    def _made_of(self, question: str, loader: str, wanted: Any, done: str) -> Any:
         try:
             if self._reaper is None:
                 self._start()
-            self._send(("bench", (wanted, loader)))
+            self._send((question, (wanted, loader)))
             kind, answer = self._answer(self._patience)
         except HostLost as lost:
             kind, answer = "failed", str(lost)
-        if kind == "timed":
-            times: LoaderTimes = answer
-            return times
+        if kind == "made":
+            return answer
         self.close()
         if kind == "broken":
             raise DataguardError(answer)
         scan = f"`dataguard scan {quote(self.spelling)}` shows more"
-        raise UsageError(f"{self.spelling} [{loader}] cannot be measured: {answer}; {scan}")
+        raise UsageError(f"{self.spelling} [{loader}] cannot be {done}: {answer}; {scan}")
 
     def close(self) -> None:
         """Stop the observing process and its descendants; safe to call twice."""

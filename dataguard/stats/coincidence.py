@@ -29,8 +29,11 @@ class Agreement(Enum):
 
 
 def agreement(first: Groups, second: Groups) -> Agreement:
-    """Compare two series. A series is random if draws differ that a deterministic pipeline would make equal."""
-    if not is_random(first) and not is_random(second):
+    """Compare two series. A series is random if draws differ that a deterministic pipeline would make equal.
+
+    The first of three or more draws of a group may fill a cache, and differ for that.
+    """
+    if not any(is_random(tuple(group[len(group) > 2 :] for group in groups)) for groups in (first, second)):
         return Agreement.DETERMINISTIC
     if first != second:
         return Agreement.DIFFERENT

@@ -24,6 +24,7 @@ VALUES: dict[str, Any] = {
     "bbox_format": "yolo",
     "memory_gb": 64,
     "step_ms": 85,
+    "deterministic": True,
 }
 """What the keys of the contract take."""
 
@@ -43,8 +44,8 @@ def test_every_key_of_the_contract_is_read_and_documented(key: str) -> None:
 
 
 def test_a_key_that_no_check_reads_is_refused() -> None:
-    with pytest.raises(UsageError, match="contract: unknown key 'deterministic'"):
-        resolve(contract={"deterministic": True})
+    with pytest.raises(UsageError, match="contract: unknown key 'reproducible'"):
+        resolve(contract={"reproducible": True})
 
 
 @pytest.mark.parametrize(

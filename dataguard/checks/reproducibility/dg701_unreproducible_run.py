@@ -21,11 +21,10 @@ def dg701_unreproducible_run(lab: Lab) -> Judgement:
     """Two runs with the same seeds give different batches.
 
     Symptom: training again with the same seed gives another result; two models cannot be compared, and a bug cannot be
-        reproduced. A warning if nothing in the code sets a seed.
-    Cause: a generator without a seed (`numpy.random.default_rng()`, `random.Random()`, `os.urandom`), the clock, `id()`,
-        or the order of a set.
-    Fix: seed each generator: in a worker from `torch.initial_seed()`, else from the seed of the run; see
-        `dataguard.training`. Sort what has no order.
+        reproduced. A warning if nothing in the code asks for reproducible runs; then generators need no seed.
+    Cause: a generator without a seed (`numpy.random.default_rng()`, `random.Random()`, `os.urandom`), the clock, or
+        `id()`.
+    Fix: seed each generator: in a worker from `torch.initial_seed()`, else from the seed of the run.
     Links: https://docs.pytorch.org/docs/stable/notes/randomness.html
     """
     one, two = lab.reproducibility.pair
@@ -40,7 +39,7 @@ def dg701_unreproducible_run(lab: Lab) -> Judgement:
         yield Finding(
             message=f"two runs with the same seeds differ first in {_stage_of(where, stage)}{_from(cause)}",
             evidence=known({**dict(_evidence(lab, where, stage)), "expected by": claims}),
-            at=_location(lab, stage, cause),
+            at=_location(lab, where, stage, cause),
             mild=not claims,
         )
     return Looked({"runs": 2, "samples": one.runs.samples + two.runs.samples})
@@ -66,7 +65,9 @@ def _claims(lab: Lab, runs: Runs) -> Iterator[str]:
 
 def _stage_of(where: Divergence, stage: StageDifference | None) -> str:
     if stage is None or not stage.name:
-        return {"sample": "a sample as the dataset returns it"}.get(where.stage, where.stage)
+        return {"sample": "a sample as the dataset returns it", "order of indices": "the order of indices"}.get(
+            where.stage, where.stage
+        )
     return f"what {stage.path} ({stage.name}) is given" if stage.before else f"{stage.path} ({stage.name})"
 
 
@@ -75,7 +76,7 @@ def _from(cause: Cause | None) -> str:
 
 
 def _evidence(lab: Lab, where: Divergence, stage: StageDifference | None) -> Iterator[tuple[str, Any]]:
-    yield "first difference", f"batch {where.batch} of epoch {where.epoch}, num_workers={where.workers}"
+    yield "first difference", f"{where.where}, num_workers={where.workers}"
     yield "index", where.index
     yield "leaves", [f"{where.stage}{leaf}" for leaf in where.leaves]
     if stage:
@@ -87,9 +88,11 @@ def _evidence(lab: Lab, where: Divergence, stage: StageDifference | None) -> Ite
         yield f"num_workers={lab.facts.num_workers}", "the same in both runs"
 
 
-def _location(lab: Lab, stage: StageDifference | None, cause: Cause | None) -> Location | None:
+def _location(lab: Lab, where: Divergence, stage: StageDifference | None, cause: Cause | None) -> Location | None:
     if cause:
         return Location(*next(iter(cause.used.values())))
+    if not where.stage.startswith("sample"):
+        return Location(what=lab.facts.collate if stage else lab.facts.sampler)
     if stage and stage.at and stage.name:
         return Location(*stage.at, stage.name)
     return lab.dataset.location

@@ -11,6 +11,8 @@ from dataguard.settings.parsers import EVALUATION
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
+_WHAT = {"order of indices": "the order of indices", "sample": "a sample", "collate_fn": "what collate_fn returns"}
+
 
 @check("DG702", "racing-order", Severity.WARNING, since="2026.2")
 def dg702_racing_order(lab: Lab) -> Judgement:
@@ -39,8 +41,14 @@ def dg702_racing_order(lab: Lab) -> Judgement:
     if where:
         names, place = ", ".join(used), next(iter(used.values()))
         yield Finding(
-            message=f"{where.stage} of {where.where} changes with the order in which {names} gives results",
-            evidence=known({"index": where.index, "leaves": [f"{where.stage}{leaf}" for leaf in where.leaves]}),
+            message=f"{_WHAT[where.stage]} changes with the order in which {names} returns results",
+            evidence=known(
+                {
+                    "first difference": where.where,
+                    "index": where.index,
+                    "leaves": [f"{where.stage}{leaf}" for leaf in where.leaves],
+                }
+            ),
             at=Location(*place),
         )
     return Looked({"runs": 3, "samples": 3 * one.runs.samples})

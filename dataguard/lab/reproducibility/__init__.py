@@ -1,0 +1,1 @@
+"""Runs of a loader from the same seeds, and where they differ first."""

@@ -91,7 +91,7 @@ def _torch_seed(_: Any, note: Callable[[], bool]) -> Callable[[], int]:
 
 
 def _clock(original: Callable[[], Any], note: Callable[[], bool]) -> Callable[[], Any]:
-    """The time stands still for the user's code, and goes on for everything else."""
+    """The time stands still for the user's code, and continues for everything else."""
     start = original()
 
     def clock() -> Any:

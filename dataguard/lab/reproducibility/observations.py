@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dataguard.fingerprint import Fingerprint, Part
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.reading.fresh_import import rebuild
 from dataguard.lab.reading.loader_survey import requested
 from dataguard.lab.reproducibility import entropy
+from dataguard.lab.reproducibility.digests import dataset_parts, run_parts
 from dataguard.lab.reproducibility.divergence import ORDER, Divergence, first_difference
 from dataguard.lab.reproducibility.entropy import CLOCK, UNSEEDED
 from dataguard.lab.reproducibility.finish_order import finishing
-from dataguard.lab.reproducibility.seeded_run import Runs, run_anew
+from dataguard.lab.reproducibility.seeded_run import Runs, run_again, run_as_it_is
 from dataguard.lab.reproducibility.stage_trace import Stage, StageDifference, StageTrace, first_stage, stages_in
 from dataguard.lab.reproducibility.use_log import UseLog, used_in
 from dataguard.lab.subject import Subject
@@ -51,7 +53,7 @@ class Cause:
 
 
 class Reproducibility:
-    """Runs of a loader that is built anew, each in a process of its own."""
+    """Runs of a loader, each in a new process that builds it again."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -100,12 +102,27 @@ class Reproducibility:
                 return Cause(source, one.used)
         return None
 
+    def fingerprint(self, batches: int) -> Fingerprint:
+        """The digests of the dataset and of the first batches, as the loader is."""
+        subject = self._subject
+        facts, build = subject.facts, subject.build
+        parts: tuple[Part, ...] = ()
+        if facts.kind == "map":
+            parts = subject.vary("dataset digests", lambda folder: dataset_parts(build, folder))
+        run = subject.vary(("batch digests", batches), lambda folder: run_as_it_is(build, folder, batches))
+        conditions = {
+            "seed": subject.settings.seed,
+            "num_workers": facts.num_workers,
+            "start_method": facts.start_method if facts.num_workers else None,
+        }
+        return Fingerprint(subject.target.spelling, facts.name, (*parts, *run_parts(run)), conditions)
+
     def _run(
         self, name: str, *, backward: bool = False, fixed: str | None = None, trace: StageTrace | None = None
     ) -> Observed:
         subject = self._subject
         if is_held(subject.target.spelling) or subject.target.runs_once:
-            raise NotApplicable("a loader in hand or of a script cannot be built anew: name a function that makes it")
+            raise NotApplicable("a loader in hand or of a script cannot be built again: name a function that makes it")
         subject.afford(_MOST_SAMPLES * subject.epoch.seconds_per_sample)
 
         def run(folder: Path) -> Runs:
@@ -114,19 +131,19 @@ class Reproducibility:
                 stack.enter_context(finishing(UseLog(folder / "aside") if fixed else log, backward=backward))
                 if fixed:
                     stack.enter_context(entropy.fixed(fixed, log))
-                return run_anew(self._anew, folder, (trace,) if trace else ())
+                return run_again(self._rebuilt, folder, (trace,) if trace else ())
 
         return subject.vary(
             ("run", name, trace), run, lambda folder, runs: Observed(runs, stages_in(folder), used_in(folder))
         )
 
-    def _anew(self, **overrides: Any) -> Loader:
+    def _rebuilt(self, **overrides: Any) -> Loader:
         subject = self._subject
         wanted = {**requested(subject.settings), **overrides}
         return rebuild(subject.target, subject.facts.name, subject.settings, wanted)
 
 
 def _difference(one: Observed, two: Observed) -> Divergence | None:
-    """The first difference between two processes, with the loader's own workers or, if that run is the same, without."""
+    """The first difference between two processes: with the loader's own workers, else without any."""
     pairs = zip(one.runs.each, two.runs.each, strict=False)
     return next((found for found in itertools.starmap(first_difference, pairs) if found), None)

@@ -1,6 +1,6 @@
 """One run of a loader from fixed seeds: the indices, samples and batches of the beginning of two epochs, as digests.
 
-Each run imports the user's modules anew and calls the factory in a process of its own, with objects at other addresses.
+Each run imports the user's modules again and calls the factory in a new process, with objects at other addresses.
 Whatever a run draws from the clock, the system or `id()` differs then, while all that the seeds decide is the same.
 """
 
@@ -77,20 +77,21 @@ class Runs:
 
 
 class Leading(Schedule):
-    """The first batches of each epoch, each cut to its first samples, and the `orders` that were planned."""
+    """The first batches of each epoch, as far as their first samples, and the `orders` that were planned."""
 
-    def __init__(self, inner: Any, *, batched: bool) -> None:
+    def __init__(self, inner: Any, cut: int | None, *, batched: bool) -> None:
         super().__init__(inner)
         self.orders: list[tuple[Any, ...]] = []
         self.most = 0
         """Batches of the first epoch; the others have one."""
+        self.cut = cut
         self.batched = batched
 
     def __iter__(self) -> Iterator[Any]:
         entries = list(islice(drawn(self.inner), PLANNED))
         count = 1 if self.orders else self.most
         self.orders.append(tuple(map(self._plain, entries)))
-        yield from map(self._cut, entries[: count if self.batched else count * MOST_SAMPLES])
+        yield from map(self._part, entries[: count if self.batched else count * MOST_SAMPLES])
 
     def __len__(self) -> int:
         return self.most
@@ -98,11 +99,11 @@ class Leading(Schedule):
     def _plain(self, entry: Any) -> Any:
         return tuple(map(plain_index, members(entry))) if self.batched else plain_index(entry)
 
-    def _cut(self, entry: Any) -> Any:
-        return members(entry)[:MOST_SAMPLES] if self.batched else entry
+    def _part(self, entry: Any) -> Any:
+        return members(entry)[: self.cut] if self.batched and self.cut else entry
 
 
-def run_anew(build: Callable[..., Loader], folder: Path, instruments: Sequence[Instrument] = ()) -> Runs:
+def run_again(build: Callable[..., Loader], folder: Path, instruments: Sequence[Instrument] = ()) -> Runs:
     """Build the loader, and run it with its own number of workers and, if it has workers, without them.
 
     The latter happens in a fork, so that it does not change the loader, and not if its class handles batches itself.
@@ -111,7 +112,7 @@ def run_anew(build: Callable[..., Loader], folder: Path, instruments: Sequence[I
     made: list[Leading] = []
 
     def schedule(inner: Any, batched: bool) -> Leading:
-        made.append(Leading(inner, batched=batched))
+        made.append(Leading(inner, MOST_SAMPLES, batched=batched))
         return made[-1]
 
     _shift_addresses()
@@ -147,20 +148,40 @@ def _saved_generators() -> Callable[[], None]:
     return restore
 
 
-def _run(loader: Loader, made: Sequence[Leading], folder: Path, instruments: Sequence[Instrument]) -> Run:
-    """Read the first batches of two epochs in this disposable process."""
+def run_as_it_is(build: Callable[..., Loader], folder: Path, batches: int) -> Run:
+    """Read so many whole batches of an epoch, and one of the next."""
+    made: list[Leading] = []
+
+    def schedule(inner: Any, batched: bool) -> Leading:
+        made.append(Leading(inner, None, batched=batched))
+        return made[-1]
+
+    return _run(build(schedule=schedule), made, folder, batches=batches)
+
+
+def _run(
+    loader: Loader,
+    made: Sequence[Leading],
+    folder: Path,
+    instruments: Sequence[Instrument] = (),
+    batches: int | None = None,
+) -> Run:
+    """Read the first batches of two epochs in this disposable process: one of each worker, and another one."""
     workers = max(loader.num_workers, 1)
+    most = batches or workers + 1
     for one in made:
-        one.most = workers + 1
+        one.most = most
     stream = isinstance(loader.dataset, IterableDataset)
-    plan = Plan(folder, (Records(), *instruments), most=MOST_SAMPLES if stream else None, keep_going=True)
-    drive(loader, plan, batches=(workers + 1, 1))
+    plan = Plan(
+        folder, (Records(), *instruments), most=MOST_SAMPLES if stream and not batches else None, keep_going=True
+    )
+    drive(loader, plan, batches=(most, 1))
     own = in_use(made, loader)
     orders = tuple(own.orders[:2]) if own else ()
-    return Run(loader.num_workers, orders, tuple(_batches(folder, workers)))
+    return Run(loader.num_workers, orders, tuple(_batches(folder, workers, most)))
 
 
-def _batches(folder: Path, workers: int) -> Iterator[RunBatch]:
+def _batches(folder: Path, workers: int, most: int) -> Iterator[RunBatch]:
     """The batches that were asked for, in their order: torch hands batch k to worker k mod `workers`.
 
     How many more a worker reads ahead depends on its speed. A loader whose iterator outlives its epochs may read the
@@ -175,7 +196,7 @@ def _batches(folder: Path, workers: int) -> Iterator[RunBatch]:
                 samples.setdefault(place, {}).setdefault(record.position, record)
             else:
                 collated.setdefault(place, record)
-    asked = [(0, number) for number in range(workers + 1)] + [(1, 0)]
+    asked = [(0, number) for number in range(most)] + [(1, 0)]
     for place, several in ((place, samples[place]) for place in asked if place in samples):
         batch = collated.get(place)
         yield RunBatch(

@@ -1,0 +1,100 @@
+"""`dataguard fingerprint`: digests of what loaders yield, to compare machines, versions and months."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dataguard.cli.console import progress
+from dataguard.fingerprint import Changed, Fingerprint, first_change, read, written
+from dataguard.model import UsageError
+from dataguard.process.session import Session
+from dataguard.render.escapes import escaped
+from dataguard.settings.settings import Settings, resolve
+from dataguard.target.spelling import require_findable
+
+DIFFERS = 1
+"""The exit code when a fingerprint differs."""
+SEED = Settings().seed
+BATCHES = 4
+"""How many batches are digested unless asked otherwise."""
+_EXAMPLES = """\b
+Examples:
+  dataguard fingerprint mypkg.data:make_loaders
+  dataguard fingerprint mypkg.data:make_loaders --output before.json
+  dataguard fingerprint mypkg.data:make_loaders --against before.json
+"""
+
+
+@click.command(short_help="Write or compare digests of what loaders yield.", epilog=_EXAMPLES)
+@click.argument("target", metavar="[TARGET]", required=False)
+@click.option("--arg", "args", metavar="NAME=VALUE", multiple=True, help="Argument of the factory: JSON, else text.")
+@click.option("--batches", metavar="N", default=BATCHES, type=click.IntRange(1), help="Batches.", show_default=True)
+@click.option("--workers", metavar="N", help="Override the loader's num_workers.")
+@click.option("--start-method", metavar="METHOD", help="Override the start method.")
+@click.option(
+    "--seed", metavar="N", help=f"Seed python, numpy and torch before the factory. [default: {Settings().seed}]"
+)
+@click.option("--timeout", metavar="SECONDS", help="No progress for this long is a hang.")
+@click.option("--output", metavar="FILE", help="Write the fingerprints to this file.")
+@click.option("--against", metavar="FILE", help="Compare with the fingerprints in this file.")
+@click.option("--config", metavar="FILE", help="Settings file, instead of dataguard.toml or pyproject.toml.")
+def fingerprint(
+    target: str | None,
+    batches: int,
+    output: str | None,
+    against: str | None,
+    config: str | None,
+    args: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Digest some samples of the dataset and the first batches of each loader of TARGET.
+
+    The digest is the same in every process and on every machine if the same seed gives the same data. With --against,
+    it is compared with an earlier one: exits with 1 and names the first difference.
+    """
+    settings = resolve(config, targets=(target,) if target else None, args=args or None, **options)
+    if len(settings.targets) != 1:
+        raise UsageError("fingerprint takes one target; name it: `dataguard fingerprint mypkg.data:make_loader`")
+    earlier = read(Path(against)) if against is not None else {}
+    found = taken(settings.targets[0], settings, batches)
+    if output is not None:
+        _write(Path(output), written(found))
+    for one in found:
+        click.echo(f"{one.digest}  {escaped(one.loader)}")
+    missing = [one.loader for one in found if one.loader not in earlier]
+    if against is not None and missing:
+        raise UsageError(f"{against} has no fingerprint of {', '.join(missing)}; it has {', '.join(earlier)}")
+    changes = [(one, first_change(one, earlier[one.loader])) for one in found if one.loader in earlier]
+    for one, change in changes:
+        click.echo(f"{escaped(one.loader)}: the same as in {against}" if change is None else _told(one, change))
+    return DIFFERS if any(change for _, change in changes) else 0
+
+
+def taken(spelling: str, settings: Settings, batches: int) -> list[Fingerprint]:
+    """The fingerprints of all loaders of a target. Raises UsageError for a loader that does not run."""
+    require_findable([spelling], settings.import_path)
+    with Session(spelling, replace(settings, all=False)) as session, progress() as terminal:
+        found = []
+        for name in session.loaders():
+            if terminal:
+                terminal.show(f"reading {name}")
+            found.append(session.fingerprint(name, batches))
+        versions = {"python": session.environment["python"], **session.environment["packages"]}
+    return [replace(one, conditions={**one.conditions, **versions}) for one in found]
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--output {path}: {error.strerror}") from error
+
+
+def _told(one: Fingerprint, change: Changed) -> str:
+    leaves = f" ({', '.join(change.leaves)})" if any(change.leaves) else ""
+    lines = [f"{one.loader}: differs first in {change.part.stage}: {change.part.what}{leaves}"]
+    return "\n".join(map(escaped, [*lines, *(f"  {condition}" for condition in change.conditions)]))

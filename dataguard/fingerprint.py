@@ -1,0 +1,104 @@
+"""Fingerprints of a loader's data: digests of its dataset and first batches, to compare machines, versions and months.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from dataguard.model import UsageError
+
+FORMAT = 1
+"""The version of the file format; it changes when older files cannot be compared any more."""
+
+Digests = Mapping[str, str]
+"""The content of each leaf in hexadecimal, by its path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing that is compared: a sample of the dataset, or a stage of a batch, named for a reader."""
+
+    stage: str
+    what: str
+    digests: Digests
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The digests of one loader, in the order in which data flow: dataset, order of indices, samples, batches.
+
+    `conditions` are what may explain a difference: the seed, the number of workers, the versions of packages.
+    """
+
+    target: str
+    loader: str
+    parts: tuple[Part, ...]
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """One number for all parts, of 16 bytes; it does not depend on the conditions."""
+        content = [[part.stage, part.what, sorted(part.digests.items())] for part in self.parts]
+        return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The first part that differs between two fingerprints, its leaves, and the conditions that differ as well."""
+
+    part: Part
+    leaves: tuple[str, ...]
+    conditions: tuple[str, ...]
+
+
+def first_change(one: Fingerprint, two: Fingerprint) -> Changed | None:
+    """The first difference; None if the parts that both have are equal."""
+    others = {(part.stage, part.what): part for part in two.parts}
+    for part in one.parts:
+        other = others.get((part.stage, part.what))
+        paths = {**part.digests, **(other.digests if other else {})}
+        leaves = tuple(path for path in paths if other is None or part.digests.get(path) != other.digests.get(path))
+        if leaves or other is None:
+            return Changed(part, leaves, tuple(_conditions(one.conditions, two.conditions)))
+    return None
+
+
+def _conditions(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[str]:
+    for name in {**one, **two}:
+        if one.get(name) != two.get(name):
+            yield f"{name}: {two.get(name)} before, {one.get(name)} now"
+
+
+def written(several: Sequence[Fingerprint]) -> str:
+    """The content of a file of fingerprints."""
+    entries = [{"digest": one.digest, **asdict(one)} for one in several]
+    return json.dumps({"format": FORMAT, "fingerprints": entries}, indent=1) + "\n"
+
+
+def read(path: Path) -> dict[str, Fingerprint]:
+    """The fingerprints of a file, by loader. Raises UsageError if it is not one that `written` made."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        version = found["format"]
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, LookupError) as error:
+        raise UsageError(f"{path}: not a fingerprint; write one with `dataguard fingerprint --output FILE`") from error
+    if version != FORMAT:
+        raise UsageError(f"{path}: fingerprints of format {version}, but this version compares format {FORMAT}")
+    try:
+        return {one["loader"]: _fingerprint(one) for one in found["fingerprints"]}
+    except (TypeError, KeyError, AttributeError) as error:
+        raise UsageError(f"{path}: the fingerprints are incomplete: {error!r}") from error
+
+
+def _fingerprint(entry: Mapping[str, Any]) -> Fingerprint:
+    parts = tuple(Part(*(part[one.name] for one in fields(Part))) for part in entry["parts"])
+    return Fingerprint(entry["target"], entry["loader"], parts, dict(entry["conditions"]))

@@ -1,0 +1,70 @@
+"""Family 7 on real loaders: the stage that differs, what looks as if it did, and the recommended seeds."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader
+
+from dataguard.engine import scan
+from dataguard.model import Report, Result, Status
+from dataguard.settings.settings import Settings
+from tests.loaders import reproducible
+
+pytestmark = pytest.mark.scan
+HERE = "tests.loaders.reproducible"
+
+
+def scanned(name: str, *select: str, **options: Any) -> Report:
+    return scan(f"{HERE}:{name}", Settings(select=select or ("DG7",), **options))
+
+
+def of(report: Report, code: str, loader: str | None = None) -> Result:
+    (found,) = (one for one in report.results if one.code == code and loader in (None, one.loader))
+    return found
+
+
+def test_the_planted_stage_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = [*reproducible.names(len(reproducible.SOURCES))][::3]
+    monkeypatch.setenv("PLANTED", " ".join(planted))
+    report = scanned("planted", "DG701")
+    for name in planted:
+        kind, place, _, _, source, _ = name.split("-")
+        (finding,) = of(report, "DG701", name).findings
+        where = "first" if kind == "nested" and place == "1" else f"steps[{int(place) - 1 - (kind == 'nested')}]"
+        assert f"{where} (Planted)" in finding.message, name
+        assert ("because of" in finding.message) == (source not in ("id", "pid")), name
+
+
+def test_what_only_looks_random_passes() -> None:
+    report = scanned("clean")
+    assert {one.loader: one.status for one in report.results if one.code == "DG701"} == {
+        "timed": Status.PASSED,
+        "late": Status.PASSED,
+        "mixed": Status.PASSED,
+        "unseeded": Status.SKIPPED,
+    }
+    assert "no seed is set anywhere" in str(of(report, "DG701", "unseeded").reason)
+
+
+def test_a_contract_requires_reproducible_runs() -> None:
+    report = scanned("clean", contract={"deterministic": True})
+    (finding,) = of(report, "DG701", "unseeded").findings
+    assert finding.evidence["expected by"] == ("contract.deterministic",)
+    assert finding.evidence["values that differ"] == "192 of 192"
+
+
+def test_threads_with_a_queue_are_held_up() -> None:
+    report = scanned("queued")
+    assert not of(report, "DG701").findings
+    (finding,) = of(report, "DG702").findings
+    assert "queue.Queue.put" in finding.message
+
+
+@pytest.mark.skipif("in_order" not in inspect.signature(DataLoader.__init__).parameters, reason="needs torch 2.6")
+def test_batches_in_any_order_harm_training_only() -> None:
+    report = scanned("unordered")
+    assert "in_order=False" in of(report, "DG702", "train").findings[0].message
+    assert of(report, "DG702", "val").status is Status.PASSED
