@@ -89,10 +89,9 @@ def _guarded_loader(base: Any) -> type:
                 return watch.begin(length_of(loader()), shuffler, sampler.order)
 
             now, user_init = begin(), self.worker_init_fn
-            self.__dict__[_SAMPLER] = sampler
-            if now.gradients and not streams and self.num_workers:
-                self.worker_init_fn = watch.replays.recording(self, user_init, now.serial)
             try:
+                self.__dict__[_SAMPLER] = sampler
+                self.worker_init_fn = watch.worker_init(self, now)
                 return Batches(super()._get_iterator(), watch, now, begin)
             finally:
                 del self.__dict__[_SAMPLER]

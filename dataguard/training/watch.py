@@ -78,6 +78,18 @@ class Watch:
             self._gated(lambda: self._compare_ranks(planned, self._begun, read=False))
         return Pass(self._made, gradients, training, resumed, shuffler, order, planned)
 
+    def worker_init(self, loader: Any, now: Pass) -> Any:
+        """The `worker_init_fn` with which torch starts the workers of a pass: the user's, perhaps with a record."""
+        init = loader.worker_init_fn
+
+        def record() -> None:
+            nonlocal init
+            init = self.replays.recording(loader, init, now.serial)
+
+        if now.gradients and now.order is not None and loader.num_workers:
+            self._gated(record)
+        return init
+
     def see(self, now: Pass, batch: Any) -> None:
         """Look at a batch that is about to be given to the loop."""
         self._gated(lambda: self._see(now, batch))

@@ -341,6 +341,17 @@ def test_a_bug_of_the_guard_ends_no_training(monkeypatch: pytest.MonkeyPatch) ->
     assert "ZeroDivisionError: a bug" in str(report)
 
 
+@pytest.mark.scan
+def test_workers_start_without_a_record_if_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Any) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("dataguard.training.randomness.replays.find_generators", full)
+    loader = guard(DataLoader(Items(pair), batch_size=4, shuffle=True, num_workers=1))
+    assert len(list(loader)) == 10
+    assert guard.report().count(Status.BROKEN)
+
+
 def test_the_report_says_what_was_looked_at() -> None:
     train(guard(DataLoader(Items(pair), batch_size=4, shuffle=True), name="train", num_classes=4), 2)
     report = dataguard.guard.report()
