@@ -19,7 +19,7 @@ import torch
 from dataguard.lab.core.stand_ins import replaced
 from dataguard.lab.reproducibility.use_log import UseLog
 
-UNSEEDED, CLOCK = "unseeded generators", "the clock"
+UNSEEDED, SEEDED, CLOCK = "unseeded generators", "all generators", "the clock"
 _CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time")
 
 _numbers = count(1)
@@ -27,11 +27,20 @@ _numbers = count(1)
 
 @contextmanager
 def fixed(kind: str, log: UseLog) -> Iterator[None]:
-    """Let the functions of a kind return the same values in every run, and log which ones the user's code calls."""
+    """Let the functions of a kind return the same values in every run, and log which ones the user's code calls.
+
+    Generators without a seed get one, or all generators get another seed, whatever they are given.
+    """
     with ExitStack() as stack:
-        for owner, name, make in _SYSTEM if kind == UNSEEDED else _TIMES:
+        for owner, name, make in _TIMES if kind == CLOCK else _SYSTEM:
             label = "random.Random" if owner is random.Random else f"{owner.__name__}.{name.removeprefix('_')}"
-            stack.enter_context(replaced(owner, name, make(getattr(owner, name), partial(log.note, label))))
+            note = partial(log.note, label)
+            made = (
+                make(getattr(owner, name), note, kind == SEEDED)
+                if make in _SEEDING
+                else make(getattr(owner, name), note)
+            )
+            stack.enter_context(replaced(owner, name, made))
         yield
 
 
@@ -43,39 +52,37 @@ def _bytes(_: Any, note: Callable[[], bool]) -> Callable[[int], bytes]:
     return urandom
 
 
-def _seeded_if_absent(original: Any, note: Callable[[], bool]) -> Callable[..., Any]:
-    """A function of an optional seed, which gets one."""
+def _seeded_call(original: Any, note: Callable[[], bool], always: bool) -> Callable[..., Any]:
+    """A function of an optional seed, which gets one if it has none, or `always`."""
 
     def call(seed: Any = None, *args: Any, **kwargs: Any) -> Any:
         if seed is None:
             note()
-            seed = next(_numbers)
-        return original(seed, *args, **kwargs)
+        return original(next(_numbers) if seed is None or always else seed, *args, **kwargs)
 
     return call
 
 
-def _seeded_class(original: type, note: Callable[[], bool]) -> type:
-    """A class of an optional seed, which gets one; `isinstance` answers as for the original."""
+def _seeded_class(original: type, note: Callable[[], bool], always: bool) -> type:
+    """The same for a class; `isinstance` answers as for the original."""
 
     def init(made: Any, seed: Any = None, *args: Any, **kwargs: Any) -> None:
         if seed is None:
             note()
-            seed = next(_numbers)
-        original.__init__(made, seed, *args, **kwargs)  # type: ignore[misc]
+        given = next(_numbers) if seed is None or always else seed
+        original.__init__(made, given, *args, **kwargs)  # type: ignore[misc]
 
     meta = type("_Meta", (type(original),), {"__instancecheck__": lambda _, thing: isinstance(thing, original)})
     return meta(original.__name__, (original,), {"__init__": init})  # type: ignore[no-any-return]
 
 
-def _seeded_method(original: Any, note: Callable[[], bool]) -> Callable[..., None]:
-    """`random.Random.seed`, which every new generator calls."""
+def _seeded_method(original: Any, note: Callable[[], bool], always: bool) -> Callable[..., None]:
+    """The same for `random.Random.seed`, which every new generator calls."""
 
     def seed(generator: random.Random, number: Any = None, *args: Any) -> None:
         if number is None:
             note()
-            number = next(_numbers)
-        original(generator, number, *args)
+        original(generator, next(_numbers) if number is None or always else number, *args)
 
     return seed
 
@@ -121,19 +128,20 @@ def _uuid1(original: Callable[..., uuid.UUID], note: Callable[[], bool]) -> Call
     return lambda *args, **kwargs: uuid.UUID(int=next(_numbers)) if note() else original(*args, **kwargs)
 
 
-_SYSTEM: tuple[tuple[Any, str, Callable[[Any, Callable[[], bool]], Any]], ...] = (
+_SEEDING: tuple[Any, ...] = (_seeded_call, _seeded_class, _seeded_method)
+_SYSTEM: tuple[tuple[Any, str, Any], ...] = (
     (os, "urandom", _bytes),
     (random, "_urandom", _bytes),
     (random.Random, "seed", _seeded_method),
-    (random, "seed", _seeded_if_absent),
-    (np.random, "default_rng", _seeded_if_absent),
+    (random, "seed", _seeded_call),
+    (np.random, "default_rng", _seeded_call),
     (np.random, "RandomState", _seeded_class),
     (np.random, "SeedSequence", _seeded_class),
-    (np.random, "seed", _seeded_if_absent),
+    (np.random, "seed", _seeded_call),
     (torch, "seed", _torch_seed),
     (uuid, "uuid4", _uuid1),
 )
-_TIMES: tuple[tuple[Any, str, Callable[[Any, Callable[[], bool]], Any]], ...] = (
+_TIMES: tuple[tuple[Any, str, Any], ...] = (
     *((time, name, _clock) for name in _CLOCKS),
     (datetime, "datetime", _calendar),
     (uuid, "uuid1", _uuid1),

@@ -16,7 +16,7 @@ from dataguard.lab.reading.loader_survey import requested
 from dataguard.lab.reproducibility import entropy
 from dataguard.lab.reproducibility.digests import dataset_parts, run_parts
 from dataguard.lab.reproducibility.divergence import ORDER, Divergence, first_difference
-from dataguard.lab.reproducibility.entropy import CLOCK, UNSEEDED
+from dataguard.lab.reproducibility.entropy import CLOCK, SEEDED, UNSEEDED
 from dataguard.lab.reproducibility.finish_order import finishing
 from dataguard.lab.reproducibility.seeded_run import Runs, run_again, run_as_it_is
 from dataguard.lab.reproducibility.stage_trace import Stage, StageDifference, StageTrace, first_stage, stages_in
@@ -76,6 +76,12 @@ class Reproducibility:
         return one is not None and two is not None and first_difference(one, two) is not None
 
     @property
+    def depends_on_workers(self) -> bool:
+        """Whether a run without workers reads other batches than one with the loader's own."""
+        own, *alone = self.pair[0].runs.each
+        return any(first_difference(own, run) for run in alone)
+
+    @property
     def overtaken(self) -> Divergence | None:
         """The first difference if threads or processes of the user's code finish in another order."""
         return _difference(self._run("one"), self._run("overtaken", backward=True))
@@ -94,13 +100,23 @@ class Reproducibility:
     def cause(self) -> Cause | None:
         """What makes the runs differ: with that fixed, they agree."""
         for source in (UNSEEDED, CLOCK):
-            try:
-                one, two = (self._run(f"{name} without {source}", fixed=source) for name in ("one", "two"))
-            except (NotApplicable, Undecided):
-                continue
-            if one.used and not _difference(one, two):
-                return Cause(source, one.used)
+            used = self._used_if_same(source)
+            if used:
+                return Cause(source, used)
         return None
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether they agree if each generator gets a fixed seed, whatever seed it is given."""
+        return self._used_if_same(SEEDED) is not None
+
+    def _used_if_same(self, source: str) -> Mapping[str, Place] | None:
+        """The functions that are used, if runs agree with this source fixed; None if they differ."""
+        try:
+            one, two = (self._run(f"{name} without {source}", fixed=source) for name in ("one", "two"))
+        except (NotApplicable, Undecided):
+            return None
+        return None if _difference(one, two) else one.used
 
     def fingerprint(self, batches: int) -> Fingerprint:
         """The digests of the dataset and of the first batches, as the loader is."""

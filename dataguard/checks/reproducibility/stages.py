@@ -1,0 +1,52 @@
+"""Words and evidence for the first stage that differs between two runs. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from dataguard.model import Location
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.reproducibility.divergence import Divergence
+    from dataguard.lab.reproducibility.observations import Cause
+    from dataguard.lab.reproducibility.stage_trace import StageDifference
+
+
+def stage_of(where: Divergence, stage: StageDifference | None) -> str:
+    """The first stage that differs, in words."""
+    if stage is None or not stage.name:
+        whole = {"sample": "a sample as the dataset returns it", "order of indices": "the order of indices"}
+        return whole.get(where.stage, where.stage)
+    return f"what {stage.path} ({stage.name}) is given" if stage.before else f"{stage.path} ({stage.name})"
+
+
+def because_of(cause: Cause | None) -> str:
+    """The functions that are to blame, in words."""
+    return f", because of {', '.join(cause.used)}" if cause else ""
+
+
+def evidence_of(lab: Lab, where: Divergence, stage: StageDifference | None) -> Iterator[tuple[str, Any]]:
+    """Where the difference is, how large it is, and what is the same."""
+    yield "first difference", f"{where.where}, num_workers={where.workers}"
+    yield "index", where.index
+    yield "leaves", [f"{where.stage}{leaf}" for leaf in where.leaves]
+    if stage:
+        yield "values that differ", f"{stage.changed:,} of {stage.of:,}"
+        yield "largest difference", None if stage.by is None else float(f"{stage.by:.3g}")
+    if where.epoch:
+        yield "epoch 0", "the same in both runs"
+    if where.workers != lab.facts.num_workers:
+        yield f"num_workers={lab.facts.num_workers}", "the same in both runs"
+
+
+def location_of(lab: Lab, where: Divergence, stage: StageDifference | None, cause: Cause | None) -> Location | None:
+    """The line that calls such a function, else the step, else what makes samples."""
+    if cause:
+        return Location(*next(iter(cause.used.values())))
+    if not where.stage.startswith("sample"):
+        return Location(what=lab.facts.collate if stage else lab.facts.sampler)
+    if stage and stage.at and stage.name:
+        return Location(*stage.at, stage.name)
+    return lab.dataset.location
