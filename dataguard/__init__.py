@@ -9,11 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dataguard import training
     from dataguard.model import Finding, Report, Severity, Status
     from dataguard.pytest_plugin.fixtures import parametrize_with_checks, use_target
     from dataguard.settings.settings import Settings
     from dataguard.testing import strategies
     from dataguard.testing.batch_contract import Leaf, assert_contract
+    from dataguard.training.guard import guard
 
 __version__ = "0.1.0"
 __all__ = [
@@ -26,9 +28,11 @@ __all__ = [
     "__version__",
     "assert_contract",
     "check",
+    "guard",
     "parametrize_with_checks",
     "scan",
     "strategies",
+    "training",
     "use_target",
 ]
 
@@ -40,9 +44,11 @@ _HOMES = {
     "Settings": "dataguard.settings.settings",
     "Leaf": "dataguard.testing.batch_contract",
     "assert_contract": "dataguard.testing.batch_contract",
+    "guard": "dataguard.training.guard",
     "parametrize_with_checks": "dataguard.pytest_plugin.fixtures",
     "use_target": "dataguard.pytest_plugin.fixtures",
 }
+_MODULES = {"strategies": "dataguard.testing.strategies", "training": "dataguard.training"}
 
 
 def scan(*targets: Any, config: str | None = None, **options: Any) -> Report:
@@ -79,8 +85,8 @@ def check(loader: Any, **options: Any) -> Report:
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name == "strategies":
-        return import_module("dataguard.testing.strategies")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'dataguard' has no attribute {name!r}")
 
 

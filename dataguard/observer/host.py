@@ -20,12 +20,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from dataguard.incident import LoaderFailed
+from dataguard.machine.environment import environment
 from dataguard.machine.machine import Machine
 from dataguard.model import Check, NotApplicable, Result, Status, Undecided, UsageError
 from dataguard.process import shm_cleanup
@@ -61,7 +61,6 @@ ROOMY = 1 << 30
 """Bytes of free shared memory from which on observations run side by side."""
 EXPENSIVE = ("DG1", "DG6", "DG8")
 """Codes of checks that draw the same samples again and again, or take times."""
-_PACKAGES = ("dataguard", "torch", "torchvision", "numpy", "opencv-python", "opencv-python-headless", "pillow")
 
 
 def main(descriptor: int, parent: int) -> None:
@@ -94,7 +93,7 @@ def main(descriptor: int, parent: int) -> None:
             os.register_at_fork(after_in_child=pipe.close)
             adopt_orphans()
             labs = _labs(surveys, settings, folder, job)
-            pipe.send(("ready", (tuple(labs), _environment(), tuple(_notes(surveys)))))
+            pipe.send(("ready", (tuple(labs), environment(), tuple(_notes(surveys)))))
             checks = {check.code: check for check in CATALOGUE}
             while True:
                 question, asked = pipe.recv()
@@ -272,25 +271,6 @@ def _answered(observe: Callable[[], Any]) -> tuple[str, Any]:
         return "failed", rest[-1].strip() if rest and "Caught" in first else failure.incident.headline
     except (NotApplicable, Undecided, UsageError) as why:
         return "failed", str(why)
-
-
-def _environment() -> dict[str, Any]:
-    """Versions and machine facts for the report."""
-    machine = Machine.read()
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return {
-        "python": machine.python,
-        "platform": machine.platform,
-        "cores": machine.cores,
-        "start_method": machine.start_method,
-        "shm_free": machine.shm_free,
-        "packages": found,
-    }
 
 
 if __name__ == "__main__":

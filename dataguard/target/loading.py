@@ -21,7 +21,7 @@ from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
 from dataguard.target.arguments import arguments_of, parameters_of
-from dataguard.target.discovery import is_loader, is_product, parts_of, wrapped_like
+from dataguard.target.discovery import is_loader, is_product, parts_of, unguarded, wrapped_like
 from dataguard.target.script import Script, script
 from dataguard.target.spelling import no_module
 from dataguard.target.variants import Construction, Loader, overridden
@@ -200,7 +200,7 @@ def _parts(target: Target, product: Any) -> dict[str, Any]:
         verb = "is" if product is target.source else "returned"
         raise UsageError(f"{target.spelling} {verb} {_described(product)}, not {_KINDS}")
     before = f"{target.name}." if target.branch else ""
-    parts = {f"{before}{name}" if name else target.name: part for name, part in found}
+    parts = {f"{before}{name}" if name else target.name: unguarded(part) for name, part in found}
     if len(parts) < len(found):
         names = [name for name, _ in found]
         double = next(name for name in names if names.count(name) > 1)

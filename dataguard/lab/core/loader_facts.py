@@ -94,7 +94,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
     """Read one loader; of the user's code it calls only `len` of the dataset and the loader."""
     index_sampler = unwrapped(loader.sampler if loader.batch_sampler is None else loader.batch_sampler)
     order = unwrapped(getattr(index_sampler, "sampler", index_sampler))
-    shuffled = _is_shuffler(order) or getattr(order, "shuffle", False) is True
+    shuffled = is_shuffler(order) or getattr(order, "shuffle", False) is True
     stream = isinstance(loader.dataset, IterableDataset)
     batch_size = getattr(index_sampler, "batch_size", None) if loader.batch_size is None else loader.batch_size
     return LoaderFacts(
@@ -117,7 +117,7 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         sampler=type(order).__name__,
         collate=getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__),
         default_collate=loader.collate_fn is default_collate,
-        mixes_samples=type(index_sampler).__name__ == "BatchSampler" and _is_shuffler(order) and batch_size != 1,
+        mixes_samples=type(index_sampler).__name__ == "BatchSampler" and is_shuffler(order) and batch_size != 1,
         unweighted=_unweighted(order, length_of(loader.dataset)),
         sharing=torch.multiprocessing.get_sharing_strategy(),
         epoch_hooks=tuple(_epoch_hooks(loader)),
@@ -157,7 +157,7 @@ def _unweighted(order: Any, length: int | None) -> int:
     return max(0, length - len(order.weights))
 
 
-def _is_shuffler(order: Any) -> bool:
+def is_shuffler(order: Any) -> bool:
     """Whether a sampler of torch or torchdata shuffles; a user-defined one may keep samples apart on purpose."""
     if not type(order).__module__.startswith(("torch.", "torchdata.")):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -21,6 +22,9 @@ _LISTS = ("classes", "CLASSES", "class_names", "categories")
 _TABLES = ("class_to_idx", "class_to_index", "class_to_id", "label_to_idx", "label_to_id", "label2id", "label2idx")
 _COUNTS = ("num_classes", "n_classes", "nb_classes", "number_of_classes")
 
+Read = Callable[[Any, str], Any]
+"""Reads an attribute of a dataset; None if there is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClassNames:
@@ -36,13 +40,20 @@ class ClassNames:
 
 
 def find_class_names(build: Callable[..., Loader]) -> tuple[ClassNames, ...]:
-    """What a loader's dataset, and the datasets that it wraps, declare; the outermost first.
+    """What the dataset of a loader declares."""
+    return class_names_of(build(num_workers=0).dataset)
+
+
+def class_names_of(dataset: Any, read: Read | None = None) -> tuple[ClassNames, ...]:
+    """What a dataset, and the datasets that it wraps, declare in attributes; the outermost first.
+
+    By default the attributes are read as usual, which runs properties. `stored` reads what needs no computation.
 
     Parts of a concatenation that differ declare their own classes only, and not those of all samples.
     """
     found: dict[str, ClassNames] = {}
-    for path, part in islice(wrapped_by(build(num_workers=0).dataset, by_type), MOST_PARTS):
-        for names in names_of(path, part):
+    for path, part in islice(wrapped_by(dataset, by_type), MOST_PARTS):
+        for names in names_of(path, part, read):
             found.setdefault(names.where, names)
     parts = [names for names in found.values() if names.leaf is None and "[" in names.where]
     counts, tables = {names.count for names in parts}, [names.numbers for names in parts if names.numbers]
@@ -50,26 +61,33 @@ def find_class_names(build: Callable[..., Loader]) -> tuple[ClassNames, ...]:
     return tuple(names for names in found.values() if not (apart and names in parts))
 
 
-def names_of(path: str, part: Any) -> Iterator[ClassNames]:
+def names_of(path: str, part: Any, read: Read | None = None) -> Iterator[ClassNames]:
     """What one dataset declares: a table of names and indices first, then a list of names, then a count."""
+    read = read or _attribute
     for name in _TABLES:
-        numbers = _table(_attribute(part, name))
+        numbers = _table(read(part, name))
         if numbers:
             yield ClassNames(f"{path}.{name}", max(numbers.values()) + 1, numbers)
     for name in _LISTS:
-        value = _attribute(part, name)
+        value = read(part, name)
         numbers = _table(value) or _listed(value, length_of(part))
         if numbers:
             yield ClassNames(f"{path}.{name}", max(numbers.values()) + 1, numbers)
     for name in _COUNTS:
-        value = _attribute(part, name)
+        value = read(part, name)
         if isinstance(value, int) and not isinstance(value, bool) and 2 <= value <= MOST_CLASSES:
             yield ClassNames(f"{path}.{name}", value)
-    features = _attribute(part, "features")
+    features = read(part, "features")
     for key, feature in features.items() if isinstance(features, Mapping) else ():
         numbers = _listed(getattr(feature, "names", None), None)
         if numbers and isinstance(getattr(feature, "num_classes", None), int):
             yield ClassNames(f"{path}.features[{key!r}]", len(numbers), numbers, f"[{key!r}]")
+
+
+def stored(part: Any, name: str) -> Any:
+    """An attribute of an object or its class, unless it is a property, which may read the whole dataset."""
+    value = inspect.getattr_static(part, name, None)
+    return None if hasattr(type(value), "__get__") else value
 
 
 def _attribute(part: Any, name: str) -> Any:

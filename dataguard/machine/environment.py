@@ -1,0 +1,29 @@
+"""Where a report was made: versions, and facts of the machine."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from dataguard.machine.machine import Machine
+
+_PACKAGES = ("dataguard", "torch", "torchvision", "numpy", "opencv-python", "opencv-python-headless", "pillow")
+
+
+def environment() -> dict[str, Any]:
+    """Versions and machine facts for a report."""
+    machine = Machine.read()
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "python": machine.python,
+        "platform": machine.platform,
+        "cores": machine.cores,
+        "start_method": machine.start_method,
+        "shm_free": machine.shm_free,
+        "packages": found,
+    }

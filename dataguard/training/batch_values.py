@@ -1,0 +1,148 @@
+"""The values of batches: NaN, Inf (DG501), and labels that are no class indices (DG502).
+
+All of it runs in numpy: a parallel operation of torch in the main process can hang workers that are forked later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dataguard.lab.core.leaves import describe
+from dataguard.lab.labels.class_names import class_names_of, stored
+from dataguard.training.batch_structure import Arrays
+
+LABELS = ("label", "labels", "target", "targets", "y", "class", "class_id", "category")
+"""Keys of labels in batches that are dicts."""
+_KEYS = tuple(f"[{key!r}]" for key in LABELS)
+IGNORED = -100
+"""The ignore index of torch's cross entropy."""
+FEWEST = 32
+"""Values that must be seen before a leaf counts as the labels that the dataset declares classes for."""
+_HALF = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}
+"""The exponent bits of 16-bit floats; all are set in NaN and Inf."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Values of a leaf that are wrong: what they are, as words, and the rows of the batch that hold them."""
+
+    path: str
+    what: str
+    rows: tuple[int, ...]
+    size: int
+    """The number of rows of the leaf."""
+
+
+def non_finite(arrays: Arrays) -> Iterator[Wrong]:
+    """The leaves with NaN or Inf; an additive attention mask is -inf by design."""
+    for path, leaf in arrays:
+        if isinstance(leaf, Tensor):
+            if not (leaf.is_floating_point() and leaf.device.type == "cpu" and leaf.layout == torch.strided):
+                continue
+            if _is_finite(leaf.detach()):
+                continue
+        elif leaf.dtype.kind != "f" or np.isfinite(leaf).all():
+            continue
+        record = describe(path, leaf, digests=False)
+        counts = [f"{count:,} {name}" for count, name in ((record.nan, "NaN"), (record.inf, "Inf")) if count]
+        if counts and not record.mask:
+            bad = ~np.isfinite(_array(leaf))
+            yield Wrong(path, " and ".join(counts), _rows(bad), len(bad) if bad.ndim else 1)
+
+
+def _is_finite(leaf: Tensor) -> bool:
+    """Whether a tensor holds no NaN or Inf, at about the speed at which memory is read."""
+    plain = leaf.as_subclass(Tensor) if type(leaf) is not Tensor else leaf
+    exponent = _HALF.get(plain.dtype)
+    if exponent is not None:
+        bits = plain.view(torch.int16).numpy()
+        return not bool(((bits & exponent) == exponent).any())
+    try:
+        values = plain.numpy()
+    except TypeError:  # numpy has no such dtype (8-bit floats)
+        return True
+    with np.errstate(all="ignore"):  # a sum of large numbers may overflow
+        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
+
+
+def _array(leaf: Any) -> np.ndarray:
+    if not isinstance(leaf, Tensor):
+        return np.asarray(leaf)
+    plain = leaf.detach().as_subclass(Tensor)
+    return np.asarray((plain.float() if plain.dtype in _HALF else plain).numpy())
+
+
+def _rows(bad: np.ndarray) -> tuple[int, ...]:
+    """The rows with any of these values."""
+    if not bad.ndim:
+        return (0,)
+    return tuple(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1)).tolist())
+
+
+@dataclass(slots=True)
+class Labels:
+    """Which leaf of a loader's batches holds class indices, and which are valid.
+
+    With `count` from the user, every leaf with the place or key of a label is judged. With the count that the dataset
+    declares, only a leaf with one value per sample, most of whose values are valid.
+    """
+
+    count: int | None
+    ignored: int
+    key: str | int | None = None
+    source: str = "num_classes"
+    _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """How many values of a leaf were valid, of how many, while it is not known whether it holds labels."""
+
+    @classmethod
+    def of(cls, dataset: Any, count: int | None, ignored: int | None, key: str | int | None) -> Labels:
+        """Those of a loader with this dataset; the user's arguments are None if not given."""
+        if count is None and dataset is not None:
+            counts = {names.count: names.where for names in class_names_of(dataset, stored)}
+            if len(counts) == 1:
+                ((found, where),) = counts.items()
+                return cls(found, IGNORED if ignored is None else ignored, key, where)
+        return cls(count, IGNORED if ignored is None else ignored, key)
+
+    def wrong(self, arrays: Arrays) -> Iterator[Wrong]:
+        """The labels that are out of range."""
+        if self.count is None:
+            return
+        for path, leaf in _integers(arrays, self.key):
+            values = _array(leaf)
+            if self.source != "num_classes" and values.ndim != 1:
+                continue
+            bad = ((values < 0) | (values >= self.count)) & (values != self.ignored) & (values != IGNORED)
+            if self._are_labels(path, values.size - int(bad.sum()), values.size) and bad.any():
+                found = sorted({int(value) for value in values[bad].flat})
+                more = f" and {len(found) - 3} more values" if len(found) > 3 else ""
+                yield Wrong(path, ", ".join(map(str, found[:3])) + more, _rows(bad), len(bad) if bad.ndim else 1)
+
+    def _are_labels(self, path: str, valid: int, size: int) -> bool:
+        """Whether a leaf holds labels: the user says how many classes there are, or most of its values are valid."""
+        if self.source == "num_classes":
+            return True
+        before = self._seen.get(path, (0, 0))
+        all_valid, all_values = self._seen[path] = before[0] + valid, before[1] + size
+        return all_values >= FEWEST and all_valid > 0.5 * all_values
+
+
+def _integers(arrays: Arrays, key: str | int | None) -> Iterator[tuple[str, Any]]:
+    """The integer leaves with the place or key of a label: the second field of a tuple, or a key such as `labels`."""
+    for path, leaf in arrays:
+        given = path == "[1]" or path.endswith(_KEYS) if key is None else path.startswith(f"[{key!r}]")
+        if given and _is_integer(leaf):
+            yield path, leaf
+
+
+def _is_integer(leaf: Any) -> bool:
+    if isinstance(leaf, np.ndarray):
+        return leaf.dtype.kind in "iu"
+    real = leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool
+    return not real and leaf.device.type == "cpu" and leaf.layout == torch.strided

@@ -1,0 +1,1 @@
+"""What workers draw from random generators while a model trains: recorded in them, compared in the main process."""

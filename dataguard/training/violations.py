@@ -1,0 +1,131 @@
+"""What happens when a guarded loader breaks a contract: an exception, a warning, or only a line of the report."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import warnings
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+import torch
+
+from dataguard.incident import is_library
+from dataguard.model import Check, DataguardError, Finding, Severity
+
+Action = Literal["warn", "raise", "record"]
+ACTIONS: tuple[Action, ...] = ("warn", "raise", "record")
+
+MOST = 100
+"""How many findings of a check are kept; further ones are only counted."""
+CODES = ("DG101", "DG102", "DG203", "DG206", "DG305", "DG403", "DG501", "DG502", "DG801")
+"""The checks whose contracts a guard watches."""
+
+
+@functools.cache
+def watched() -> dict[str, Check]:
+    """Those checks by code. Spawned workers import this module, and do without the catalogue."""
+    from dataguard.checks import CATALOGUE
+
+    return {check.code: check for check in CATALOGUE if check.code in CODES}
+
+
+class ContractViolation(DataguardError):
+    """A guarded loader broke a contract: `code` names the check that `dataguard explain` describes."""
+
+    def __init__(self, code: str, loader: str, finding: Finding) -> None:
+        super().__init__(code, loader, finding)
+        self.code = code
+        self.loader = loader
+        self.finding = finding
+
+    def __str__(self) -> str:
+        return described(self.code, self.loader, self.finding)
+
+
+class ContractWarning(UserWarning):
+    """A guarded loader broke a contract, and training continues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The batch of a violation: its epoch and number, both from 0, and the indices of its samples if known."""
+
+    epoch: int
+    batch: int
+    indices: Sequence[Any] | None = None
+    content: Any = None
+
+    def __str__(self) -> str:
+        return f"batch {self.batch} of epoch {self.epoch}"
+
+
+class Alarm:
+    """Acts on the violations of one loader, and keeps their findings by code.
+
+    A check whose severity is WARNING never raises: its violation may be on purpose.
+    """
+
+    def __init__(self, loader: str, action: Action, ignored: Collection[str], folder: Path | None) -> None:
+        self.loader = loader
+        self.action = action
+        self.ignored = frozenset(ignored)
+        self.folder = folder
+        self.findings: dict[str, list[Finding]] = {}
+        self.counts: dict[str, int] = {}
+
+    def listens(self, code: str) -> bool:
+        """Whether violations of this check are wanted."""
+        return code not in self.ignored
+
+    def report(self, code: str, finding: Finding, where: Where | None = None) -> None:
+        """Record a violation and act on it; the first batch of each check is saved if there is a folder.
+
+        Raises ContractViolation if that is the action. Warns once for each check.
+        """
+        if code in self.ignored:
+            return
+        first = code not in self.counts
+        self.counts[code] = self.counts.get(code, 0) + 1
+        if first and where is not None and self.folder is not None:
+            finding = self._saved(self.folder, code, finding, where)
+        if self.counts[code] <= MOST:
+            self.findings.setdefault(code, []).append(finding)
+        if self.action == "raise" and watched()[code].severity is Severity.ERROR:
+            raise ContractViolation(code, self.loader, finding)
+        if first and self.action != "record":
+            warnings.warn(described(code, self.loader, finding), ContractWarning, stacklevel=_stacklevel())
+
+    def _saved(self, folder: Path, code: str, finding: Finding, where: Where) -> Finding:
+        """The finding with a line that loads the batch; that it cannot be saved is evidence, not an error."""
+        name = re.sub(r"[^\w.-]+", "-", f"{code}-{self.loader}-epoch{where.epoch}-batch{where.batch}.pt")
+        path = folder / name
+        content = {"batch": where.content, "indices": where.indices, "epoch": where.epoch, "number": where.batch}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            torch.save({**content, "code": code, "message": finding.message}, path)
+        except Exception as error:  # noqa: BLE001 - a full disk, or a batch of the user's that cannot be pickled
+            return replace(finding, evidence={**finding.evidence, "not saved": f"{type(error).__name__}: {error}"})
+        line = f"python -c \"import torch; print(torch.load({str(path)!r}, weights_only=False)['batch'])\""
+        return replace(finding, repro=line)
+
+
+def described(code: str, loader: str, finding: Finding) -> str:
+    """A violation as one paragraph, for a warning or an exception."""
+    evidence = "; ".join(f"{key}: {value}" for key, value in finding.evidence.items())
+    parts = [f"{watched()[code].id}[{loader}] {finding.message}", evidence and f"({evidence})"]
+    lines = [" ".join(filter(None, parts)), f"`dataguard explain {code}` describes cause and fix"]
+    return "\n".join([*lines, f"saved: {finding.repro}"] if finding.repro else lines)
+
+
+def _stacklevel() -> int:
+    """How far up the stack the user's code is, so that the warning names its line; that of the caller without any."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and is_library(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    return 2 if frame is None else level
