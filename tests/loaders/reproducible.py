@@ -12,10 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
+
+from dataguard.training import make_generator, seed_everything, seed_worker
 
 IMAGES = torch.arange(64.0)[:, None, None, None].expand(64, 3, 8, 8) / 64
 
@@ -196,6 +199,24 @@ def unordered() -> dict[str, DataLoader[Any]]:
     """Batches that arrive as workers finish; an evaluation is unharmed."""
     options: dict[str, Any] = {"batch_size": 4, "num_workers": 2, "in_order": False}
     return {"train": DataLoader(SeededLate(), **options), "val": DataLoader(TensorDataset(IMAGES), **options)}
+
+
+class Augmented(Dataset[Tensor]):
+    """Draws from every generator that a process shares."""
+
+    def __len__(self) -> int:
+        return len(IMAGES)
+
+    def __getitem__(self, index: int) -> Tensor:
+        noise = cv2.randn(np.zeros(1, np.float32), 0, 1)[0]
+        return IMAGES[index] * random.random() + np.random.rand() + torch.rand(()) + float(noise)
+
+
+def recommended(seed: int = 0) -> DataLoader[Any]:
+    """Seeded as `dataguard.training` recommends."""
+    seed_everything(seed)
+    options: dict[str, Any] = {"worker_init_fn": seed_worker, "generator": make_generator(seed)}
+    return DataLoader(Augmented(), batch_size=4, shuffle=True, num_workers=2, **options)
 
 
 class Drawn(Dataset[Tensor]):

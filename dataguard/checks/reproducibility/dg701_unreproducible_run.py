@@ -23,7 +23,8 @@ def dg701_unreproducible_run(lab: Lab) -> Judgement:
         reproduced. A warning if nothing in the code asks for reproducible runs; then generators need no seed.
     Cause: a generator without a seed (`numpy.random.default_rng()`, `random.Random()`, `os.urandom`), the clock, or
         `id()`.
-    Fix: seed each generator: in a worker from `torch.initial_seed()`, else from the seed of the run.
+    Fix: seed each generator: in a worker from `torch.initial_seed()`, else from the seed of the run;
+        `dataguard.training` has functions for the generators that a process shares.
     Links: https://docs.pytorch.org/docs/stable/notes/randomness.html
     """
     one, two = lab.reproducibility.pair

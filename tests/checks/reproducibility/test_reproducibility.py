@@ -53,6 +53,11 @@ def test_a_contract_requires_reproducible_runs() -> None:
     assert finding.evidence["values that differ"] == "192 of 192"
 
 
+def test_the_recommended_seeds_give_the_same_batches() -> None:
+    result = of(scanned("recommended", "DG701"), "DG701")
+    assert (result.status, result.exercised["runs"]) == (Status.PASSED, 2)
+
+
 def test_threads_with_a_queue_are_held_up() -> None:
     report = scanned("queued")
     assert not of(report, "DG701").findings
