@@ -44,6 +44,9 @@ _replaced: list[Mapping[str, ModuleType]] = []
 """Modules that were imported before, kept alive: a temporary folder of one would be removed with it."""
 
 
+FEWEST = 2
+"""How many samples are read to see whether one needs an order."""
+
 Places = dict[Place | None, None]
 """Lines of the user's code, in order of occurrence; None is a library without a caller in the user's code."""
 
@@ -64,12 +67,16 @@ def read_rebuilt(
     places: tuple[Places, Places],
     orders: Iterable[contextlib.AbstractContextManager[None]],
 ) -> Rebuilt:
-    """Build the loader and read some samples under these orders, which record the `places`."""
+    """Build the loader and read some samples under these orders, which record the `places`.
+
+    Few are read if none of them needs an order: nothing depends on it then.
+    """
     with contextlib.ExitStack() as stack:
         for order in orders:
             stack.enter_context(order)
         reader = Reader(build(), folder)
-        answers = [reader.ask(index) for index in indices]
+        answers = [reader.ask(index) for index in indices[:FEWEST]]
+        answers += [reader.ask(index) for index in (indices[FEWEST:] if any(places) else ())]
     return Rebuilt(tuple(answers), *map(tuple, places))
 
 

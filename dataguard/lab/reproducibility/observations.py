@@ -26,7 +26,7 @@ from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 from dataguard.unnamed import is_held
 
-_MOST_SAMPLES = 100
+_MOST_SAMPLES = 30
 """About how many samples the two runs read together."""
 
 
@@ -87,14 +87,20 @@ class Reproducibility:
         return _difference(self._run("one"), self._run("overtaken", backward=True))
 
     def stage(self, where: Divergence) -> StageDifference | None:
-        """The first stage of the sample or batch that differs in another two runs."""
+        """The first stage of the sample or batch that differs in other runs: two or, by chance, three."""
         if where.stage == ORDER:
             return None
         workers = max(where.workers, 1)
         worker = where.batch % workers if where.workers else None
         trace = StageTrace(worker, where.epoch, where.batch // workers, where.position or 0)
-        one, two = (self._run(f"{name} traced", trace=trace) for name in ("one", "two"))
-        return first_stage(one.stages, two.stages)
+        known: list[tuple[Stage, ...]] = []
+        for name in ("one", "two", "three"):
+            stages = self._run(f"{name} traced", trace=trace).stages
+            found = next(filter(None, (first_stage(other, stages) for other in known)), None)
+            if found:
+                return found
+            known.append(stages)
+        return None
 
     @property
     def cause(self) -> Cause | None:

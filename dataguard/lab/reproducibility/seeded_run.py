@@ -32,8 +32,8 @@ from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.target.variants import Loader, copied
 
-MOST_SAMPLES = 8
-"""Samples of a batch that are read: enough for its transforms and collate_fn."""
+MOST_SAMPLES = 2
+"""Samples of a batch that are read: each worker reads batches of two epochs, and all that differs counts."""
 PLANNED = 64
 """Batches of an epoch whose indices are compared."""
 _BALLAST = 400
@@ -82,19 +82,19 @@ class Leading(Schedule):
     def __init__(self, inner: Any, cut: int | None, *, batched: bool) -> None:
         super().__init__(inner)
         self.orders: list[tuple[Any, ...]] = []
-        self.most = 0
-        """Batches of the first epoch; the others have one."""
+        self.lengths: Sequence[int] = (1,)
+        """How many batches each epoch has; the last number counts for all that follow."""
         self.cut = cut
         self.batched = batched
 
     def __iter__(self) -> Iterator[Any]:
         entries = list(islice(drawn(self.inner), PLANNED))
-        count = 1 if self.orders else self.most
+        count = self.lengths[min(len(self.orders), len(self.lengths) - 1)]
         self.orders.append(tuple(map(self._plain, entries)))
         yield from map(self._part, entries[: count if self.batched else count * MOST_SAMPLES])
 
     def __len__(self) -> int:
-        return self.most
+        return max(self.lengths)
 
     def _plain(self, entry: Any) -> Any:
         return tuple(map(plain_index, members(entry))) if self.batched else plain_index(entry)
@@ -127,12 +127,12 @@ def run_again(build: Callable[..., Loader], folder: Path, instruments: Sequence[
 
         def run_alone() -> Run:
             restore()
-            return _run(alone, made, place, instruments)
+            return _run(alone, made, place, (1,), instruments)
 
         run = in_fork(run_alone)
         runs = [run] if run else []
     if not loader.num_workers or start_method(loader) == "fork":  # spawned workers take seconds
-        runs.insert(0, _run(loader, made, folder, instruments))
+        runs.insert(0, _run(loader, made, folder, (max(loader.num_workers, 2) + 1, 1), instruments))
     return Runs(tuple(runs), (*_generators_of(loader), *seeded_at))
 
 
@@ -156,32 +156,30 @@ def run_as_it_is(build: Callable[..., Loader], folder: Path, batches: int) -> Ru
         made.append(Leading(inner, None, batched=batched))
         return made[-1]
 
-    return _run(build(schedule=schedule), made, folder, batches=batches)
+    return _run(build(schedule=schedule), made, folder, (batches, 1), whole=True)
 
 
 def _run(
     loader: Loader,
     made: Sequence[Leading],
     folder: Path,
+    lengths: Sequence[int],
     instruments: Sequence[Instrument] = (),
-    batches: int | None = None,
+    *,
+    whole: bool = False,
 ) -> Run:
-    """Read the first batches of two epochs in this disposable process: one of each worker, and another one."""
-    workers = max(loader.num_workers, 1)
-    most = batches or workers + 1
+    """Read the first batches of each epoch in this disposable process: `whole` ones of a stream, or some samples."""
     for one in made:
-        one.most = most
+        one.lengths = lengths
     stream = isinstance(loader.dataset, IterableDataset)
-    plan = Plan(
-        folder, (Records(), *instruments), most=MOST_SAMPLES if stream and not batches else None, keep_going=True
-    )
-    drive(loader, plan, batches=(most, 1))
+    limit = None if whole or not stream else 4 * MOST_SAMPLES
+    drive(loader, Plan(folder, (Records(), *instruments), most=limit, keep_going=True), batches=lengths)
     own = in_use(made, loader)
-    orders = tuple(own.orders[:2]) if own else ()
-    return Run(loader.num_workers, orders, tuple(_batches(folder, workers, most)))
+    orders = tuple(own.orders[: len(lengths)]) if own else ()
+    return Run(loader.num_workers, orders, tuple(_batches(folder, max(loader.num_workers, 1), lengths)))
 
 
-def _batches(folder: Path, workers: int, most: int) -> Iterator[RunBatch]:
+def _batches(folder: Path, workers: int, lengths: Sequence[int]) -> Iterator[RunBatch]:
     """The batches that were asked for, in their order: torch hands batch k to worker k mod `workers`.
 
     How many more a worker reads ahead depends on its speed. A loader whose iterator outlives its epochs may read the
@@ -196,7 +194,7 @@ def _batches(folder: Path, workers: int, most: int) -> Iterator[RunBatch]:
                 samples.setdefault(place, {}).setdefault(record.position, record)
             else:
                 collated.setdefault(place, record)
-    asked = [(0, number) for number in range(most)] + [(1, 0)]
+    asked = [(epoch, number) for epoch, length in enumerate(lengths) for number in range(length)]
     for place, several in ((place, samples[place]) for place in asked if place in samples):
         batch = collated.get(place)
         yield RunBatch(
