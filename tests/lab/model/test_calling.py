@@ -22,6 +22,11 @@ def settings(model: str, loss: str | None = None, step: str | None = None) -> Se
     return Settings(model=named[0], loss=named[1], step=named[2])
 
 
+def label(value: object) -> str:
+    """The name of a function, which is the same in every process; else the value itself."""
+    return getattr(value, "__name__", str(value))
+
+
 def caller_of(make: Callable[[], Any], *named: str | None) -> tuple[Caller, Any]:
     loader = make()
     return Caller(settings(*named), loader), next(iter(loader))  # type: ignore[arg-type]
@@ -49,7 +54,7 @@ def caller_of(make: Callable[[], Any], *named: str | None) -> tuple[Caller, Any]
         (trained.scenes, ("Detector",)),
         (trained.masks, ("Segmenter", "half")),
     ],
-    ids=str,
+    ids=label,
 )
 def test_a_batch_reaches_its_loss(make: Callable[[], Any], named: tuple[str | None, ...]) -> None:
     caller, batch = caller_of(make, *named)
@@ -69,7 +74,7 @@ def test_a_batch_reaches_its_loss(make: Callable[[], Any], named: tuple[str | No
         (trained.triples, ("Rows", "half"), "a batch has 2 inputs, and the model takes x"),
         (trained.tokens, ("Two", "half"), "a batch has input_ids, attention_mask, labels, overflow, and the model"),
     ],
-    ids=str,
+    ids=label,
 )
 def test_what_fits_no_convention_asks_for_a_step(
     make: Callable[[], Any], named: tuple[str | None, ...], message: str
@@ -87,7 +92,7 @@ def test_what_fits_no_convention_asks_for_a_step(
         (("make_loss", "NO_MODEL"), "--loss .*: expected a function of output and target, got dict"),
         (("Rows", None, "NO_MODEL"), "--step .*: expected a function of model and batch, got dict"),
     ],
-    ids=str,
+    ids=label,
 )
 def test_what_is_no_function_is_refused(named: tuple[str | None, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message):
