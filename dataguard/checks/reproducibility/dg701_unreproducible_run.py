@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.reproducibility.stages import because_of, evidence_of, location_of, stage_of
+from dataguard.checks.reproducibility.stages import because_of, evidence_of, is_rounding, location_of, stage_of
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def dg701_unreproducible_run(lab: Lab) -> Judgement:
             message=f"two runs with the same seeds differ first in {stage_of(where, stage)}{because_of(cause)}",
             evidence=known({**dict(evidence_of(lab, where, stage)), "expected by": claims}),
             at=location_of(lab, where, stage, cause),
-            mild=not claims,
+            mild=not claims or is_rounding(stage),
         )
     note = "the same with this number of workers; without workers, other batches are read"
     counts = {"runs": 2, "samples": one.runs.samples + two.runs.samples}

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from dataguard.lab.reproducibility.observations import Cause
     from dataguard.lab.reproducibility.stage_trace import StageDifference
 
+ROUNDING = 1e-5
+"""Differences below this may come from the order of floating-point operations, for instance in several threads."""
+
 
 def stage_of(where: Divergence, stage: StageDifference | None) -> str:
     """The first stage that differs, in words."""
@@ -20,6 +23,11 @@ def stage_of(where: Divergence, stage: StageDifference | None) -> str:
         whole = {"sample": "a sample as the dataset returns it", "order of indices": "the order of indices"}
         return whole.get(where.stage, where.stage)
     return f"what {stage.path} ({stage.name}) is given" if stage.before else f"{stage.path} ({stage.name})"
+
+
+def is_rounding(stage: StageDifference | None) -> bool:
+    """Whether values differ as little as sums do that are added up in another order."""
+    return stage is not None and stage.by is not None and stage.by < ROUNDING
 
 
 def because_of(cause: Cause | None) -> str:
@@ -35,6 +43,10 @@ def evidence_of(lab: Lab, where: Divergence, stage: StageDifference | None) -> I
     if stage:
         yield "values that differ", f"{stage.changed:,} of {stage.of:,}"
         yield "largest difference", None if stage.by is None else float(f"{stage.by:.3g}")
+        yield (
+            "may be",
+            "rounding: sums in another order, as with another number of threads" if is_rounding(stage) else None,
+        )
     if where.epoch:
         yield "epoch 0", "the same in both runs"
     if where.workers != lab.facts.num_workers:

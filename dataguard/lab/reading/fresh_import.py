@@ -15,13 +15,18 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.reading.epoch_trace import gated_build
 from dataguard.lab.reading.sample_reader import Answer, Reader
+from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.settings.settings import Settings
 from dataguard.target.loading import Target, load
 from dataguard.target.variants import Loader
 
 
 def rebuild(target: Target, name: str, settings: Settings, wanted: Mapping[str, object]) -> Loader:
-    """Build a loader from newly imported modules; from the existing ones if they cannot be imported twice."""
+    """Build a loader from newly imported modules; from the existing ones if they cannot be imported twice.
+
+    The global generators are seeded before, as by a script that seeds first and imports then.
+    """
+    seed_global_generators(settings.seed)
     fresh = reimported(target.spelling)
     branches = {branch.name: branch for branch in fresh.branches()} if fresh else {}
     return gated_build(branches.get(target.name, target), name, settings.seed, wanted)
