@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -37,6 +40,7 @@ class ExampleSearch:
         from hypothesis.database import DirectoryBasedExampleDatabase
         from hypothesis.errors import NoSuchExample
 
+        _ignore_constants()
         set_hypothesis_home_dir(get_temp_dir())  # it keeps files of its own in the current directory otherwise
         fixed = self.seed is not None or self.database is None or settings().derandomize
         quiet = settings(
@@ -52,3 +56,10 @@ class ExampleSearch:
             return find(strategy, fails, settings=quiet, random=random, database_key=key)
         except NoSuchExample:
             return None
+
+
+def _ignore_constants() -> None:
+    """Keep hypothesis from trying the constants of the user's modules: it parses each of them, which takes seconds."""
+    with contextlib.suppress(ImportError, AttributeError):  # versions before 6.131 do not
+        providers: Any = import_module("hypothesis.internal.conjecture.providers")
+        providers._seen_modules.update(map(id, sys.modules.values()))

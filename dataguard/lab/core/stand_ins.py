@@ -48,18 +48,18 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, before)
 
 
-_UNRELATED = sys.stdlib_module_names | {
+UNRELATED = sys.stdlib_module_names | {
     *("numpy", "scipy", "sympy", "mpmath", "torch", "torchgen", "triton", "cuda"),
     *("dataguard", "dill", "hypothesis", "psutil", "tqdm", "typing_extensions"),
 }
-"""Packages that never refer to another package's image decoder. They define most names in a process, and looking at
-those in a fork copies their memory."""
+"""Packages that refer to no function of another package that gets a stand-in, and are used for their own. They define
+most names in a process, and looking at those in a fork copies their memory."""
 
 
 def rebind(known: dict[int, tuple[Any, Any]]) -> None:
     """Bind the stand-in of each function in every module that refers to the function."""
     for spelling, module in list(sys.modules.items()):
-        if spelling.partition(".")[0] in _UNRELATED:
+        if spelling.partition(".")[0] in UNRELATED:
             continue
         names = module.__dict__ if isinstance(module, types.ModuleType) else {}
         for name, value in list(names.items()):

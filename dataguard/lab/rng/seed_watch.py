@@ -21,11 +21,14 @@ import torch
 
 from dataguard.incident import is_library
 from dataguard.lab.core.records import Seeding
+from dataguard.lab.core.stand_ins import UNRELATED
 from dataguard.lab.rng.drawing_libraries import package_at
 from dataguard.lab.rng.rng_discovery import find_generators, skip
 
 _NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _CONSTANTS = (int, float, str, bytes, np.integer)
+_DEFINING = ("random", "numpy.random", "torch", "torch.random")
+"""The modules through which code finds what is watched."""
 Given = tuple[object, Seeding]
 """A generator and its seed; for a global generator, the kind of seeding replaces the generator."""
 _SHOWN = 40
@@ -200,8 +203,10 @@ class SeedWatch:
         self._replacements[id(original)] = original, self._subclasses[original]
 
     def _replace(self) -> None:
-        """Replace the originals in every module that holds them."""
-        for module in list(sys.modules.values()):
+        """Replace the originals in the modules that define them, and in those of users and libraries that hold them."""
+        for spelling, module in list(sys.modules.items()):
+            if spelling.partition(".")[0] in UNRELATED and spelling not in _DEFINING:
+                continue
             for name, value in list(getattr(module, "__dict__", {}).items()):
                 if id(value) in self._replacements:
                     with contextlib.suppress(Exception):  # the module may refuse assignment
