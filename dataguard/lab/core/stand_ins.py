@@ -54,12 +54,13 @@ UNRELATED = sys.stdlib_module_names | {
 }
 """Packages that refer to no function of another package that gets a stand-in, and are used for their own. They define
 most names in a process, and looking at those in a fork copies their memory."""
+_MODELS = ("torchvision.models", "torchvision.ops")
 
 
 def rebind(known: dict[int, tuple[Any, Any]]) -> None:
     """Bind the stand-in of each function in every module that refers to the function."""
     for spelling, module in list(sys.modules.items()):
-        if spelling.partition(".")[0] in UNRELATED:
+        if spelling.partition(".")[0] in UNRELATED or spelling.startswith(_MODELS):
             continue
         names = module.__dict__ if isinstance(module, types.ModuleType) else {}
         for name, value in list(names.items()):
