@@ -87,7 +87,10 @@ def _nature(source: Source, loader: Description) -> Nature:
 
 def shared_nature(library: str, loader: Description) -> Nature:
     """How a generator that the process shares behaves: torch seeds three of them, and `worker_init_fn` comes last."""
-    follows = INITS[loader.init].get(library, "constant" if library == "cv2" else "seed")
+    if library == "cv2" and loader.method != "fork":  # not imported yet when worker_init_fn runs
+        follows = "constant"
+    else:
+        follows = INITS[loader.init].get(library, "constant" if library == "cv2" else "seed")
     start_alike = follows in ("constant", "id") and not loader.persistent
     return Nature(True, follows == "constant", start_alike)
 
