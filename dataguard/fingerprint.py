@@ -34,7 +34,7 @@ class Part:
 class Fingerprint:
     """The digests of one loader, in the order in which data flow: dataset, order of indices, samples, batches.
 
-    `conditions` are what may explain a difference: the seed, the number of workers, the versions of packages.
+    `conditions` are what may explain a difference: the seed, the number of workers, the machine, versions of packages.
     """
 
     target: str

@@ -83,8 +83,9 @@ def taken(spelling: str, settings: Settings, batches: int) -> list[Fingerprint]:
             if terminal:
                 terminal.show(f"reading {name}")
             found.append(session.fingerprint(name, batches))
-        versions = {"python": session.environment["python"], **session.environment["packages"]}
-    return [replace(one, conditions={**one.conditions, **versions}) for one in found]
+        environment = session.environment
+    here = {name: environment[name] for name in ("python", "platform", "cores")} | environment["packages"]
+    return [replace(one, conditions={**one.conditions, **here}) for one in found]
 
 
 def _write(path: Path, content: str) -> None:
