@@ -219,6 +219,17 @@ def recommended(seed: int = 0) -> DataLoader[Any]:
     return DataLoader(Augmented(), batch_size=4, shuffle=True, num_workers=2, **options)
 
 
+class OwnLoader(DataLoader[Any]):
+    """Handles batches itself, so that it may count on its workers."""
+
+    def __iter__(self) -> Any:
+        return super().__iter__()
+
+
+def spawned() -> DataLoader[Any]:
+    return OwnLoader(TensorDataset(IMAGES[:8]), batch_size=4, num_workers=1, multiprocessing_context="spawn")
+
+
 class Drawn(Dataset[Tensor]):
     """Samples that a seed, the epoch and the index decide, and no worker."""
 

@@ -34,12 +34,8 @@ def fixed(kind: str, log: UseLog) -> Iterator[None]:
     with ExitStack() as stack:
         for owner, name, make in _TIMES if kind == CLOCK else _SYSTEM:
             label = "random.Random" if owner is random.Random else f"{owner.__name__}.{name.removeprefix('_')}"
-            note = partial(log.note, label)
-            made = (
-                make(getattr(owner, name), note, kind == SEEDED)
-                if make in _SEEDING
-                else make(getattr(owner, name), note)
-            )
+            options = (kind == SEEDED,) if make in _SEEDING else ()
+            made = make(getattr(owner, name), partial(log.note, label), *options)
             stack.enter_context(replaced(owner, name, made))
         yield
 

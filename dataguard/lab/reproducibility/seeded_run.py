@@ -30,6 +30,7 @@ from dataguard.lab.process.forked_calls import in_fork
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
+from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader, copied
 
 MOST_SAMPLES = 2
@@ -107,7 +108,7 @@ def run_again(build: Callable[..., Loader], folder: Path, instruments: Sequence[
     """Build the loader, and run it with its own number of workers and, if it has workers, without them.
 
     The latter happens in a fork, so that it does not change the loader, and not if its class handles batches itself.
-    Raises LoaderFailed for the former.
+    Raises LoaderFailed for the former, and NotApplicable if neither is possible.
     """
     made: list[Leading] = []
 
@@ -133,6 +134,8 @@ def run_again(build: Callable[..., Loader], folder: Path, instruments: Sequence[
         runs = [run] if run else []
     if not loader.num_workers or start_method(loader) == "fork":  # spawned workers take seconds
         runs.insert(0, _run(loader, made, folder, (max(loader.num_workers, 2) + 1, 1), instruments))
+    if not runs:
+        raise NotApplicable("its workers are spawned, and it does not run without them")
     return Runs(tuple(runs), (*_generators_of(loader), *seeded_at))
 
 

@@ -58,6 +58,14 @@ def test_the_recommended_seeds_give_the_same_batches() -> None:
     assert (result.status, result.exercised["runs"]) == (Status.PASSED, 2)
 
 
+def test_spawned_workers_are_not_started_for_it() -> None:
+    result = of(scanned("spawned", "DG701"), "DG701")
+    assert (result.status, result.reason) == (
+        Status.SKIPPED,
+        "its workers are spawned, and it does not run without them",
+    )
+
+
 def test_threads_with_a_queue_are_held_up() -> None:
     report = scanned("queued")
     assert not of(report, "DG701").findings
