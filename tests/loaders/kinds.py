@@ -62,9 +62,11 @@ def _turned(orientation: int) -> bytes:
 
 
 def _path(name: str, content: bytes) -> Path:
+    """A file with this content, written once: each call of the factory comes here, and others may be reading it."""
     path = files.FOLDER / "kinds" / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+    if not path.exists() or path.stat().st_size != len(content):
+        path.write_bytes(content)
     return path
 
 
