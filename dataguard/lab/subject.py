@@ -17,6 +17,7 @@ from dataguard.lab.core.repro import Repro
 from dataguard.lab.process.side_by_side import Turns
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gate, gated_build
+from dataguard.lab.reading.fresh_import import rebuild
 from dataguard.lab.reading.loader_survey import requested
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.machine.machine import Machine
@@ -123,6 +124,10 @@ class Subject(ABC):
                 return loader
         stride = 0 if same_seed else RANK_STRIDE
         return gated_build(self.target, self.facts.name, self.settings.seed, wanted, place, stride)
+
+    def rebuild(self, **overrides: Any) -> Loader:
+        """Make the loader in this process, from newly imported modules."""
+        return rebuild(self.target, self.facts.name, self.settings, {**requested(self.settings), **overrides})
 
     def build_with(self, other: Subject) -> tuple[Loader, Loader]:
         """This loader and another one of its target as one call of the factory makes them: with what both share."""

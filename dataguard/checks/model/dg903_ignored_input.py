@@ -41,7 +41,7 @@ def dg903_ignored_input(lab: Lab) -> Judgement:
         raise NotApplicable(f"see DG901: the loss is {trial.loss}")
     judged = [leaf for leaf in trial.leaves if _is_input(leaf, trial)]
     if not judged:
-        raise NotApplicable("no leaf of the batch is known to be an input with several values")
+        raise NotApplicable("no input of the batch was found that has more than one value")
     tried = [leaf for leaf in judged if leaf.changes is not None]
     if not tried:
         raise Undecided("the model returns other outputs for the same batch and the same seed, or not finite ones")

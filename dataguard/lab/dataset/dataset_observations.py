@@ -26,15 +26,13 @@ from dataguard.lab.dataset.repeated_reads import Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
 from dataguard.lab.labels.class_names import ClassNames, find_class_names
 from dataguard.lab.labels.label_tables import Table, find_table
-from dataguard.lab.reading.fresh_import import Places, Rebuilt, read_rebuilt, rebuild
-from dataguard.lab.reading.loader_survey import requested
+from dataguard.lab.reading.fresh_import import Places, Rebuilt, read_rebuilt
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits import sample_folders
 from dataguard.lab.splits.sample_folders import SampleFolders
 from dataguard.lab.spy.value_summaries import numbers_of
 from dataguard.lab.subject import Subject
 from dataguard.model import Location, NotApplicable, Undecided
-from dataguard.target.variants import Loader
 
 PROBES = 8
 """Samples that are read in each order of files and of hashes."""
@@ -111,9 +109,10 @@ class DatasetObservations:
         self._afford_reads(("rebuilt", files_backward, sets_backward, again), PROBES)
         indices, listings, sets = self._probes, Places(), Places()
         orders = listed(listings, backward=files_backward), ordered_sets(sets, backward=sets_backward)
+        build = self._subject.rebuild
         return self._subject.vary(
             ("rebuilt", files_backward, sets_backward, again),
-            lambda folder: read_rebuilt(self._rebuild, folder, indices, (listings, sets), orders),
+            lambda folder: read_rebuilt(build, folder, indices, (listings, sets), orders),
         )
 
     @property
@@ -150,10 +149,6 @@ class DatasetObservations:
         if len(known) < 3:
             raise NotApplicable("too few samples can be read by index")
         return known[0], known[len(known) // 2], known[-1]
-
-    def _rebuild(self) -> Loader:
-        subject = self._subject
-        return rebuild(subject.target, subject.facts.name, subject.settings, requested(subject.settings))
 
     @property
     def _probes(self) -> tuple[Index, ...]:

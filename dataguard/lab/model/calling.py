@@ -21,6 +21,8 @@ TARGETS = ("labels", "label", "targets", "target", "y", "masks", "mask")
 """Names of the target in a batch that has names, the most certain one first."""
 INPUTS = ("image", "images", "pixel_values", "input", "inputs", "x", "input_ids", "features")
 """Names of the input, for a model whose parameters have other names."""
+NAME_A_STEP = "name a function step(model, batch) that returns the loss, --step pkg.mod:step"
+"""The way out where no convention fits."""
 _WHOLE = ("batch", "data", "sample")
 """Names of a parameter that takes a whole batch."""
 _OUTPUTS = ("logits", "out")
@@ -124,7 +126,7 @@ class Caller:
 
 
 def _unclear(why: str) -> Undecided:
-    return Undecided(f"{why}: name a function step(model, batch) that returns the loss, --step pkg.mod:step")
+    return Undecided(f"{why}: {NAME_A_STEP}")
 
 
 def _model(spelling: str, loader: Loader) -> nn.Module:

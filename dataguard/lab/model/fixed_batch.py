@@ -9,8 +9,7 @@ from typing import Any
 from dataguard.lab.core.index_schedules import Schedule, drawn
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.spy.drive import shut
+from dataguard.lab.reading.epoch_trace import first_batches
 from dataguard.target.variants import Loader
 
 TAKEN = 2
@@ -45,11 +44,4 @@ def take(
     elif facts.batched and most is not None:
         changed["batch_size"] = most
     loader = build(reuse=True, **changed)
-    batches = []
-    iterator = iter(loader)
-    with gate("iterate"):
-        for batch in islice(iterator, TAKEN):
-            recorder.mark(None, "iterate")
-            batches.append(batch)
-    shut(iterator)
-    return loader, batches
+    return loader, first_batches(loader, TAKEN, recorder)

@@ -8,6 +8,7 @@ from shlex import quote
 from typing import TypeVar
 
 from dataguard.incident import LoaderFailed
+from dataguard.lab.model.calling import NAME_A_STEP
 from dataguard.lab.model.learning import Learning, run_learning
 from dataguard.lab.model.trial import Trial, run_trial
 from dataguard.lab.subject import Subject
@@ -31,8 +32,7 @@ class ModelObservations:
     @property
     def trial(self) -> Trial:
         """The first step. Its loss is None if that raised an exception."""
-        subject = self._ready()
-        seconds = max(min(subject.cache.left / 3, SECONDS), 1.0)
+        subject, seconds = self._ready(), self._seconds
         return self._observed(
             "trial", lambda folder: run_trial(subject.build, subject.facts, subject.settings, folder, seconds)
         )
@@ -49,10 +49,10 @@ class ModelObservations:
     @property
     def learning(self) -> Learning:
         """How one batch is learned."""
-        subject = self._ready()
-        seconds = max(min(subject.cache.left / 3, SECONDS), 1.0)
+        subject, seconds = self._ready(), self._seconds
         return self._observed(
-            "learning", lambda folder: run_learning(subject.build, subject.facts, subject.settings, folder, seconds)
+            "learning",
+            lambda folder: run_learning(subject.build, subject.facts, subject.settings, folder, seconds),
         )
 
     def need_call(self, trial: Trial) -> None:
@@ -60,10 +60,7 @@ class ModelObservations:
         if trial.failed in ("model", "step") and trial.incident is not None:
             at = trial.incident.location
             where = f" at {at.file}:{at.line}" if at else ""
-            other = (
-                "" if trial.failed == "step" else ": if it is called differently, name a function step(model, batch)"
-            )
-            other += "" if trial.failed == "step" else " that returns the loss, --step pkg.mod:step"
+            other = "" if trial.failed == "step" else f": if it is called differently, {NAME_A_STEP}"
             raise Undecided(f"the {trial.failed} raised {trial.incident.headline}{where}{other}")
 
     def repro(self, code: str) -> str:
@@ -72,6 +69,11 @@ class ModelObservations:
         named = {"model": settings.model, "loss": settings.loss, "step": settings.step}
         options = "".join(f" --{name} {quote(value)}" for name, value in named.items() if value)
         return self._subject.repro.scan(code, options)
+
+    @property
+    def _seconds(self) -> float:
+        """The time for one observation: a third of what is left of the budget, within bounds."""
+        return max(min(self._subject.cache.left / 3, SECONDS), 1.0)
 
     def _ready(self) -> Subject:
         subject = self._subject

@@ -7,6 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from dataguard.lab.core.loader_facts import start_method
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
 from dataguard.lab.core.value_summary import ValueSummary
 from dataguard.lab.process.exceptions import incident_of
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.lab.spy.content_hashes import SampleHashes
-from dataguard.lab.spy.drive import Ride, drive
+from dataguard.lab.spy.drive import Ride, drive, shut
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.value_summaries import ValueSummaries
@@ -156,6 +158,18 @@ def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] |
         raise Undecided(why_nothing(ride))
     summaries = tuple(record for record in records if isinstance(record, ValueSummary))
     return EpochTrace(samples, batches, sizes, whole, ride, limit, stops, value_summaries=summaries)
+
+
+def first_batches(loader: Loader, count: int, recorder: FlightRecorder) -> list[Any]:
+    """So many first batches of an epoch. Raises LoaderRaised."""
+    batches = []
+    iterator = iter(loader)
+    with gate("iterate"):
+        for batch in islice(iterator, count):
+            recorder.mark(None, "iterate")
+            batches.append(batch)
+    shut(iterator)
+    return batches
 
 
 @contextlib.contextmanager

@@ -120,7 +120,7 @@ def _calendar(original: Any, note: Callable[[], bool]) -> Any:
     return Fixed
 
 
-def _uuid1(original: Callable[..., uuid.UUID], note: Callable[[], bool]) -> Callable[..., uuid.UUID]:
+def _uuid(original: Callable[..., uuid.UUID], note: Callable[[], bool]) -> Callable[..., uuid.UUID]:
     return lambda *args, **kwargs: uuid.UUID(int=next(_numbers)) if note() else original(*args, **kwargs)
 
 
@@ -135,10 +135,10 @@ _SYSTEM: tuple[tuple[Any, str, Any], ...] = (
     (np.random, "SeedSequence", _seeded_class),
     (np.random, "seed", _seeded_call),
     (torch, "seed", _torch_seed),
-    (uuid, "uuid4", _uuid1),
+    (uuid, "uuid4", _uuid),
 )
 _TIMES: tuple[tuple[Any, str, Any], ...] = (
     *((time, name, _clock) for name in _CLOCKS),
     (datetime, "datetime", _calendar),
-    (uuid, "uuid1", _uuid1),
+    (uuid, "uuid1", _uuid),
 )

@@ -7,12 +7,9 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dataguard.fingerprint import Fingerprint, Part
 from dataguard.lab.core.source_location import Place
-from dataguard.lab.reading.fresh_import import rebuild
-from dataguard.lab.reading.loader_survey import requested
 from dataguard.lab.reproducibility import entropy
 from dataguard.lab.reproducibility.digests import dataset_parts, run_parts
 from dataguard.lab.reproducibility.divergence import ORDER, Divergence, first_difference
@@ -23,7 +20,6 @@ from dataguard.lab.reproducibility.stage_trace import Stage, StageDifference, St
 from dataguard.lab.reproducibility.use_log import UseLog, used_in
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
-from dataguard.target.variants import Loader
 from dataguard.unnamed import is_held
 
 _MOST_SAMPLES = 30
@@ -153,16 +149,11 @@ class Reproducibility:
                 stack.enter_context(finishing(UseLog(folder / "aside") if fixed else log, backward=backward))
                 if fixed:
                     stack.enter_context(entropy.fixed(fixed, log))
-                return run_again(self._rebuilt, folder, (trace,) if trace else ())
+                return run_again(subject.rebuild, folder, (trace,) if trace else ())
 
         return subject.vary(
             ("run", name, trace), run, lambda folder, runs: Observed(runs, stages_in(folder), used_in(folder))
         )
-
-    def _rebuilt(self, **overrides: Any) -> Loader:
-        subject = self._subject
-        wanted = {**requested(subject.settings), **overrides}
-        return rebuild(subject.target, subject.facts.name, subject.settings, wanted)
 
 
 def _difference(one: Observed, two: Observed) -> Divergence | None:

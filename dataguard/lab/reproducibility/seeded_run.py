@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord, re
 from dataguard.lab.core.source_location import caller
 from dataguard.lab.core.stand_ins import replaced
 from dataguard.lab.process.forked_calls import in_fork
+from dataguard.lab.rng.global_rng import saved_generators
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
@@ -104,6 +106,12 @@ class Leading(Schedule):
         return members(entry)[: self.cut] if self.batched and self.cut else entry
 
 
+def _leading(made: list[Leading], cut: int | None, inner: Any, batched: bool) -> Leading:
+    """Replace an index sampler, and add the schedule to those that were `made`."""
+    made.append(Leading(inner, cut, batched=batched))
+    return made[-1]
+
+
 def run_again(build: Callable[..., Loader], folder: Path, instruments: Sequence[Instrument] = ()) -> Runs:
     """Build the loader, and run it with its own number of workers and, if it has workers, without them.
 
@@ -111,55 +119,35 @@ def run_again(build: Callable[..., Loader], folder: Path, instruments: Sequence[
     Raises LoaderFailed for the former, and NotApplicable if neither is possible.
     """
     made: list[Leading] = []
-
-    def schedule(inner: Any, batched: bool) -> Leading:
-        made.append(Leading(inner, MOST_SAMPLES, batched=batched))
-        return made[-1]
-
+    shifted = (ShiftedAddresses(), *instruments)
     _shift_addresses()
     with _seeding_seen() as seeded_at:
-        loader = build(schedule=schedule)
+        loader = build(schedule=partial(_leading, made, MOST_SAMPLES))
     runs: list[Run] = []
     if loader.num_workers and not overrides_iter(loader):
         alone = copied(loader, {"num_workers": 0})
         place = folder / "without workers"
         place.mkdir()
-        restore = _saved_generators()  # a fork seeds them anew
+        restore = saved_generators()  # a fork seeds them anew
 
         def run_alone() -> Run:
             restore()
-            return _run(alone, made, place, (1,), instruments)
+            return _run(alone, made, place, (1,), shifted)
 
         run = in_fork(run_alone)
         runs = [run] if run else []
     if not loader.num_workers or start_method(loader) == "fork":  # spawned workers take seconds
-        runs.insert(0, _run(loader, made, folder, (max(loader.num_workers, 2) + 1, 1), instruments))
+        runs.insert(0, _run(loader, made, folder, (max(loader.num_workers, 2) + 1, 1), shifted))
     if not runs:
         raise NotApplicable("its workers are spawned, and it does not run without them")
     return Runs(tuple(runs), (*_generators_of(loader), *seeded_at))
 
 
-def _saved_generators() -> Callable[[], None]:
-    """Save the states of the global generators; call the result to restore them."""
-    python, numpy, own = random.getstate(), np.random.get_state(), torch.get_rng_state()
-
-    def restore() -> None:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        torch.set_rng_state(own)
-
-    return restore
-
-
 def run_as_it_is(build: Callable[..., Loader], folder: Path, batches: int) -> Run:
     """Read so many whole batches of an epoch, and one of the next."""
     made: list[Leading] = []
-
-    def schedule(inner: Any, batched: bool) -> Leading:
-        made.append(Leading(inner, None, batched=batched))
-        return made[-1]
-
-    return _run(build(schedule=schedule), made, folder, (batches, 1), whole=True)
+    loader = build(schedule=partial(_leading, made, None))
+    return _run(loader, made, folder, (batches, 1), whole=True)
 
 
 def _run(
@@ -240,6 +228,17 @@ def _seeding_seen() -> Iterator[list[str]]:
         for module, name in ((random, "seed"), (np.random, "seed"), (torch, "manual_seed")):
             stack.enter_context(replaced(module, name, noting(getattr(module, name), f"{module.__name__}.{name}")))
         yield found
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftedAddresses(Instrument):
+    """Shifts addresses before each read: otherwise, what was freed shortly before is used again in all runs."""
+
+    @contextmanager
+    def around_sample(self) -> Iterator[None]:
+        """Shift, then read."""
+        _shift_addresses()
+        yield
 
 
 _kept: list[bytes] = []

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
-from dataguard.lab.core.leaves import iter_leaves
+from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.transforms.pipeline_watch import CallLog, PipelineWatch
 
@@ -125,12 +125,9 @@ class _Steps(PipelineWatch):
 def _plain(leaf: Any) -> Any:
     """A leaf that can be compared and pickled: an array, else its repr."""
     with contextlib.suppress(Exception):
-        if type(leaf).__module__.startswith("PIL."):
-            leaf = np.asarray(leaf)
-        if isinstance(leaf, torch.Tensor):
-            leaf = leaf.detach().cpu().numpy()
-        if isinstance(leaf, np.ndarray | np.number | int | float):
-            array = np.array(leaf)
+        numbers = isinstance(leaf, torch.Tensor | np.ndarray | np.number | int | float)
+        if numbers or type(leaf).__module__.startswith("PIL."):
+            array = array_of(leaf).copy()  # a step may change it in place
             return array if array.nbytes <= MOST_BYTES and array.dtype.kind in "biufc" else repr(array)
         return repr(leaf) if isinstance(leaf, str | bytes | bool | type(None)) else type(leaf).__name__
     return type(leaf).__name__

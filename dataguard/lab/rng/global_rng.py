@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ def seeded(seed: int) -> Iterator[None]:
     Meanwhile `torch.initial_seed` returns the worker's own seed, because generators that are correctly created in the
     worker are seeded from it. The generator of cv2 cannot be read and is not changed.
     """
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    restore = saved_generators()
     own_seed = torch.initial_seed()
     replaced = [(torch, torch.initial_seed), (torch.random, torch.random.initial_seed)]
     for module, _ in replaced:
@@ -31,9 +31,19 @@ def seeded(seed: int) -> Iterator[None]:
     finally:
         for module, initial_seed in replaced:
             module.initial_seed = initial_seed  # type: ignore[attr-defined]
-        random.setstate(before[0])
-        np.random.set_state(before[1])
-        torch.set_rng_state(before[2])
+        restore()
+
+
+def saved_generators() -> Callable[[], None]:
+    """Save the states of the global generators of Python, numpy and torch; call the result to restore them."""
+    python, numpy, own = random.getstate(), np.random.get_state(), torch.get_rng_state()
+
+    def restore() -> None:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(own)
+
+    return restore
 
 
 def seed_global_generators(seed: int) -> None:

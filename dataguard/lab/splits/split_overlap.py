@@ -20,8 +20,6 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace
-from dataguard.lab.reading.fresh_import import rebuild
-from dataguard.lab.reading.loader_survey import requested
 from dataguard.lab.splits import shared_transforms
 from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, SUBSET, IndexContents, read_index_contents
 from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates
@@ -30,7 +28,6 @@ from dataguard.lab.splits.shared_transforms import ReplacedTransform, SharedTran
 from dataguard.lab.subject import Subject
 from dataguard.settings.role_names import spelled_role
 from dataguard.stats.coincidence import is_shared
-from dataguard.target.variants import Loader
 
 FEW_FILES = 2000
 """How many files are read unless every sample is requested."""
@@ -128,12 +125,8 @@ class Splits:
         subject, paths = self._subject, tuple(dict.fromkeys(one.path for one in shared))
         read = subject.epoch.asked(shared_transforms.READ)
         subject.afford(shared_transforms.READS * subject.epoch.seconds_per_sample)
-
-        def build() -> Loader:
-            return rebuild(subject.target, subject.facts.name, subject.settings, requested(subject.settings))
-
         return subject.vary(
-            ("replaced", paths), lambda folder: shared_transforms.find_replaced(build, folder, paths, read)
+            ("replaced", paths), lambda folder: shared_transforms.find_replaced(subject.rebuild, folder, paths, read)
         )
 
     def compared_with(self, other: Subject) -> Comparison:

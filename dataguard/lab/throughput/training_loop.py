@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import torch
 
 from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.spy.drive import shut
+from dataguard.lab.reading.epoch_trace import first_batches, gate
 from dataguard.lab.throughput.timed_run import MOST_EPOCHS, batches_of, width_of
 from dataguard.model import Undecided, UsageError
 from dataguard.target.loading import load
@@ -81,13 +79,7 @@ def _in_segments(waits: list[float], steps: list[float]) -> LoopTimes:
 
 def run_from_memory(loader: Loader, recorder: FlightRecorder, step: TrainingStep, seconds: float) -> LoopTimes:
     """A training loop over a few of the loader's own batches, held in memory."""
-    batches = []
-    iterator = iter(loader)
-    with gate("iterate"):
-        for batch in islice(iterator, _IN_MEMORY):
-            recorder.mark(None, "iterate")
-            batches.append(batch)
-    shut(iterator)
+    batches = first_batches(loader, _IN_MEMORY, recorder)
     for batch in batches:
         step(batch)
     waits = steps = 0.0
