@@ -15,6 +15,8 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
+from dataguard.figures import Figure
+
 SCHEMA = "urn:dataguard:report:1"
 SCHEMA_VERSION = 1
 
@@ -176,6 +178,7 @@ class Result:
 
     `exercised` counts what was actually examined (samples, draws, workers, ranks), by unit.
     `seconds` is the time spent on the observations of this check and on judging them.
+    `figures` show what the findings say; only formats that draw use them.
     """
 
     code: str
@@ -187,6 +190,7 @@ class Result:
     reason: str | None = None
     exercised: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    figures: tuple[Figure, ...] = ()
 
     @property
     def id(self) -> str:
