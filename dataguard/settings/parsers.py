@@ -232,6 +232,7 @@ PARSERS: Mapping[str, Callable[[Any, str], Any]] = {
     "fail_on": _severity,
     "fail_on_undecided": _flag,
     "expect": _reasons,
+    "baseline": _text,
     "roles": _roles,
     "contract": _contract,
     "hypothesis": _drawing,

@@ -1,0 +1,55 @@
+"""The log of a GitHub Actions job: the report in a group that unfolds, then an annotation for each finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dataguard.model import Doc, Report, Severity, Status
+from dataguard.render.ci.project import Project, cut
+from dataguard.render.summary import verdict
+from dataguard.render.text import render as render_text
+
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **look: Any) -> str:
+    """Return the text report and workflow commands; `look` is that of text."""
+    text = render_text(report, docs, unicode=unicode, **look)
+    lines = ["::group::dataguard", text.rstrip("\n"), "::endgroup::", *_annotations(report)]
+    return _encoded("\n".join(lines) + "\n", unicode=unicode)
+
+
+def _encoded(text: str, *, unicode: bool) -> str:
+    return text if unicode else text.encode("ascii", "backslashreplace").decode()
+
+
+def _annotations(report: Report) -> Iterator[str]:
+    """The commands, the worst finding first, because GitHub shows the first ten of each level."""
+    project = Project.of(report)
+    for result in report.failed:
+        for finding in result.findings:
+            file, line = project.place(result, finding)
+            words = "\n".join(filter(None, (finding.message, finding.repro)))
+            yield _command(_LEVELS[result.severity], words, title=result.id, file=file, line=line)
+    for result in report.results:
+        if result.status is Status.BROKEN:
+            yield _command("error", result.reason or "", title=f"a bug in dataguard: {result.id}")
+        elif result.stale:
+            yield _command("notice", result.reason or "", title=result.id)
+    for note in report.notes:
+        yield _command("notice", note, title="dataguard")
+    yield _command("notice", verdict(report), title="dataguard")
+
+
+def _command(level: str, words: str, **properties: str | int | None) -> str:
+    given = ",".join(f"{key}={_property(cut(str(value)))}" for key, value in properties.items() if value is not None)
+    return f"::{level} {given}::{_data(cut(words))}"
+
+
+def _data(words: str) -> str:
+    return words.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(words: str) -> str:
+    return _data(words).replace(":", "%3A").replace(",", "%2C")
