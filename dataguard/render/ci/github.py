@@ -1,11 +1,11 @@
-"""The log of a GitHub Actions job: the report in a group that unfolds, then an annotation for each finding."""
+"""The log of a GitHub Actions job: the report in a group that unfolds, then an annotation for each place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dataguard.model import Doc, Report, Severity, Status
+from dataguard.model import Doc, Finding, Report, Severity, Status
 from dataguard.render.ci.project import Project, cut
 from dataguard.render.summary import verdict
 from dataguard.render.text import render as render_text
@@ -15,12 +15,8 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: 
 
 def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **look: Any) -> str:
     """Return the text report and workflow commands; `look` is that of text."""
-    text = render_text(report, docs, unicode=unicode, **look)
-    lines = ["::group::dataguard", text.rstrip("\n"), "::endgroup::", *_annotations(report)]
-    return _encoded("\n".join(lines) + "\n", unicode=unicode)
-
-
-def _encoded(text: str, *, unicode: bool) -> str:
+    report_text = render_text(report, docs, unicode=unicode, **look).rstrip("\n")
+    text = "\n".join(["::group::dataguard", report_text, "::endgroup::", *_annotations(report), ""])
     return text if unicode else text.encode("ascii", "backslashreplace").decode()
 
 
@@ -28,10 +24,17 @@ def _annotations(report: Report) -> Iterator[str]:
     """The commands, the worst finding first, because GitHub shows the first ten of each level."""
     project = Project.of(report)
     for result in report.failed:
+        places: dict[tuple[str, int | None], list[Finding]] = {}
         for finding in result.findings:
-            file, line = project.place(result, finding)
-            words = "\n".join(filter(None, (finding.message, finding.repro)))
-            yield _command(_LEVELS[result.severity], words, title=result.id, file=file, line=line)
+            places.setdefault(project.place(result, finding), []).append(finding)
+        for (file, line), (first, *others) in places.items():
+            words = first.message + (f" (and {len(others)} more)" if others else "")
+            yield _command(
+                *(_LEVELS[result.severity], "\n".join(filter(None, (words, first.repro)))),
+                file=file,
+                line=line,
+                title=result.id,
+            )
     for result in report.results:
         if result.status is Status.BROKEN:
             yield _command("error", result.reason or "", title=f"a bug in dataguard: {result.id}")

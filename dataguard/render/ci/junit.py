@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import groupby
 from typing import Any
 from xml.etree import ElementTree as Xml
 
 from dataguard.model import Doc, Report, Result, Severity, Status
 from dataguard.render.ci.project import cut
 from dataguard.render.text import render_result
+from dataguard.unnamed import shown
 
 _NOT_XML = re.compile("[^\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LONGEST = 50_000
@@ -21,11 +21,13 @@ def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **l
     fail_on = Severity(report.settings.get("fail_on", Severity.WARNING))
     undecided_fails = bool(report.settings.get("fail_on_undecided"))
     root = Xml.Element("testsuites", name="dataguard")
-    for (target, loader), results in groupby(report.results, key=lambda result: (result.target, result.loader)):
-        name = ":".join(filter(None, (target or ", ".join(report.targets), loader)))
-        suite = Xml.SubElement(root, "testsuite", name=_clean(name))
-        for result in results:
-            suite.append(_case(result, docs.get(result.code), fail_on, undecided_fails=undecided_fails))
+    suites: dict[str, Xml.Element] = {}
+    for result in report.results:
+        name = ":".join(filter(None, (shown(result.target) or ", ".join(report.targets), result.loader)))
+        if name not in suites:
+            suites[name] = Xml.SubElement(root, "testsuite", name=_clean(name))
+        suites[name].append(_case(result, docs.get(result.code), fail_on, undecided_fails=undecided_fails))
+    for suite in suites.values():
         _count(suite)
     for suite in root[:1]:
         if report.notes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from html import escape
 from typing import Any
 
 from dataguard.machine.checkup import Checkup
@@ -19,8 +21,13 @@ from dataguard.timings import Bench, Change
 
 LARGEST = 1_000_000
 """GitHub shows no summary of more than 1 MiB."""
-_SPECIAL = re.compile(r"[&<>\\`*_\[\]|~@#$]|:(?=//|[\w+-]+:)|(?<=www)\.")
+_SPECIAL = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)|_(?=_)|(?<=_)_|:(?=//|[\w+-]+:)|(?<=www)\.")
+"""What is markup where it stands: `_` inside a word is not."""
+_MENTION = re.compile(r"[@#](?=\w)")
+_INVISIBLE = "\u200b"
+_FINDINGS = 5
 _ROWS = 200
+_VALUE = 2_000
 _OTHERS = (Status.BROKEN, Status.EXPECTED, Status.INCONCLUSIVE)
 
 
@@ -28,7 +35,9 @@ def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **l
     """Return the report as GitHub-flavoured Markdown of at most 1 MB; `look` is ignored."""
     parts = [f"## dataguard: {_safe(verdict(report))}", "", f"Target: {_safe(', '.join(report.targets))}", ""]
     room = LARGEST - sum(map(_weight, parts))
-    blocks = [_table(report), *_others(report), *(_details(one, docs.get(one.code)) for one in report.failed)]
+    project = Project.of(report)
+    details = (_details(project, result, docs.get(result.code)) for result in report.failed)
+    blocks = [_table(project, report), *_others(report), *details]
     for number, block in enumerate(blocks):
         room -= _weight(block)
         if room < 200:
@@ -62,12 +71,11 @@ def _encoded(text: str, *, unicode: bool) -> str:
     return text if unicode else text.encode("ascii", "xmlcharrefreplace").decode()
 
 
-def _table(report: Report) -> str:
+def _table(project: Project, report: Report) -> str:
     """A row for each failed check."""
     failed = report.failed
     if not failed:
         return ""
-    project = Project.of(report)
     rows = ["| | check | loader | where | finding |\n|---|---|---|---|---|\n"]
     for result in failed[:_ROWS]:
         first, more = result.findings[0], len(result.findings) - 1
@@ -85,37 +93,45 @@ def _table(report: Report) -> str:
     return "".join(rows)
 
 
-def _details(result: Result, doc: Doc | None) -> str:
+def _details(project: Project, result: Result, doc: Doc | None) -> str:
     """Evidence, cause, fix and repro of a failed check, folded."""
-    lines = [f"<details><summary>{_safe(result.id)}</summary>\n"]
-    shown = result.findings[:20]
+    parts = [f"<details><summary>{_html(result.id)}</summary>"]
+    shown = result.findings[:_FINDINGS]
     for finding in shown:
-        lines += [f"**{_safe(finding.message)}**\n", *_evidence(finding)]
+        parts += [f"**{_safe(finding.message).strip()}**", *_evidence(project, finding)]
     if len(result.findings) > len(shown):
-        lines.append(f"… and {counted(len(result.findings) - len(shown), 'more findings')}\n")
+        parts.append(f"… and {counted(len(result.findings) - len(shown), 'more findings')}")
     if result.reason:
-        lines.append(f"Note: {_safe(result.reason)}\n")
+        parts.append(f"Note: {_safe(result.reason)}")
     if doc:
-        lines += [f"**Cause:** {doc.cause}\n", f"**Fix:** {doc.fix}\n"]
+        parts += ["**Cause**", doc.cause, "**Fix**", doc.fix]
     repros = dict.fromkeys(finding.repro for finding in shown if finding.repro)
-    lines += [_block("\n".join(cut(repro) for repro in repros))] if repros else []
-    return "\n".join([*lines, "</details>\n"])
+    parts += [_block("\n".join(cut(repro) for repro in repros))] if repros else []
+    return "\n\n".join([*parts, "</details>\n"])
 
 
-def _evidence(finding: Finding) -> Iterator[str]:
+def _evidence(project: Project, finding: Finding) -> Iterator[str]:
+    """A list of what fits on a line each, and a code block for each text of several lines."""
     at = finding.at
-    if at and str(at):
-        yield f"- at {_safe(str(at))}"
-    for name, value in finding.evidence.items():
-        yield f"- {_safe(str(name).replace('_', ' '))}: {_safe(cut(fold(value), 1_000))}"
-    yield ""
+    if at and at.file:
+        at = replace(at, file=project.relative(at.file) or at.file)
+    place = [f"- at {_safe(str(at))}"] if at and str(at) else []
+    values = {_safe(str(name).replace("_", " ")): fold(value) for name, value in finding.evidence.items()}
+    lines = [f"- {name}: {_safe(cut(value, _VALUE))}" for name, value in values.items() if "\n" not in value]
+    if place or lines:
+        yield "\n".join([*place, *lines])
+    for name, value in values.items():
+        if "\n" in value:
+            yield f"{name}:\n\n{_block(cut(value, _VALUE))}"
 
 
 def _others(report: Report) -> Iterator[str]:
     """What is no finding: bugs, known findings, what was not decided, expectations to remove, notes."""
     lists = {
         WORDS.get(status, status.value): [
-            f"{result.id}: {result.reason or 'no reason given'}" for result in report.results if result.status is status
+            ": ".join([result.id, result.reason or "no reason given", *(one.message for one in result.findings[:1])])
+            for result in report.results
+            if result.status is status
         ]
         for status in _OTHERS
     }
@@ -128,9 +144,21 @@ def _others(report: Report) -> Iterator[str]:
 
 
 def _safe(words: str) -> str:
-    """Words of the user as plain text on one line: no markup, no link, no mention."""
-    line = cut(words).replace("\n", "\\n")
-    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", line).replace("&#64;", "&#64;\u200b")
+    """Words of the user as plain text on one line of Markdown: no markup, no link, no mention."""
+    return _text(_SPECIAL.sub(r"\\\g<0>", _line(words)))
+
+
+def _html(words: str) -> str:
+    """Words of the user as plain text in HTML."""
+    return _text(_line(words))
+
+
+def _text(words: str) -> str:
+    return escape(_MENTION.sub(rf"\g<0>{_INVISIBLE}", words), quote=False)
+
+
+def _line(words: str) -> str:
+    return cut(words).replace("\n", "\\n")
 
 
 def _block(text: str) -> str:

@@ -39,10 +39,11 @@ class Project:
     def place(self, result: Result, finding: Finding) -> tuple[str, int | None]:
         """File and line of a finding; those of another package are shown at the file of the target."""
         at = finding.at
-        own = self._relative(at.file) if at and at.file else None
+        own = self.relative(at.file) if at and at.file else None
         return (own, at.line or None) if own and at else (self._target_file(result.target), None)
 
-    def _relative(self, file: str) -> str | None:
+    def relative(self, file: str) -> str | None:
+        """The path of a file of this project from its root; None for any other file."""
         path = Path(file)
         if "site-packages" in path.parts or "dist-packages" in path.parts or "\0" in file:
             return None
@@ -58,14 +59,14 @@ class Project:
 
     def _found(self, target: str) -> str:
         if script := script_of(target):
-            return self._relative(script[0]) or _NOWHERE
+            return self.relative(script[0]) or _NOWHERE
         try:
             module = parsed(target).module
         except UsageError:
             return _NOWHERE
         stem = module.replace(".", "/")
         names = [str(Path(folder, file)) for folder in self.folders for file in (f"{stem}.py", f"{stem}/__init__.py")]
-        own = (self._relative(name) for name in names if self.root and (self.root / name).is_file())
+        own = (self.relative(name) for name in names if self.root and (self.root / name).is_file())
         return next(filter(None, own), _NOWHERE)
 
 

@@ -64,7 +64,12 @@ def _rule(results: list[Result], doc: Doc | None) -> dict[str, Any]:
     }
     if doc is None:
         return rule
-    parts = {"Symptom": doc.symptom, "Cause": doc.cause, "Fix": doc.fix, "Links": "\n".join(doc.links)}
+    parts = {
+        "Symptom": doc.symptom,
+        "Cause": doc.cause,
+        "Fix": doc.fix,
+        "Links": "\n".join(f"<{link}>" for link in doc.links),
+    }
     shown = {title: text for title, text in parts.items() if text}
     rule |= {
         "shortDescription": {"text": doc.summary},
