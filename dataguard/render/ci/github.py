@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dataguard.model import Doc, Finding, Report, Severity, Status
-from dataguard.render.ci.project import Project, cut
+from dataguard.render.ci.project import Project, bounded, cut
 from dataguard.render.summary import verdict
 from dataguard.render.text import render as render_text
 
@@ -15,6 +15,7 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: 
 
 def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **look: Any) -> str:
     """Return the text report and workflow commands; `look` is that of text."""
+    report = bounded(report)
     report_text = render_text(report, docs, unicode=unicode, **look).rstrip("\n")
     text = "\n".join(["::group::dataguard", report_text, "::endgroup::", *_annotations(report), ""])
     return text if unicode else text.encode("ascii", "backslashreplace").decode()

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from dataguard.model import Doc, Report, Result, Severity, Status
-from dataguard.render.ci.project import cut
+from dataguard.render.ci.project import bounded, cut
 from dataguard.render.text import render_result
 from dataguard.unnamed import shown
 
@@ -18,6 +18,7 @@ _LONGEST = 50_000
 
 def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **look: Any) -> str:
     """Return a test suite for each loader, with a test case for each check; `look` is ignored."""
+    report = bounded(report)
     fail_on = Severity(report.settings.get("fail_on", Severity.WARNING))
     undecided_fails = bool(report.settings.get("fail_on_undecided"))
     root = Xml.Element("testsuites", name="dataguard")

@@ -12,7 +12,7 @@ from dataguard.machine.checkup import Checkup
 from dataguard.machine.units import counted
 from dataguard.model import Check, Doc, Finding, Report, Result, Status
 from dataguard.render import machine, timings
-from dataguard.render.ci.project import Project, cut
+from dataguard.render.ci.project import Project, bounded, cut
 from dataguard.render.escapes import without_commands
 from dataguard.render.failure import MARKS
 from dataguard.render.layout import fold
@@ -23,6 +23,8 @@ LARGEST = 1_000_000
 """GitHub shows no summary of more than 1 MiB."""
 _SPECIAL = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)|_(?=_)|(?<=_)_|:(?=//|[\w+-]+:)|(?<=www)\.")
 """What is markup where it stands: `_` inside a word is not."""
+_BLOCK = re.compile(r"[#+=-]|\d+[.)]")
+"""What begins a heading, a list or a rule."""
 _MENTION = re.compile(r"[@#](?=\w)")
 _INVISIBLE = "\u200b"
 _FINDINGS = 5
@@ -33,6 +35,7 @@ _OTHERS = (Status.BROKEN, Status.EXPECTED, Status.INCONCLUSIVE)
 
 def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **look: Any) -> str:
     """Return the report as GitHub-flavoured Markdown of at most 1 MB; `look` is ignored."""
+    report = bounded(report)
     parts = [f"## dataguard: {_safe(verdict(report))}", "", f"Target: {_safe(', '.join(report.targets))}", ""]
     room = LARGEST - sum(map(_weight, parts))
     project = Project.of(report)
@@ -98,7 +101,7 @@ def _details(project: Project, result: Result, doc: Doc | None) -> str:
     parts = [f"<details><summary>{_html(result.id)}</summary>"]
     shown = result.findings[:_FINDINGS]
     for finding in shown:
-        parts += [f"**{_safe(finding.message).strip()}**", *_evidence(project, finding)]
+        parts += [f"**{_safe(finding.message)}**", *_evidence(project, finding)]
     if len(result.findings) > len(shown):
         parts.append(f"… and {counted(len(result.findings) - len(shown), 'more findings')}")
     if result.reason:
@@ -145,7 +148,8 @@ def _others(report: Report) -> Iterator[str]:
 
 def _safe(words: str) -> str:
     """Words of the user as plain text on one line of Markdown: no markup, no link, no mention."""
-    return _text(_SPECIAL.sub(r"\\\g<0>", _line(words)))
+    line = _line(words).strip()
+    return _INVISIBLE * bool(_BLOCK.match(line)) + _text(_SPECIAL.sub(r"\\\g<0>", line))
 
 
 def _html(words: str) -> str:

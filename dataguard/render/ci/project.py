@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from dataguard.machine.units import counted
 from dataguard.model import Finding, Report, Result, UsageError
@@ -14,6 +17,7 @@ from dataguard.unnamed import script_of
 _NOWHERE = "pyproject.toml"
 """A finding without a place is shown at the file that every project has."""
 _LONGEST = 4_000
+_ITEMS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,48 @@ class Project:
         return next(filter(None, own), _NOWHERE)
 
 
-def cut(words: str, longest: int = _LONGEST) -> str:
+def bounded(report: Report) -> Report:
+    """A report whose texts have a size that a server accepts and a reader can use."""
+    return replace(
+        report,
+        results=tuple(map(_bounded, report.results)),
+        notes=tuple(map(_kept, report.notes)),
+        targets=tuple(map(_kept, report.targets)),
+    )
+
+
+def _bounded(result: Result) -> Result:
+    return replace(
+        result,
+        findings=tuple(
+            replace(
+                one,
+                message=_kept(one.message),
+                evidence={_kept(str(key)): _within(value) for key, value in one.evidence.items()},
+                at=one.at and replace(one.at, file=one.at.file and _kept(one.at.file), what=_kept(one.at.what or "")),
+                repro=one.repro and _kept(one.repro),
+            )
+            for one in result.findings
+        ),
+        reason=result.reason and _kept(result.reason),
+        loader=_kept(result.loader),
+    )
+
+
+def _within(value: Any) -> Any:
+    if isinstance(value, str):
+        return _kept(value)
+    if isinstance(value, Mapping):
+        return {_kept(str(key)): _within(item) for key, item in islice(value.items(), _ITEMS)}
+    return [*map(_within, value[:_ITEMS])] if isinstance(value, list | tuple) else value
+
+
+def _kept(words: str, longest: int = _LONGEST) -> str:
+    if len(words) <= longest:
+        return words
+    return f"{words[:longest]} … {counted(len(words) - longest, 'more characters')}"
+
+
+def cut(words: str, longest: int = _LONGEST + 100) -> str:
     """Words that can be shown anywhere; of more than so many characters, the first, and how many follow."""
-    kept = escaped(words[:longest])
-    return kept if len(words) <= longest else f"{kept} … {counted(len(words) - longest, 'more characters')}"
+    return escaped(_kept(words, longest))

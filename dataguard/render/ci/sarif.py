@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from dataguard.baseline import identity
 from dataguard.model import Doc, Finding, Report, Result, Severity, Status
-from dataguard.render.ci.project import Project, cut
+from dataguard.render.ci.project import Project, bounded, cut
 from dataguard.render.json import written
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -24,6 +24,7 @@ _MOST = 25_000
 
 def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **look: Any) -> str:
     """Return the report as a SARIF log; `look` is ignored."""
+    report = bounded(report)
     project = Project.of(report)
     codes = sorted({result.code for result in report.results if result.status in (*_REPORTED, Status.INCONCLUSIVE)})
     index = {code: number for number, code in enumerate(codes)}
