@@ -46,7 +46,7 @@ class Known:
     @property
     def digest(self) -> str:
         """The same as a short text, for formats that keep one."""
-        return hashlib.sha256("\0".join(astuple(self)).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+        return hashlib.sha256("\0".join(astuple(self)).encode()).hexdigest()[:32]
 
 
 def identity(result: Result, finding: Finding) -> Known:
@@ -55,7 +55,7 @@ def identity(result: Result, finding: Finding) -> Known:
     name = parsed(result.target).name if result.target else ""
     loader = result.loader.removeprefix(f"{result.target}.").removeprefix(f"{name}.")
     loader = name if loader == result.target else loader
-    return Known(target, loader, f"{result.code}-{result.name}", culprit(finding))
+    return Known(_utf8(target), _utf8(loader), f"{result.code}-{result.name}", culprit(finding))
 
 
 def _target(spelling: str) -> str:
@@ -78,12 +78,16 @@ def culprit(finding: Finding) -> str:
     what = _plain(at.what) if at and at.what else ""
     path = _PATH.search(finding.message[:10_000])
     leaf = _plain(path[0]) if path else ""
-    return " ".join(part for part in (file, what, leaf if leaf != what else "") if part)[:_LONGEST]
+    return _utf8(" ".join(part for part in (file, what, leaf if leaf != what else "") if part)[:_LONGEST])
 
 
 def _plain(words: str) -> str:
     own = words if words.startswith(("batch", "sample[", "sample.")) else _INDEX.sub("[]", words)
-    return " ".join(_ADDRESS.sub("0x", own).encode("utf-8", "backslashreplace").decode().split())
+    return " ".join(_ADDRESS.sub("0x", own).split())
+
+
+def _utf8(words: str) -> str:
+    return words.encode("utf-8", "backslashreplace").decode()
 
 
 _KEYS = [item.name for item in fields(Known)]
@@ -150,7 +154,13 @@ def read(file: str | None) -> Baseline:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         found = document.get("schema") if isinstance(document, dict) else None
         raise UsageError(f"baseline {file}: expected a file with the schema {SCHEMA}, got {found!r}")
-    return Baseline(file, frozenset(_entries(document.get("findings"), file)))
+    return Baseline(_short(file), frozenset(_entries(document.get("findings"), file)))
+
+
+def _short(file: str) -> str:
+    """A path below the current directory from there."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
 
 
 def _entries(found: Any, file: str) -> Iterator[Known]:

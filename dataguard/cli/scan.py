@@ -23,6 +23,7 @@ from dataguard.cli.console import (
     put,
     require_writable,
 )
+from dataguard.machine.units import counted
 from dataguard.model import Interrupted, Severity, UsageError
 from dataguard.process.resume_store import forget_all, holds_something, state_of
 from dataguard.process.torchrun import own_team
@@ -175,6 +176,7 @@ def _known_from_now_on(report: Report, earlier: baseline.Baseline) -> Report:
     except OSError as error:
         raise UsageError(f"--write-baseline {earlier.file}: {error.strerror or error}") from error
     known = baseline.read(earlier.file)
+    click.echo(f"dataguard: {counted(len(known.findings), 'known findings')} written to {earlier.file}", err=True)
     return replace(report, results=tuple(map(known.applied, report.results)))
 
 

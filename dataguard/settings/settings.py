@@ -116,7 +116,7 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
     if path is not None and "pythonpath" in parsed:
         parsed["pythonpath"] = tuple(beside(path, folder) for folder in parsed["pythonpath"])
     if path is not None and "baseline" in parsed:
-        parsed["baseline"] = beside(path, parsed["baseline"])
+        parsed["baseline"] = str((path.parent / parsed["baseline"]).resolve())
     settings = changed(replace(Settings(), **parsed), **options)
     if missing := [folder for folder in settings.pythonpath if not Path(folder).is_dir()]:
         raise UsageError(f"pythonpath: no such folder: {missing[0]}")

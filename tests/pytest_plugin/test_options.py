@@ -76,6 +76,7 @@ VALUES: Sequence[tuple[str, str, str, object]] = [
     ("step", "a:step", "model = 'a:net'\nstep = 'b:step'", "a:step"),
     ("fail_on", "error", "fail_on = 'note'", "error"),
     ("fail_on_undecided", "true", "fail-on-undecided = false", True),
+    ("baseline", "/known.json", "baseline = 'old.json'", "/known.json"),
     ("roles", "a=val", "roles = {a = 'train'}", {"a": "val"}),
     ("expect", "DG101[a]=x = y", "expect = {\"DG101[a]\" = 'old'}", {"DG101[a]": "x = y"}),
 ]

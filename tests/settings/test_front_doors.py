@@ -32,6 +32,7 @@ REACHED = {
     "fail_on": (["a:x", "--fail-on", "error"], Severity.ERROR),
     "fail_on_undecided": (["a:x", "--fail-on-undecided"], True),
     "expect": (["a:x", "--expect", "DG401[val]=a = b", "--expect", "DG101=c"], {"DG401[val]": "a = b", "DG101": "c"}),
+    "baseline": (["a:x", "--baseline", "known.json"], "known.json"),
     "roles": (["a:x", "--role", "a=train", "--role", "b = val"], {"a": "train", "b": "val"}),
 }
 """How each setting is spelled on the command line."""
