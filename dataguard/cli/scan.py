@@ -162,7 +162,7 @@ run.params += [param for param in scan.params if isinstance(param, click.Option)
 
 
 def _to_write(file: str | None) -> baseline.Baseline | None:
-    """The baseline that is written anew, empty if the file does not exist; checked before anything runs."""
+    """The earlier content of the baseline to write, empty if there is none; checked before anything runs."""
     if file is None:
         return None
     require_writable("--write-baseline", file)

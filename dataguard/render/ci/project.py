@@ -75,7 +75,7 @@ class Project:
 
 
 def bounded(report: Report) -> Report:
-    """A report whose texts have a size that a server accepts and a reader can use."""
+    """A report with strings of a size that a server accepts and a reader can use."""
     return replace(
         report,
         results=tuple(map(_bounded, report.results)),
