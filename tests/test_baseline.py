@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -250,3 +254,74 @@ class TestCommandLine:
     ) -> None:
         assert self.run(monkeypatch, report_of(failed(RNG)), "--write-baseline", "none/known.json") == 2
         assert "--write-baseline none/known.json: no such folder: none" in capsys.readouterr().err
+
+
+@pytest.mark.scan
+class TestFrontDoors:
+    def test_command_line_pytest_and_python_share_a_baseline(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("data.py").write_text(LOADERS, encoding="utf-8")
+        scan = ["scan", "data:make_loaders", "--select", "DG301,DG304"]
+        assert main.main([*scan]) == 1
+        assert main.main([*scan, "data:more", "--write-baseline", "known.json"]) == 0
+        found = {(one.target, one.loader, one.check[:5]) for one in baseline.read("known.json").findings}
+        assert found == {
+            ("data:make_loaders", "train", "DG301"),
+            ("data:make_loaders", "val", "DG301"),
+            ("data:more", "more", "DG301"),
+        }
+        capsys.readouterr()
+        assert main.main([*scan, "--baseline", "known.json"]) == 0
+        assert "expected (2)" in capsys.readouterr().out
+        shorter = LOADERS.replace('"val": loader(9)', '"val": loader(8)')
+        Path("data.py").write_text(f"# a line more\n{shorter}", encoding="utf-8")
+        options = [
+            "--dataguard=data:make_loaders",
+            "--dataguard-select=DG301",
+            "--dataguard-baseline=known.json",
+            "-rxX",
+        ]
+        outcome = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-p",
+                "dataguard.pytest_plugin.plugin",
+                "-p",
+                "no:cacheprovider",
+                *options,
+            ],
+            env={**os.environ, "PYTHONPATH": str(Path(baseline.__file__).parents[1])},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert outcome.returncode == 0, outcome.stdout
+        assert re.search(r"XFAIL .*\[train\].* - in the baseline known\.json", outcome.stdout)
+        assert re.search(r"XPASS .*\[val\].*in the baseline known\.json.*--write-baseline", outcome.stdout)
+
+
+LOADERS = """
+from torch.utils.data import DataLoader, Dataset
+
+class Numbers(Dataset):
+    def __init__(self, length):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        return list(range(8))[index]
+
+def loader(length):
+    return DataLoader(Numbers(length), batch_size=2)
+
+def make_loaders():
+    return {"train": loader(9), "val": loader(9)}
+
+def more():
+    return loader(9)
+"""
