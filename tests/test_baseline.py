@@ -19,6 +19,7 @@ from dataguard.baseline import Baseline, culprit, identity
 from dataguard.cli import main
 from dataguard.model import Finding, Location, Report, Result, Severity, Status, UsageError
 from dataguard.settings.settings import Settings, resolve
+from tests.support.pytest_runs import LOADED
 from tests.support.sample_reports import empty, result, stub_engine
 
 TARGET = "mypkg.data:make_loaders"
@@ -287,10 +288,7 @@ class TestFrontDoors:
                 sys.executable,
                 "-m",
                 "pytest",
-                "-p",
-                "dataguard.pytest_plugin.plugin",
-                "-p",
-                "no:cacheprovider",
+                *LOADED,
                 *options,
             ],
             env={**os.environ, "PYTHONPATH": str(Path(baseline.__file__).parents[1])},
