@@ -7,7 +7,7 @@ from typing import Any
 
 from dataguard.model import Doc, Finding, Report, Severity, Status
 from dataguard.render.ci.project import Project, bounded, cut
-from dataguard.render.summary import verdict
+from dataguard.render.summary import counts
 from dataguard.render.text import render as render_text
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
@@ -43,7 +43,7 @@ def _annotations(report: Report) -> Iterator[str]:
             yield _command("notice", result.reason or "", title=result.id)
     for note in report.notes:
         yield _command("notice", note, title="dataguard")
-    yield _command("notice", verdict(report), title="dataguard")
+    yield _command("notice", counts(report), title="dataguard")
 
 
 def _command(level: str, words: str, **properties: str | int | None) -> str:

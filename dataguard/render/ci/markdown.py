@@ -16,7 +16,7 @@ from dataguard.render.ci.project import Project, bounded, cut
 from dataguard.render.escapes import without_commands
 from dataguard.render.failure import MARKS
 from dataguard.render.layout import fold
-from dataguard.render.summary import WORDS, verdict
+from dataguard.render.summary import WORDS, counts
 from dataguard.timings import Bench, Change
 
 LARGEST = 1_000_000
@@ -36,7 +36,7 @@ _OTHERS = (Status.BROKEN, Status.EXPECTED, Status.INCONCLUSIVE)
 def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **look: Any) -> str:
     """Return the report as GitHub-flavoured Markdown of at most 1 MB; `look` is ignored."""
     report = bounded(report)
-    parts = [f"## dataguard: {_safe(verdict(report))}", "", f"Target: {_safe(', '.join(report.targets))}", ""]
+    parts = [f"## dataguard: {_safe(counts(report))}", "", f"Target: {_safe(', '.join(report.targets))}", ""]
     room = LARGEST - sum(map(_weight, parts))
     project = Project.of(report)
     details = (_details(project, result, docs.get(result.code)) for result in report.failed)
@@ -107,7 +107,7 @@ def _details(project: Project, result: Result, doc: Doc | None) -> str:
     if result.reason:
         parts.append(f"Note: {_safe(result.reason)}")
     if doc:
-        parts += ["**Cause**", doc.cause, "**Fix**", doc.fix]
+        parts += ["**Cause**", doc.cause, "**Fix**", doc.fix, f"<{result.page}>"]
     repros = dict.fromkeys(finding.repro for finding in shown if finding.repro)
     parts += [_block("\n".join(cut(repro) for repro in repros))] if repros else []
     return "\n\n".join([*parts, "</details>\n"])

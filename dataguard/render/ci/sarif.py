@@ -56,6 +56,7 @@ def _rule(results: list[Result], doc: Doc | None) -> dict[str, Any]:
     rule: dict[str, Any] = {
         "id": first.code,
         "name": "".join(word.capitalize() for word in first.name.split("-")),
+        "helpUri": first.page,
         "defaultConfiguration": {"level": first.severity},
         "properties": {
             "tags": ["data-loading", "pytorch"],
@@ -72,7 +73,8 @@ def _rule(results: list[Result], doc: Doc | None) -> dict[str, Any]:
         "Links": "\n".join(f"<{link}>" for link in doc.links),
     }
     shown = {title: text for title, text in parts.items() if text}
-    rule |= {
+    return {
+        **rule,
         "shortDescription": {"text": doc.summary},
         "fullDescription": {"text": f"{doc.summary} {' '.join(doc.cause.split())}"[:1000]},
         "help": {
@@ -80,7 +82,6 @@ def _rule(results: list[Result], doc: Doc | None) -> dict[str, Any]:
             "markdown": "\n\n".join(f"## {title}\n\n{text[:1].upper() + text[1:]}" for title, text in shown.items()),
         },
     }
-    return {**rule, "helpUri": doc.links[0]} if doc.links else rule
 
 
 def _result(project: Project, result: Result, finding: Finding, rule: int) -> dict[str, Any]:
