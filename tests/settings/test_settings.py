@@ -164,7 +164,8 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         seed = 3
         database = ".examples"
     """
-    assert resolve(write(tmp_path / "any.toml", text)) == Settings(**{key: parsed for key, (_, parsed) in GOOD.items()})
+    expected = {key: parsed for key, (_, parsed) in GOOD.items()} | {"baseline": str(tmp_path / "known.json")}
+    assert resolve(write(tmp_path / "any.toml", text)) == Settings(**expected)
 
 
 class TestFiles:
