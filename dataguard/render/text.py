@@ -17,6 +17,7 @@ _VERSIONS = ("dataguard", "python", "torch")
 UNSET: tuple[object, ...] = (None, (), [], {})
 NOTABLE = 0.05
 """The time of a check is shown from this many seconds on."""
+BUG = "a bug in dataguard, not in your code"
 REQUEST = "Please report it with the lines above, the output of `dataguard --version` and, if you can, the loader."
 _NAMED = 3
 """Up to this many checks are listed by code and name, more by code only."""
@@ -195,7 +196,7 @@ def _broken(page: Page, report: Report, verbosity: int) -> None:
     broken = [result for result in report.results if result.status is Status.BROKEN]
     if not broken:
         return
-    page.rule("broken", "a bug in dataguard, not in your code", style=COLOURS[Status.BROKEN])
+    page.rule("broken", BUG, style=COLOURS[Status.BROKEN])
     page.put()
     for result in broken:
         page.put(identity(page, result), lead="  ")

@@ -120,17 +120,16 @@ def _box(box: Box) -> View:
 
 
 def _swatches(figure: Swatches) -> View:
-    values = [abs(value) for _, row in figure.rows for value in row if math.isfinite(value)]
+    values = [value for _, row in figure.rows for value in row if math.isfinite(value)]
     most = max(values, default=0.0) or 1.0
-    rows = [
-        (
-            label,
-            _colour(row),
-            [(f"{value:.4g}", percent(abs(value) / most) if math.isfinite(value) else 0) for value in row],
-        )
-        for label, row in figure.rows
-    ]
-    return {"channels": figure.channels, "rows": rows, "coloured": any(colour for _, colour, _ in rows)}
+
+    def cell(value: float) -> tuple[str, float]:
+        return f"{value:.4g}", percent(value / most) if math.isfinite(value) else 0.0
+
+    rows = [(label, _colour(row), [cell(value) for value in row]) for label, row in figure.rows]
+    # A bar begins at zero.
+    bars = min(values, default=0.0) >= 0
+    return {"channels": figure.channels, "rows": rows, "coloured": any(colour for _, colour, _ in rows), "bars": bars}
 
 
 def _colour(values: Sequence[float]) -> str:

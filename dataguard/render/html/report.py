@@ -13,7 +13,7 @@ from dataguard.render.html.evidence import Evidence
 from dataguard.render.html.figures import Studio, View, sentence
 from dataguard.render.html.templating import fragment, line, page
 from dataguard.render.summary import WORDS, duration, lines, not_judged, severities, tally, verdict
-from dataguard.render.text import NOTABLE, REQUEST, UNSET, by_reason, checks_and_loaders, exercised, versions
+from dataguard.render.text import BUG, NOTABLE, REQUEST, UNSET, by_reason, checks_and_loaders, exercised, versions
 
 _SHOWN = 5
 """The findings of one result that are shown unfolded."""
@@ -49,7 +49,7 @@ def _context(report: Report, docs: Mapping[str, Doc]) -> View:
         "lines": [_line(found, evidence) for found in lines(failed)],
         "cards": [_card(list(group), docs, studio, evidence) for _, group in groupby(failed, key=_check)],
         "broken": [_broken(result, evidence) for result in of[Status.BROKEN]],
-        "request": REQUEST,
+        "request": f"{BUG[:1].upper()}{BUG[1:]}. {REQUEST}",
         "expected": [_aside(result, studio, evidence) for result in of[Status.EXPECTED]],
         "inconclusive": list(_reasons(of[Status.INCONCLUSIVE], every, evidence)),
         "stale": list(_reasons([result for result in noted if result.stale], every, evidence)),
@@ -79,19 +79,11 @@ def _verdict(report: Report, failed: Sequence[Result]) -> View:
         worst = failed[0].severity
         return {"kind": worst.value, "mark": MARKS[worst][0], "words": verdict(report), "detail": severities(failed)}
     if report.count(Status.BROKEN):
-        return {
-            "kind": "broken",
-            "mark": "✗",
-            "words": verdict(report),
-            "detail": "a bug in dataguard, not in your code",
-        }
-    passed = report.count(Status.PASSED) > 0
-    return {
-        "kind": "passed" if passed else "warning",
-        "mark": "✓" if passed else "?",
-        "words": verdict(report),
-        "detail": "",
-    }
+        kind, mark, detail = "broken", "✗", BUG
+    else:
+        kind, mark = ("passed", "✓") if report.count(Status.PASSED) else ("warning", "?")
+        detail = ""
+    return {"kind": kind, "mark": mark, "words": verdict(report), "detail": detail}
 
 
 def _counts(report: Report) -> Iterator[tuple[int, str]]:
