@@ -10,7 +10,8 @@ from dataclasses import dataclass
 GRID = 1000
 """Charts are drawn on a grid of this many steps in each direction, and stretched to the width of the page."""
 
-Point = tuple[float, float]
+Point = tuple[float, ...]
+"""The position of a point, x and y, and what else is drawn with it."""
 
 
 @dataclass(frozen=True, slots=True)

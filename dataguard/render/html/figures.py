@@ -15,9 +15,10 @@ from dataguard.render.html.axes import GRID, Axis, Point, drawn, percent, thinne
 
 IMAGE_BYTES = 4_400_000
 """The most characters of images in one page, so that it stays below 5 MB."""
-_POINTS, _MOST_OF_A_LINE, _LEAST_OF_A_LINE = 30_000, 1_500, 60
+_POINTS, _MOST_OF_A_LINE, _LEAST_OF_A_LINE = 12_000, 1_500, 60
 """The most points of all charts of a page, and the bounds of what one line gets of them."""
-_SPANS = 400
+_SPANS, _MOST_OF_A_TIMELINE, _LEAST_OF_A_TIMELINE = 1_200, 400, 24
+"""The most spans of all timelines of a page, and the bounds of what one timeline gets of them."""
 _CELLS = 48
 """The most rows and columns of a table."""
 _MARKED = 40
@@ -37,7 +38,9 @@ class Studio:
     def __init__(self, figures: Iterable[Figure]) -> None:
         known = list(figures)
         lines = sum(len(figure.lines) for figure in known if isinstance(figure, Plot))
-        self._most = min(max(_POINTS // max(lines, 1), _LEAST_OF_A_LINE), _MOST_OF_A_LINE)
+        timelines = sum(isinstance(figure, Timeline) for figure in known)
+        self._points = min(max(_POINTS // max(lines, 1), _LEAST_OF_A_LINE), _MOST_OF_A_LINE)
+        self._spans = min(max(_SPANS // max(timelines, 1), _LEAST_OF_A_TIMELINE), _MOST_OF_A_TIMELINE)
         self._room = IMAGE_BYTES
         self._number = 0
         self.images = self.left_out = 0
@@ -53,7 +56,7 @@ class Studio:
             return view | _swatches(figure)
         if isinstance(figure, Matrix):
             return view | _matrix(figure)
-        return view | (_plot(figure, self._most) if isinstance(figure, Plot) else _timeline(figure))
+        return view | (_plot(figure, self._points) if isinstance(figure, Plot) else _timeline(figure, self._spans))
 
     def _pictures(self, figure: Pictures) -> View:
         there = [cell for row in figure.cells for cell in row if cell]
@@ -155,28 +158,26 @@ def _matrix(figure: Matrix) -> View:
 
 
 def _plot(figure: Plot, most: int) -> View:
-    points = [point for line in figure.lines for point in line.points]
-    ends = [end for line in figure.lines for pair in line.spread for end in pair]
-    across = Axis.over([x for x, _ in points])
-    up = Axis.over([y for _, y in points] + ends, zero=figure.joined).widened()
+    measured = [_measured(line, most, joined=figure.joined) for line in figure.lines]
+    across = Axis.over([x for points in measured for x, *_ in points])
+    up = Axis.over([y for points in measured for _, *ys in points for y in ys], zero=figure.joined).widened()
+    series = [
+        _series(points, across, up, joined=figure.joined) | {"shape": number % _KINDS if figure.joined else 0}
+        for number, points in enumerate(measured)
+    ]
     # Points of several series hide each other: each gets a chart, side by side on the same scale.
-    groups = [figure.lines] if figure.joined else [(line,) for line in figure.lines]
+    charts = (
+        [("", series)]
+        if figure.joined
+        else [(line.label, [one]) for line, one in zip(figure.lines, series, strict=True)]
+    )
     fewer = max((len(line.points) for line in figure.lines), default=0) > most
     return {
         "x": figure.x,
         "y": figure.y,
         "x_ticks": across.ticks(),
         "y_ticks": [(round(100 - place, 2), words) for place, words in up.ticks()],
-        "charts": [
-            {
-                "label": "" if figure.joined else group[0].label,
-                "series": [
-                    _series(line, across, up, most, joined=figure.joined) | {"shape": number % _KINDS}
-                    for number, line in enumerate(group)
-                ],
-            }
-            for group in groups
-        ],
+        "charts": charts,
         "legend": [(number % _KINDS, line.label) for number, line in enumerate(figure.lines)]
         if figure.joined and len(figure.lines) > 1
         else [],
@@ -184,53 +185,58 @@ def _plot(figure: Plot, most: int) -> View:
     }
 
 
-def _series(line: Line, across: Axis, up: Axis, most: int, *, joined: bool) -> View:
-    finite = [point for point in line.points if all(map(math.isfinite, point))]
-    kept = thinned(finite, most) if joined else drawn(finite, most)
-    spread = [(x, low, high) for (x, _), (low, high) in zip(line.points, line.spread, strict=False)]
+def _measured(line: Line, most: int, *, joined: bool) -> list[Point]:
+    """What is drawn of a line: x and y, and the lowest and highest y where it has a spread."""
+    points: list[Point] = list(line.points)
+    if line.spread:
+        points = [(*point, *ends) for point, ends in zip(line.points, line.spread, strict=False)]
+    kept = thinned(points, most) if joined else drawn(points, most)
+    return [point for point in kept if all(map(math.isfinite, point))]
+
+
+def _series(points: Sequence[Point], across: Axis, up: Axis, *, joined: bool) -> View:
+    middle = [(x, y) for x, y, *_ in points]
+    spread = [(x, ends[0], ends[1]) for x, _, *ends in points if ends]
     band = [(x, high) for x, _, high in spread] + [(x, low) for x, low, _ in reversed(spread)]
     return {
-        "path": _path(kept, across, up, "L") if joined else "",
-        "dots": _path(kept, across, up, "") if not joined or len(kept) <= _MARKED else "",
+        "path": _path(middle, across, up, "L") if joined else "",
+        "dots": _path(middle, across, up, "") if not joined or len(points) <= _MARKED else "",
         "band": _path(band, across, up, "L") + "z" if joined and len(spread) > 1 else "",
     }
 
 
-def _path(points: Sequence[Point], across: Axis, up: Axis, join: str) -> str:
+def _path(points: Sequence[tuple[float, float]], across: Axis, up: Axis, join: str) -> str:
     """A line through the points, or without `join` a dot at each: a stroke of no length with round ends."""
     places = [f"{round(GRID * across.share(x))} {round(GRID * (1 - up.share(y)))}" for x, y in points]
     return "M" + join.join(places) if join else "".join(f"M{place}h0" for place in dict.fromkeys(places))
 
 
-def _timeline(figure: Timeline) -> View:
+def _timeline(figure: Timeline, most: int) -> View:
     spans = [span for _, lane in figure.lanes for span in lane]
     first = min((span.start for span in spans), default=0.0)
     last = max((span.end for span in spans), default=0.0)
     unit, factor = ("s", 1.0) if last - first >= 1 else ("ms", 1e3)
     axis = Axis.over([0.0, (last - first) * factor])
     kinds = list(dict.fromkeys(span.kind for span in spans))
-    shortest = sorted((span.end - span.start for span in spans), reverse=True)[:_SPANS]
-    drawn_from = shortest[-1] if len(spans) > _SPANS else 0.0
+    longest = sorted(spans, key=lambda span: span.start - span.end)[:most]
+    kept = set(map(id, longest))
 
     def placed(span: Span) -> View:
         start, end = (axis.share((moment - first) * factor) for moment in (span.start, span.end))
-        words = [span.label, span.kind, f"{(span.end - span.start) * factor:.3g} {unit}"]
+        words = f"{span.label}, {span.kind}, {(span.end - span.start) * factor:.3g} {unit}" if span.label else ""
         return {
             "x": percent(start),
             "width": max(percent(end - start), 0.1),
             "shape": kinds.index(span.kind) % _KINDS,
-            "words": ", ".join(filter(None, words)),
+            "words": words,
         }
 
-    lanes = [
-        (name, [placed(span) for span in lane if span.end - span.start >= drawn_from]) for name, lane in figure.lanes
-    ]
     return {
-        "lanes": lanes,
+        "lanes": [(name, [placed(span) for span in lane if id(span) in kept]) for name, lane in figure.lanes],
         "ticks": axis.ticks(),
         "unit": unit,
         "legend": [(number % _KINDS, kind) for number, kind in enumerate(kinds)],
-        "note": f"the {_SPANS} longest of {len(spans):,} are drawn" if drawn_from else "",
+        "note": f"the {most} longest of {len(spans):,} are drawn" if len(spans) > most else "",
     }
 
 

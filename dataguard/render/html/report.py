@@ -75,15 +75,16 @@ def _check(result: Result) -> tuple[int, str]:
 
 
 def _verdict(report: Report, failed: Sequence[Result]) -> View:
+    words = verdict(report)
     if failed:
         worst = failed[0].severity
-        return {"kind": worst.value, "mark": MARKS[worst][0], "words": verdict(report), "detail": severities(failed)}
-    if report.count(Status.BROKEN):
+        kind, mark, detail = worst.value, MARKS[worst][0], severities(failed)
+    elif report.count(Status.BROKEN):
         kind, mark, detail = "broken", "✗", BUG
     else:
         kind, mark = ("passed", "✓") if report.count(Status.PASSED) else ("warning", "?")
         detail = ""
-    return {"kind": kind, "mark": mark, "words": verdict(report), "detail": detail}
+    return {"kind": kind, "mark": mark, "words": words[:1].upper() + words[1:], "detail": detail}
 
 
 def _counts(report: Report) -> Iterator[tuple[int, str]]:
