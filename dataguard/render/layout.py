@@ -204,7 +204,8 @@ def blocks(words: str) -> Iterator[tuple[str, str, bool]]:
 
 def shortened(words: str, home: re.Pattern[str] | None) -> str:
     """The words with the paths below the current directory or the installed packages shortened."""
-    return _PACKAGES.sub("…/", home.sub("", words) if home else words)
+    words = home.sub("", words) if home else words
+    return _PACKAGES.sub("…/", words) if "-packages" in words else words
 
 
 def current_folder() -> re.Pattern[str] | None:

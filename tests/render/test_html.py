@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from dataguard.checks import CATALOGUE
 from dataguard.figures import Box, Figure, Line, Matrix, Picture, Pictures, Plot, Span, Swatches, Timeline
 from dataguard.model import Finding, Location, Report, Severity, Status
 from dataguard.render.formats import renderer
@@ -29,7 +28,7 @@ from dataguard.render.html.figures import Studio
 from dataguard.timings import Timed, changes
 from tests.support import sample_figures
 from tests.support.benches import FOUR, NONE, OWN, bench, timed
-from tests.support.sample_reports import DOCS, clean, empty, full, result, undecided
+from tests.support.sample_reports import DOCS, clean, empty, full, many, result, undecided
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 render = renderer("scan", "html")
@@ -87,25 +86,6 @@ def of(*findings: Finding, figures: tuple[Figure, ...] = (), **changes_: Any) ->
     """A report of one failed check."""
     failed = replace(result("DG101", "train", Status.FAILED, *findings), figures=figures)
     return replace(empty(), results=(failed,), **changes_)
-
-
-def many(figures: Callable[[int], tuple[Figure, ...]] = lambda _: ()) -> Report:
-    """A report of 200 findings of real checks, in 50 results, each with evidence of ordinary size."""
-    stack = "\n".join(f'  File "/home/me/project/data/readers.py", line {n}, in read_{n}' for n in range(20))
-    results = []
-    for number, check in enumerate(CATALOGUE[:50]):
-        found = [
-            Finding(
-                f"workers 0 and {n} draw the same 48 random values of `sample[0]` for items 0, 1, 2, 3 and 60 more",
-                {"indices": list(range(64)), "dataset": "ImageFolder", "stack": stack, "odds": 1e-9, "by": {"a": n}},
-                Location("/home/me/project/data/crops.py", 40 + n, "Crops.__getitem__"),
-                f"python -m dataguard scan project.data:make_loaders --select {check.code} --seed 0 --workers {n}",
-            )
-            for n in range(4)
-        ]
-        failed = result("DG101", "train", Status.FAILED, *found)
-        results.append(replace(failed, code=check.code, name=check.name, figures=figures(number)))
-    return replace(empty(), results=tuple(results))
 
 
 PAGES: dict[str, Callable[[], str]] = {

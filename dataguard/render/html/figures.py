@@ -177,6 +177,7 @@ def _plot(figure: Plot, most: int) -> View:
         "y": figure.y,
         "x_ticks": across.ticks(),
         "y_ticks": [(round(100 - place, 2), words) for place, words in up.ticks()],
+        "grid": "".join(f"M0 {round(GRID * (1 - place / 100))}h{GRID}" for place, _ in up.ticks()),
         "charts": charts,
         "legend": [(number % _KINDS, line.label) for number, line in enumerate(figure.lines)]
         if figure.joined and len(figure.lines) > 1

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dataguard.machine.units import counted
+from dataguard.render.check_pages import sentence
 from dataguard.render.escapes import escaped, one_line
 from dataguard.render.layout import blocks
 
@@ -55,8 +56,8 @@ def prose(words: str, most: int = _PROSE) -> Markup:
 
 
 def markdown(words: str) -> Markup:
-    """The paragraphs, lists and code of a check's documentation."""
-    return Markup().join(_elements(words))
+    """The paragraphs, lists and code of a section of a check's documentation."""
+    return Markup().join(_elements(sentence(words)))
 
 
 def _elements(words: str) -> Iterator[Markup]:
@@ -88,6 +89,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
         finalize=_finalize,
     )
     made.filters |= {"line": line, "prose": prose, "markdown": markdown, "counted": counted, "trusted": Markup}
