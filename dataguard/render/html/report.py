@@ -132,6 +132,7 @@ def _card(results: Sequence[Result], docs: Mapping[str, Doc], studio: Studio, ev
         "mark": MARKS[first.severity][0],
         "anchor": _anchor(first.severity, first.code),
         "doc": docs.get(first.code),
+        "page": first.page,
         "groups": [_failure(result, names, studio, evidence) for result, names in groups],
         "repros": list(repros),
     }
