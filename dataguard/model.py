@@ -263,15 +263,13 @@ class Report:
         return self._rendered("text")
 
     def _repr_html_(self) -> str:
-        return self._written_by(import_module("dataguard.render.html.report").body)
+        return self._rendered("html", document=False)
 
-    def _rendered(self, form: str) -> str:
+    def _rendered(self, form: str, **look: Any) -> str:
         # By name, as whoever renders a report needs this module first.
-        return self._written_by(import_module("dataguard.render.formats").renderer("scan", form))
-
-    def _written_by(self, renderer: Callable[..., str]) -> str:
+        renderer: Callable[..., str] = import_module("dataguard.render.formats").renderer("scan", form)
         checks = import_module("dataguard.checks").CATALOGUE
-        return renderer(self, {check.code: check.doc for check in checks})
+        return renderer(self, {check.code: check.doc for check in checks}, **look)
 
     def count(self, status: Status) -> int:
         """How many results have this status."""

@@ -23,6 +23,8 @@ _CELLS = 48
 """The most rows and columns of a table."""
 _MARKED = 40
 """A line of at most this many points has a dot for each."""
+_DENSE = 250
+"""The dots of more points than this are smaller."""
 _SMALL = 64
 """Images of at most this many pixels are enlarged without smoothing."""
 _LEVELS = 8
@@ -90,10 +92,11 @@ def _letters(pictures: Iterable[Picture]) -> dict[bytes, str]:
 
 def _picture(picture: Picture, row: str, column: str, letters: dict[bytes, str]) -> View:
     width, height = _pixels(picture.png)
-    words = [", ".join(filter(None, (row, column))), picture.label]
+    label = "" if picture.label in (row, column) else picture.label
+    words = [", ".join(filter(None, (row, column))), label]
     return {
         "src": _uri(picture.png),
-        "label": picture.label,
+        "label": label,
         "alt": ": ".join(filter(None, words)),
         "width": width,
         "height": height,
@@ -202,6 +205,7 @@ def _series(points: Sequence[Point], across: Axis, up: Axis, *, joined: bool) ->
     return {
         "path": _path(middle, across, up, "L") if joined else "",
         "dots": _path(middle, across, up, "") if not joined or len(points) <= _MARKED else "",
+        "dense": len(points) > _DENSE,
         "band": _path(band, across, up, "L") + "z" if joined and len(spread) > 1 else "",
     }
 

@@ -11,7 +11,7 @@ from dataguard.model import Doc, Finding, Report, Result, Severity, Status
 from dataguard.render.failure import MARKS
 from dataguard.render.html.evidence import Evidence
 from dataguard.render.html.figures import Studio, View, sentence
-from dataguard.render.html.templating import fragment, line, page
+from dataguard.render.html.templating import line, page
 from dataguard.render.summary import WORDS, duration, lines, not_judged, severities, tally, verdict
 from dataguard.render.text import BUG, NOTABLE, REQUEST, UNSET, by_reason, checks_and_loaders, exercised, versions
 
@@ -21,14 +21,13 @@ _MOST = 50
 """The most findings of one result; the JSON report holds all."""
 
 
-def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **look: Any) -> str:
-    """Return the report as one HTML document; without `unicode` it is pure ASCII. The rest of `look` is ignored."""
-    return page("report.html.j2", unicode=unicode, **_context(report, docs))
+def render(report: Report, docs: Mapping[str, Doc], *, document: bool = True, unicode: bool = True, **look: Any) -> str:
+    """Return the report as one HTML document, or what a notebook shows as the output of a cell.
 
-
-def body(report: Report, docs: Mapping[str, Doc]) -> str:
-    """Return the report as the output of a notebook's cell."""
-    return fragment("report.html.j2", **_context(report, docs))
+    Without `unicode` it is pure ASCII. The rest of `look` is ignored.
+    """
+    layout = "page.html.j2" if document else "notebook.html.j2"
+    return page("report.html.j2", layout=layout, unicode=unicode, **_context(report, docs))
 
 
 def _context(report: Report, docs: Mapping[str, Doc]) -> View:

@@ -24,15 +24,13 @@ _LINE, _PROSE = 160, 2_000
 _CODE = re.compile(r"(`+)([^`]+)\1")
 
 
-def page(template: str, *, unicode: bool = True, **context: Any) -> str:
-    """Return a whole document; without `unicode` it is pure ASCII and reads the same."""
-    text = _environment().get_template(template).render(layout="page.html.j2", **context)
+def page(template: str, *, layout: str = "page.html.j2", unicode: bool = True, **context: Any) -> str:
+    """Return a page with this layout: a whole document, or what a notebook embeds.
+
+    Without `unicode` it is pure ASCII and reads the same.
+    """
+    text = _environment().get_template(template).render(layout=layout, **context)
     return text if unicode else text.encode("ascii", "xmlcharrefreplace").decode()
-
-
-def fragment(template: str, **context: Any) -> str:
-    """Return what a notebook shows as the output of a cell: no document, and a style that ends at its border."""
-    return _environment().get_template(template).render(layout="notebook.html.j2", **context)
 
 
 def cut(words: str, most: int) -> str:
