@@ -268,8 +268,7 @@ class Report:
     def _rendered(self, form: str, **look: Any) -> str:
         # By name, as whoever renders a report needs this module first.
         renderer: Callable[..., str] = import_module("dataguard.render.formats").renderer("scan", form)
-        checks = import_module("dataguard.checks").CATALOGUE
-        return renderer(self, {check.code: check.doc for check in checks}, **look)
+        return renderer(self, {check.code: check.doc for check in import_module("dataguard.checks").CATALOGUE}, **look)
 
     def count(self, status: Status) -> int:
         """How many results have this status."""

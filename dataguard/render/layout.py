@@ -87,7 +87,10 @@ class Page:
         for number, part in enumerate(lines or [Text()]):
             line = (indent if number else head) + part
             line.rstrip()
-            self.console.print(line, soft_wrap=True)
+            if self.console.is_terminal:
+                self.console.print(line, soft_wrap=True)
+            else:  # the same, in half the time
+                self.console.file.write(f"{line.plain}\n")
 
     def flow(self, parts: Iterable[Text], *, lead: Text | str = "", between: str = ", ") -> None:
         """Write parts one after another, breaking lines only between them."""
