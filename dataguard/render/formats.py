@@ -25,6 +25,12 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
         "doctor": "json:render_checkup",
         "list": "json:render_checks",
     },
+    "html": {
+        "scan": "html.report:render",
+        "bench": "html.bench:render",
+        "doctor": "html.lists:render_checkup",
+        "list": "html.lists:render_checks",
+    },
     "sarif": {"scan": "ci.sarif:render"},
     "github": {"scan": "ci.github:render"},
     "markdown": {

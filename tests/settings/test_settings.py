@@ -154,6 +154,7 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         checks = "2026.1"
         fail_on = "error"
         fail_on_undecided = true
+        baseline = "known.json"
         [expect]
         DG401 = "depth maps are not RGB"
         [roles]
