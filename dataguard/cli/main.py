@@ -124,6 +124,7 @@ def dataguard(context: click.Context) -> int:
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
 @format_option("scan", multiple=True)
 @click.option("--output", "outputs", metavar="FILE", multiple=True, help="Where to write; the suffix sets the format.")
+@click.option("--pictures", is_flag=True, default=None, help="Add pictures of samples to findings, for HTML reports.")
 @click.option("--config", metavar="FILE", help="Settings file, instead of dataguard.toml or pyproject.toml.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each check instead of showing them.")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings only.")

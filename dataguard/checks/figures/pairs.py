@@ -1,0 +1,37 @@
+"""Original images beside what the model sees. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dataguard.figures import Pictures
+
+if TYPE_CHECKING:
+    from dataguard.lab.core.index import Index
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.pictures.views import View
+
+
+def beside_original(lab: Lab, indices: Sequence[Index], view: View, words: str) -> Iterator[Pictures]:
+    """Some samples, one in each row; a column for each draw of the transforms, after the original.
+
+    Without image files there are no originals.
+    """
+    rows = lab.pictures.shown(*indices, view=view)
+    originals = any(row.original for row in rows)
+    draws = max(len(row.seen) for row in rows)
+    seen = [f"draw {number}" for number in range(draws)] if draws > 1 else ["what the model sees"]
+    yield Pictures(
+        f"{view.leaf} and its original" if originals else view.leaf,
+        words,
+        tuple(_name(lab, index) for index in indices),
+        (*(["original"] if originals else []), *seen),
+        tuple((*((row.original,) if originals else ()), *row.seen) for row in rows),
+    )
+
+
+def _name(lab: Lab, index: Index) -> str:
+    if index is None:
+        return "a sample"
+    return f"index {index}" if lab.facts.kind == "map" else f"sample {index} of the stream"
