@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from dataguard.cli.console import (
     announce,
     console,
     destinations,
+    drawn,
     encodable,
     format_option,
     progress,
@@ -161,6 +163,7 @@ def scan(
             'or set targets = ["mypkg.data:make_loader"] under [tool.dataguard] in pyproject.toml'
         )
     wanted = destinations("scan", formats, outputs)
+    settings = replace(settings, pictures=settings.pictures and drawn(wanted, asked=bool(options["pictures"])))
     from dataguard.engine import scan as engine
 
     team, stopped = own_team(shared=settings.all), None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.figures import Line, Plot
+from dataguard.machine.units import counted
 
 if TYPE_CHECKING:
     from dataguard.lab.core.index import Index
@@ -24,9 +25,9 @@ def two_epochs(lab: Lab, findings: Sequence[Finding]) -> Iterator[Plot]:
         return
     lines = tuple(_line(number, order) for number, order in enumerate(epochs))
     count = len(epochs[0])
-    same = "the same" if epochs[0] == epochs[1] else "different"
-    some = f" Every {_step(count)}th is shown." if _step(count) > 1 else ""
-    summary = f"Epochs 0 and 1 request {count:,} indices, in {same} order{' in both' if same == 'the same' else ''}."
+    order = "in the same order" if epochs[0] == epochs[1] else "in different orders"
+    some = f" One in {_step(count)} is shown." if _step(count) > 1 else ""
+    summary = f"Epochs 0 and 1 request {counted(count, 'indices')} each, {order}."
     yield Plot("Order of indices in two epochs", summary + some, "position in the epoch", "index", lines, joined=False)
 
 

@@ -147,7 +147,7 @@ def _png(pixels: np.ndarray, resampling: str) -> bytes:
 
 
 def upright(content: bytes) -> np.ndarray | None:
-    """The pixels of an image file for `displayed`: decoded to RGB, with its EXIF orientation applied.
+    """The pixels of an image file for `displayed`, as a viewer shows it: in RGB, rotated by EXIF, on white.
 
     Files with more than 8 bits a channel keep their values. None if Pillow cannot read it.
     """
@@ -155,7 +155,11 @@ def upright(content: bytes) -> np.ndarray | None:
 
     try:
         image = ImageOps.exif_transpose(Image.open(BytesIO(content)))
-        deep = image.mode in ("I", "F") or image.mode.startswith("I;16")
-        return reduced(np.asarray(image) if deep else image.convert("RGB"))
+        if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+            return reduced(np.asarray(image))
+        if "A" in image.getbands() or "transparency" in image.info:
+            layer = image.convert("RGBA")
+            image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+        return reduced(image.convert("RGB"))
     except Exception:  # noqa: BLE001 - a damaged file, or one of another library
         return None

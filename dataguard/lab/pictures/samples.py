@@ -80,7 +80,7 @@ def _inside(path: str) -> str:
 
 
 def _original(files: FileSubstitution, *, masked: bool) -> Picture | None:
-    """The first coloured image file of a sample, else its first one; with the mask of the same size that came along."""
+    """The image file of a sample, of several that with the most colours; over it, a mask of the same size."""
     readable = [
         (pixels, file.name)
         for content, file in zip(files.contents, files.files, strict=True)
@@ -88,12 +88,18 @@ def _original(files: FileSubstitution, *, masked: bool) -> Picture | None:
     ]
     if not readable:
         return None
-    image, name = next((one for one in readable if np.ptp(one[0], axis=-1).any()), readable[0])
+    image, name = max(readable, key=lambda one: len(np.unique(_codes(one[0]))))
     others = [pixels for pixels, _ in readable if pixels is not image and pixels.shape[:2] == image.shape[:2]]
     (pixels,), note = displayed([image])
     words = ", ".join(filter(None, [Path(name).name if Path(name).is_absolute() else "", note]))
-    mask = overlay(others[0][..., 0]) if masked and others else None
+    mask = overlay(_codes(others[0])) if masked and others else None
     return Picture(thumbnail(pixels), f"original ({words})" if words else "original", (), mask)
+
+
+def _codes(pixels: np.ndarray) -> np.ndarray:
+    """A number for each colour."""
+    codes: np.ndarray = pixels.astype(np.int64) @ (256 ** np.arange(pixels.shape[-1]))
+    return codes
 
 
 class _Reader:
