@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.model import Finding
 
-DRAWS = 3
-"""Draws of the transforms that are shown."""
+DRAWS = 8
+"""Draws of the transforms that are tried; those that differ are shown."""
 
 
 def blended(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
@@ -28,9 +28,9 @@ def blended(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
             labels = tuple(label[0] for label in charts.labels if len(label) == 1)
             kept = labels if set(mask.values.labels if mask.values else ()) <= set(labels) else None
             view = _masked(charts, mask, (0,), kept)
-            words = "The mask lies over the image, with a colour for each value."
-            white = " White pixels hold values that are not in the file." if kept else ""
-            yield from beside_original(lab, [charts.index], view, words + white)
+            white = ", white if no file holds it" if kept else ""
+            words = f"The mask lies over the image, with a colour for each value{white}."
+            yield from beside_original(lab, [charts.index], view, words)
 
 
 def misaligned_masks(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
@@ -52,7 +52,7 @@ def misaligned_boxes(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures
         table = f"{charts.root}{one.path}"
         if any(finding.message.startswith(f"{table} does not follow") for finding in findings):
             view = View(f"{charts.root}{one.image}", tuple(range(DRAWS)), boxes=table, box_format=one.box_format)
-            words = f"{'Points' if one.points else 'Boxes'} of the sample lie over its image, in {DRAWS} random states."
+            words = f"{'Points' if one.points else 'Boxes'} of the sample lie over its image."
             yield from beside_original(lab, [one.index], view, words)
 
 

@@ -102,15 +102,15 @@ def test_masks_lie_over_their_images(stem: str) -> None:
     original, seen = row(only(Pictures, found(stem, pictures=True)))
     assert original.mask
     assert seen.mask
-    white = (pixels(seen.mask) == 255).all(axis=-1).mean()
-    assert (white > 0.01) == (stem == "dg511_blended_mask")
+    assert 0.2 < (pixels(seen.mask)[..., 3] > 0).mean() < 1
+    assert len(np.unique(pixels(original.mask).reshape(-1, 4), axis=0)) > 2
 
 
 @pytest.mark.scan
 def test_boxes_lie_over_their_images() -> None:
     pictures = only(Pictures, found("dg512_desynced_target", "bad_boxes", pictures=True))
-    seen = row(pictures)[-3:]
-    assert len(pictures.columns) >= 3
+    seen = row(pictures)[1:]
+    assert pictures.columns == ("original", "random state 1", "random state 2")
     assert all(one.boxes for one in seen)
     assert all(0 <= box.left < box.right <= 1 and 0 <= box.top < box.bottom <= 1 for one in seen for box in one.boxes)
 
