@@ -29,7 +29,7 @@ def blended(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
             kept = labels if set(mask.values.labels if mask.values else ()) <= set(labels) else None
             view = _masked(charts, mask, (0,), kept)
             white = ", white if no file holds it" if kept else ""
-            words = f"The mask lies over the image, with a colour for each value{white}."
+            words = f"The mask is laid over the image, with a colour for each value{white}."
             yield from beside_original(lab, [charts.index], view, words)
 
 
@@ -52,7 +52,7 @@ def misaligned_boxes(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures
         table = f"{charts.root}{one.path}"
         if any(finding.message.startswith(f"{table} does not follow") for finding in findings):
             view = View(f"{charts.root}{one.image}", tuple(range(DRAWS)), boxes=table, box_format=one.box_format)
-            words = f"{'Points' if one.points else 'Boxes'} of the sample lie over its image."
+            words = f"{'Points' if one.points else 'Boxes'} of the sample are laid over its image."
             yield from beside_original(lab, [one.index], view, words)
 
 

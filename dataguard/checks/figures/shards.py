@@ -27,7 +27,7 @@ def by_worker(lab: Lab, findings: Sequence[Finding]) -> Iterator[Matrix]:
     filled = dict(zip(names, zip(counts, common, strict=True), strict=True))
     table = [filled.get(number, (0, 0)) for number in range(max(workers, len(counts)))]
     yield Matrix(
-        "Samples by worker",
+        "Samples per worker",
         f"{len(table)} workers yield {sum(counts)} samples; {sum(common)} of them come from more than one worker.",
         ("yielded", "yielded by others too"),
         tuple(f"worker {number}" for number in range(len(table))),
@@ -41,7 +41,7 @@ def by_rank(lab: Lab, findings: Sequence[Finding]) -> Iterator[Matrix]:
     ranks = lab.ranks.shards().ranks
     workers = max(len(share.samples) for share in ranks)
     yield Matrix(
-        "Samples by rank and worker",
+        "Samples per rank and worker",
         f"{'; '.join(f'rank {number} reads {share.total} samples' for number, share in enumerate(ranks))}.",
         tuple(f"rank {number}" for number in range(len(ranks))),
         tuple(f"worker {number}" for number in range(workers)),

@@ -1,4 +1,4 @@
-"""Images of any kind as small PNG files, and masks and boxes that lie over them.
+"""Images of any kind as small PNG files, and masks and boxes that are laid over them.
 
 Pillow is imported here, and so only in processes that make pictures.
 """
@@ -51,7 +51,7 @@ def displayed(images: Sequence[np.ndarray], undo: Undo | None = None) -> tuple[l
     """Images as (height, width, 3) of uint8, and how their values were changed for that, in words; empty if not at all.
 
     `images` come from `reduced`. Of more than three channels, or of two, the first ones are shown. Values are mapped to
-    0 to 255 in one way for all images, so that equal pictures are equal images: with `undo` by the inverse of that
+    0 to 255 in one way for all images, so that equal images give equal pictures: with `undo` by the inverse of that
     normalization, if it has as many channels; else bytes are shown as they are, floats from 0 to 1 times 255, floats
     and wider integers from 0 to 255 unchanged, and any other values are scaled from their least to their largest. What
     is then out of range is clipped. NaN and Inf are magenta.
@@ -92,7 +92,7 @@ def thumbnail(pixels: np.ndarray) -> bytes:
 
 
 def overlay(mask: np.ndarray, labels: Sequence[float] | None = None) -> bytes:
-    """A PNG with a colour for each value of a mask, to lie over its image; the least value is transparent.
+    """A PNG with a colour for each value of a mask, for display on its image; the least value is transparent.
 
     `mask` is the leaf of one sample. Where `labels` lists the values that it may have, any others are white and opaque.
     """

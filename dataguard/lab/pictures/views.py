@@ -23,7 +23,7 @@ class Undo:
 class View:
     """What to show of a sample: the image leaf at a path, or the first one, in some states of all generators.
 
-    Paths begin with sample, or with batch for what collate_fn makes of the sample alone. A `mask` leaf lies over the
+    Paths begin with sample, or with batch for what collate_fn makes of the sample alone. A `mask` leaf is laid over the
     image, with `labels` as the values that it may have; so do `boxes`, with their format. `undo` is a normalization.
     """
 
