@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dataguard.cli import console, main
+from dataguard.cli import main
 from dataguard.engine import scan
 from dataguard.model import Report, UsageError
 from dataguard.settings.settings import Settings
@@ -16,9 +16,8 @@ from tests.support.sample_reports import clean, stub_engine
 
 @pytest.fixture
 def taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each scan takes pictures; JSON counts as a format that draws."""
+    """Whether each scan takes pictures."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(console, "DRAWING", ("json",))
     seen: list[bool] = []
 
     def run(targets: Sequence[str], settings: Settings, listen: object) -> Report:
@@ -30,8 +29,8 @@ def taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def test_the_command_line_asks_for_pictures(taken: list[bool]) -> None:
-    assert main.main(["scan", "a:x", "--pictures", "--format", "json"]) == 0
-    assert main.main(["scan", "a:x", "--format", "json"]) == 0
+    assert main.main(["scan", "a:x", "--pictures", "--output", "report.html"]) == 0
+    assert main.main(["scan", "a:x", "--output", "report.html"]) == 0
     assert taken == [True, False]
 
 
@@ -44,7 +43,7 @@ def test_pictures_that_nothing_draws_are_refused(taken: list[bool], capsys: pyte
 def test_a_settings_file_may_ask_for_pictures_of_another_format(taken: list[bool], tmp_path: Path) -> None:
     (tmp_path / "dataguard.toml").write_text("pictures = true", encoding="utf-8")
     assert main.main(["scan", "a:x"]) == 0
-    assert main.main(["scan", "a:x", "--format", "json"]) == 0
+    assert main.main(["scan", "a:x", "--output", "report.html"]) == 0
     assert taken == [False, True]
 
 
