@@ -25,8 +25,8 @@ _COLOURS = {"R": "red", "G": "green", "B": "blue"}
 def restored(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
     """The original beside what the model sees, with the measured normalization undone."""
     for fit in _fits(lab, findings):
-        label = "its own normalization undone"
-        yield from _beside(lab, fit, fit.gains, fit.offsets, label, "Channels are in another order.")
+        words = f"The channels are {fit.order}, and shown as if they were RGB."
+        yield from _beside(lab, fit, fit.gains, fit.offsets, "its own normalization undone", words)
 
 
 def as_expected(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
