@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -13,7 +13,7 @@ import click
 
 from dataguard.model import Report, Status, UsageError
 from dataguard.render.escapes import escaped, one_line, without_commands
-from dataguard.render.formats import check_format, format_of, formats_of
+from dataguard.render.formats import DRAWING, check_format, format_of, formats_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,6 +83,14 @@ def require_writable(option: str, file: str) -> None:
         raise UsageError(f"{option} {file}: no such folder: {path.parent}")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise UsageError(f"{option} {file}: {'is a folder' if path.is_dir() else 'is not writable'}")
+
+
+def drawn(wanted: Sequence[tuple[str, str]], *, asked: bool) -> bool:
+    """Whether any of these formats draws pictures. Raises UsageError if none does although they were `asked` for."""
+    draws = any(form in DRAWING for form, _ in wanted)
+    if asked and not draws:
+        raise UsageError("--pictures: only HTML reports show pictures: add --output report.html")
+    return draws
 
 
 def put(render: Callable[..., str], output: str) -> None:

@@ -18,6 +18,7 @@ from dataguard.cli.console import (
     announce,
     complain,
     destinations,
+    drawn,
     format_option,
     progress,
     put,
@@ -81,6 +82,7 @@ def _default(setting: str) -> str:
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
 @format_option("scan", multiple=True)
 @click.option("--output", "outputs", metavar="FILE", multiple=True, help="Where to write; the suffix sets the format.")
+@click.option("--pictures", is_flag=True, default=None, help="Add pictures of samples to findings, for HTML reports.")
 @click.option("--config", metavar="FILE", help="Settings file, instead of dataguard.toml or pyproject.toml.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each check instead of showing them.")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings only.")
@@ -118,6 +120,7 @@ def scan(
             'or set targets = ["mypkg.data:make_loader"] under [tool.dataguard] in pyproject.toml'
         )
     wanted = destinations("scan", formats, outputs)
+    settings = replace(settings, pictures=settings.pictures and drawn(wanted, asked=bool(options["pictures"])))
     earlier = _to_write(write_baseline)
     if earlier is not None:
         settings = replace(settings, baseline=None)

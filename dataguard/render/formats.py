@@ -47,6 +47,8 @@ The function takes the output, and `width` in columns, `colour` and `unicode` fo
 imported when it renders, because help and JSON do not need the modules that lay out text.
 """
 
+DRAWING = ("html",)
+"""The formats that draw the figures of findings."""
 
 _SUFFIXES = {"txt": "text", "md": "markdown", "htm": "html", "xml": "junit"}
 """The formats of file names whose suffix is not the format's name."""

@@ -219,6 +219,7 @@ PARSERS: Mapping[str, Callable[[Any, str], Any]] = {
     "samples": _whole(1),
     "all": _flag,
     "resume": _flag,
+    "pictures": _flag,
     "budget": _seconds,
     "timeout": _seconds,
     "seed": _whole(0),

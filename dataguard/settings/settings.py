@@ -37,16 +37,16 @@ class Settings:
     """Read every sample once; `samples` then limits the closer examinations."""
     resume: bool = False
     """Continue an interrupted scan of all samples."""
+    pictures: bool = False
+    """Add pictures of samples to findings, for reports that draw."""
     budget: float = 60.0
     """Time limit in seconds for all observations of one loader."""
     timeout: float = 20.0
     """Seconds without progress after which a loader counts as hanging."""
     seed: int = 271_828
-    """Seed for python, numpy and torch before the factory is called.
+    """Seed for python, numpy and torch before the factory is called, which users don't pick for their own generators.
 
-    A value that users don't pick for their own generators: with 0, a random split drawn from the global generator could
-    equal one drawn from `torch.Generator().manual_seed(0)`.
-    """
+    With 0, a random split drawn globally could equal one drawn from `torch.Generator().manual_seed(0)`."""
     workers: int | None = None
     """Overrides the loader's num_workers."""
     start_method: str | None = None

@@ -94,6 +94,7 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {
         "propertyNames": {"minLength": 1},
     },
     "baseline": _TEXT,
+    "pictures": _FLAG,
     "roles": {"type": "object", "additionalProperties": {"enum": list(parsers.ROLES)}},
     "contract": _table({name: {**shape, "description": words} for name, (shape, words) in _CONTRACT.items()}),
     "hypothesis": _table({"seed": {"anyOf": [_INTEGER, {"type": "string"}]}, "database": _TEXT}),

@@ -36,8 +36,11 @@ REACHED = {
     "roles": (["a:x", "--role", "a=train", "--role", "b = val"], {"a": "train", "b": "val"}),
 }
 """How each setting is spelled on the command line."""
-COMMAND_LINE_ONLY = {"resume": (["a:x", "--all", "--resume"], True)}
-"""A test session keeps nothing of a scan that was interrupted."""
+COMMAND_LINE_ONLY = {
+    "resume": (["a:x", "--all", "--resume"], True),
+    "pictures": (["a:x", "--pictures", "--format", "html"], True),
+}
+"""A test session keeps nothing of a scan that was interrupted, and draws no report."""
 FILES_ONLY = {
     "pythonpath": "as pytest's key: where the modules of a project are does not change from run to run",
     "checks": "a set is kept to by a whole project: it belongs into its file",

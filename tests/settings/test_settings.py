@@ -32,6 +32,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "budget": (1.5, 1.5),
     "all": (True, True),
     "resume": (False, False),
+    "pictures": (True, True),
     "timeout": (3, 3.0),
     "seed": (0, 0),
     "workers": (0, 0),
@@ -63,6 +64,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("samples", "many", "expected an integer"),
     ("all", "yes", "expected true or false, got 'yes'"),
     ("resume", True, "--resume requires --all"),
+    ("pictures", "yes", "expected true or false"),
     ("budget", 0, "expected a positive number of seconds, got 0"),
     ("budget", float("inf"), "expected a positive number of seconds"),
     ("budget", True, "expected a positive number of seconds"),
@@ -142,6 +144,7 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         samples = 12
         all = true
         resume = false
+        pictures = true
         budget = 1.5
         timeout = 3
         seed = 0
