@@ -1,0 +1,83 @@
+"""The blocks of code in a document, and what it takes to run them in a project."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+
+_FENCE = re.compile(r"(?:<!-- (?:not run|run by): .+ -->\s*)?^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"# (\S+\.py)\n")
+_CODE = re.compile(r"\bDG\d{3}\b")
+_COUNTS = re.compile(r"(?<=\d failed) ·.*|[\d.]+ s\b")
+"""Counts of other checks than those that are run here, and times."""
+QUICK = {"scan": ["--samples", "16"], "run": ["--samples", "16"], "init": ["--no-scan"], "bench": ["--budget", "2"]}
+"""What is added to a command so that it takes less time."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code of some kind, and the text of the block that follows it: what its command prints."""
+
+    kind: str
+    code: str
+    shown: str
+
+    @property
+    def file(self) -> str | None:
+        """The file that the block is: its first line names it."""
+        named = _FILE.match(self.code)
+        return named and named[1]
+
+    def commands(self) -> Iterator[list[str]]:
+        """The words of each command of dataguard and pytest, without comments, pipes and redirections."""
+        for line in self.code.splitlines():
+            words = shlex.split(re.split(r" [|>] ", line.removeprefix("$ "))[0], comments=True)
+            if words and words[0] in ("dataguard", "pytest"):
+                yield words
+
+    def quick(self, words: list[str]) -> list[str]:
+        """The arguments of a command of dataguard, with options that keep it short: few samples, and few checks."""
+        command, *rest = words[1:]
+        added = QUICK.get(command, [])
+        if command in ("scan", "run") and "--select" not in rest:
+            codes = set(_CODE.findall(self.shown)) or {"DG902" if "--model" in rest else "DG301"}
+            added = [*added, "--select", ",".join(sorted(codes))]
+        return [command, *added, *rest]
+
+    def missing_from(self, output: str) -> list[str]:
+        """The lines that the document shows and the command did not print."""
+        printed = {_plain(line) for line in output.splitlines()}
+        lines = map(_plain, self.shown.splitlines())
+        return [line for line in lines if line not in ("", "...") and line not in printed]
+
+    def applied(self, folder: Path) -> None:
+        """Replace the lines of a file that a block of changes removes, each run of them by the lines that follow."""
+        name, *lines = self.code.splitlines()
+        path = folder / name.removeprefix("--- ")
+        text = path.read_text(encoding="utf-8")
+        for removed, added in re.findall(r"((?:^-.*\n)+)((?:^\+.*\n)*)", "\n".join(lines) + "\n", re.MULTILINE):
+            before, after = (re.sub("^.", "", part, flags=re.MULTILINE) for part in (removed, added))
+            assert text.count(before) == 1, f"{path} does not have once: {before}"
+            text = text.replace(before, after)
+        path.write_text(text, encoding="utf-8")
+
+
+def _plain(line: str) -> str:
+    return " ".join(_COUNTS.sub("", line).split())
+
+
+def blocks(document: Path) -> list[Block]:
+    """The blocks of a document in their order, without those that are marked."""
+    text = document.read_text(encoding="utf-8")
+    found = list(_FENCE.finditer(text))
+    ends = {block.start(): block for block in found}
+    return [
+        Block(block[2], dedent(block[3]), following[3] if following and following[2] == "text" else "")
+        for block in found
+        if not block[0].startswith("<!--")
+        for following in [ends.get(block.end() + len(text[block.end() :]) - len(text[block.end() :].lstrip("\n")))]
+    ]

@@ -1,0 +1,117 @@
+"""Every command and every block of code in the documents runs, in a small project that has what they name.
+
+A block that cannot run here is marked with `<!-- not run: reason -->`, and one that another test runs with
+`<!-- run by: module -->`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dataguard.checks import CATALOGUE
+from dataguard.cli import main
+from dataguard.settings.settings import chosen, resolve
+from tests.pages.snippets import Block, blocks
+
+ROOT = Path(__file__).parents[1]
+PROJECT = Path(__file__).parent / "pages" / "project"
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SNIPPETS = {document.relative_to(ROOT).as_posix(): blocks(document) for document in DOCUMENTS}
+RUN = {
+    name: found
+    for name, found in SNIPPETS.items()
+    if any(block.kind == "python" or [*block.commands()] for block in found)
+}
+
+
+def repeated() -> Iterator[tuple[str, int, tuple[str, ...]]]:
+    """Commands that an earlier document has already: they need not run again, unless others read what they write."""
+    seen: set[tuple[str, ...]] = set()
+    for name, found in RUN.items():
+        for number, block in enumerate(found):
+            for words in block.commands() if block.kind in ("bash", "console") else ():
+                if tuple(words) in seen and not block.shown and "--output" not in words:
+                    yield name, number, tuple(words)
+                seen.add(tuple(words))
+
+
+REPEATED = set(repeated())
+
+
+@pytest.mark.parametrize("name", [name for name, found in SNIPPETS.items() if any(b.kind == "toml" for b in found)])
+def test_settings_in_a_document_are_valid(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src").mkdir()
+    for block in SNIPPETS[name]:
+        if block.kind == "toml":
+            (tmp_path / "pyproject.toml").write_text(block.code, encoding="utf-8")
+            assert "[tool.dataguard" in block.code
+            chosen(CATALOGUE, resolve())
+
+
+@pytest.mark.scan
+@pytest.mark.filterwarnings("ignore")  # those of the libraries
+@pytest.mark.parametrize("name", RUN)
+def test_what_a_document_shows_runs(
+    name: str, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = pytester.path
+    shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
+    monkeypatch.syspath_prepend(folder)
+    variables = Variables()
+    for number, block in enumerate(RUN[name]):
+        if block.file:
+            (folder / block.file).parent.mkdir(exist_ok=True)
+            (folder / block.file).write_text(block.code, encoding="utf-8")
+        elif block.kind == "python":
+            exec(compile(block.code, name, "exec"), {}, variables)
+        elif block.kind == "diff":
+            block.applied(folder)
+        elif block.kind == "toml":
+            (folder / "pyproject.toml").write_text(block.code, encoding="utf-8")
+        elif block.kind in ("bash", "console"):
+            for words in block.commands():
+                if (name, number, tuple(words)) not in REPEATED:
+                    execute(block, words, pytester, capsys)
+
+
+def execute(block: Block, words: list[str], pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run one command, and compare what it prints with what the document shows."""
+    if words[0] == "pytest":
+        few = ("--dataguard-select=DG301", "--dataguard-samples=16", "-p", "no:cacheprovider")
+        assert pytester.runpytest_inprocess(*words[1:], *few).ret == 0
+        return
+    code = main.main(block.quick(words))
+    printed = capsys.readouterr()
+    assert code in (0, 1), f"{words}: {printed.err}"
+    assert block.missing_from(printed.out) == []
+
+
+class Variables(dict[str, Any]):
+    """What a document assumes to exist: a loader, a model. Made when a block asks for it."""
+
+    def __missing__(self, name: str) -> Any:
+        import torch
+        from torch.utils.data import DataLoader
+
+        data, models = import_module("mypkg.data"), import_module("mypkg.models")
+        known = {
+            "train_loader": lambda: data.build_loader("train"),
+            "val_loader": lambda: data.build_loader("val"),
+            "net": models.make_model,
+            "epochs": lambda: 2,
+            "seed": lambda: 0,
+            "rank": lambda: 0,
+            "F": lambda: torch.nn.functional,
+            "torch": lambda: torch,
+            "DataLoader": lambda: DataLoader,
+        }
+        if name not in known:
+            raise KeyError(name)
+        return self.setdefault(name, known[name]())
