@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -14,8 +13,13 @@ _FILE = re.compile(r"# (\S+\.py)\n")
 _CODE = re.compile(r"\bDG\d{3}\b")
 _COUNTS = re.compile(r"(?<=\d failed) ·.*|[\d.]+ s\b")
 """Counts of other checks than those that are run here, and times."""
-QUICK = {"scan": ["--samples", "16"], "run": ["--samples", "16"], "init": ["--no-scan"], "bench": ["--budget", "2"]}
-"""What is added to a command so that it takes less time."""
+_QUICK = {
+    "scan": ("--samples", "16"),
+    "run": ("--samples", "16"),
+    "init": ("--no-scan",),
+    "bench": ("--budget", "1", "--workers", "0", "--loader", "train"),
+}
+"""Options that keep a command short."""
 
 
 @dataclass(frozen=True)
@@ -32,21 +36,22 @@ class Block:
         named = _FILE.match(self.code)
         return named and named[1]
 
-    def commands(self) -> Iterator[list[str]]:
+    def commands(self) -> list[list[str]]:
         """The words of each command of dataguard and pytest, without comments, pipes and redirections."""
-        for line in self.code.splitlines():
-            words = shlex.split(re.split(r" [|>] ", line.removeprefix("$ "))[0], comments=True)
-            if words and words[0] in ("dataguard", "pytest"):
-                yield words
+        lines = self.code.splitlines() if self.kind in ("bash", "console") else ()
+        simple = (re.split(r" [|>] ", line.removeprefix("$ "))[0] for line in lines)
+        commands = (shlex.split(line, comments=True) for line in simple)
+        return [words for words in commands if words[:1] in (["dataguard"], ["pytest"])]
 
     def quick(self, words: list[str]) -> list[str]:
         """The arguments of a command of dataguard, with options that keep it short: few samples, and few checks."""
         command, *rest = words[1:]
-        added = QUICK.get(command, [])
+        at = rest.index("--") if "--" in rest else len(rest)
+        added = list(_QUICK.get(command, ()))
         if command in ("scan", "run") and "--select" not in rest:
             codes = set(_CODE.findall(self.shown)) or {"DG902" if "--model" in rest else "DG301"}
-            added = [*added, "--select", ",".join(sorted(codes))]
-        return [command, *added, *rest]
+            added += ["--select", ",".join(sorted(codes))]
+        return [command, *rest[:at], *added, *rest[at:]]
 
     def missing_from(self, output: str) -> list[str]:
         """The lines that the document shows and the command did not print."""
