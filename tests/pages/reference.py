@@ -34,8 +34,9 @@ def reference(docs: Path) -> Mapping[str, str]:
 def cli() -> str:
     """The page of the command line: each command with its arguments and options."""
     parts = [f"{HEAD}# Command line\n"]
+    above = click.Context(command_line, **command_line.context_settings)
     for name, command in command_line.commands.items():
-        context = click.Context(command, info_name=f"dataguard {name}")
+        context = click.Context(command, parent=above)
         usage = " ".join(command.collect_usage_pieces(context))
         parts.append(f"\n## dataguard {name}\n\n`dataguard {name} {usage}`\n\n{inspect.cleandoc(command.help or '')}\n")
         options = [param for param in command.params if isinstance(param, click.Option)]

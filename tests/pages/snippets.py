@@ -11,15 +11,12 @@ from textwrap import dedent
 _FENCE = re.compile(r"(?:<!-- (?:not run|run by): .+ -->\s*)?^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\S+\.py)\n")
 _CODE = re.compile(r"\bDG\d{3}\b")
-_COUNTS = re.compile(r"(?<=\d failed) ·.*|[\d.]+ s\b")
+_COUNTS = re.compile(r"(?<=\d failed) ·.*|(?<=no findings) ·.*|[\d.]+ s\b")
 """Counts of other checks than those that are run here, and times."""
-_QUICK = {
-    "scan": ("--samples", "16"),
-    "run": ("--samples", "16"),
-    "init": ("--no-scan",),
-    "bench": ("--budget", "1", "--workers", "0", "--loader", "train"),
-}
+_QUICK = {"init": ("--no-scan",), "bench": ("--budget", "1", "--workers", "0", "--loader", "train")}
 """Options that keep a command short."""
+SETTINGS = '[tool.dataguard]\nselect = ["DG301", "DG902"]\nsamples = 16\n'
+"""Settings that keep scans short: one cheap check, and one for models."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +41,11 @@ class Block:
         return [words for words in commands if words[:1] in (["dataguard"], ["pytest"])]
 
     def quick(self, words: list[str]) -> list[str]:
-        """The arguments of a command of dataguard, with options that keep it short: few samples, and few checks."""
-        command, *rest = words[1:]
-        at = rest.index("--") if "--" in rest else len(rest)
-        added = list(_QUICK.get(command, ()))
-        if command in ("scan", "run") and "--select" not in rest:
-            codes = set(_CODE.findall(self.shown)) or {"DG902" if "--model" in rest else "DG301"}
-            added += ["--select", ",".join(sorted(codes))]
-        return [command, *rest[:at], *added, *rest[at:]]
+        """The arguments of a command of dataguard; kept short, with the checks of the report that is shown."""
+        added = _QUICK.get(words[1], ())
+        if codes := sorted(set(_CODE.findall(self.shown))):
+            added = (*added, "--select", ",".join(codes))
+        return [*words[1:], *added]
 
     def missing_from(self, output: str) -> list[str]:
         """The lines that the document shows and the command did not print."""
