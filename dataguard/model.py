@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -260,14 +259,12 @@ class Report:
         return self._rendered("text")
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return self._rendered("html", document=False)
 
-    def _rendered(self, form: str) -> str:
+    def _rendered(self, form: str, **look: Any) -> str:
         # By name, as whoever renders a report needs this module first.
-        renderer = import_module("dataguard.render.formats").renderer("scan", form)
-        checks = import_module("dataguard.checks").CATALOGUE
-        text: str = renderer(self, {check.code: check.doc for check in checks})
-        return text
+        renderer: Callable[..., str] = import_module("dataguard.render.formats").renderer("scan", form)
+        return renderer(self, {check.code: check.doc for check in import_module("dataguard.checks").CATALOGUE}, **look)
 
     def count(self, status: Status) -> int:
         """How many results have this status."""
