@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"(?<=\]\()(?:\.\./)+((?:dataguard|sample_datasets)/[\w/.]+)(?=\))")
 """A link from a page to a file outside of `docs`."""
 
+HEAD = re.compile(r"\A<!-- .+? -->\s+")
+"""The note at the top of a generated page."""
+
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """List the page of each check by its group."""
@@ -39,6 +42,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Link to the added pages instead."""
+    """Link to the added pages instead, and begin with the heading, which names the page in the navigation."""
     top = "../" * page.file.src_uri.count("/")
-    return LINK.sub(lambda link: f"{top}source/{link[1]}.md", markdown)
+    return LINK.sub(lambda link: f"{top}source/{link[1]}.md", HEAD.sub("", markdown))
