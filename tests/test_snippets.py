@@ -72,7 +72,7 @@ def test_what_a_document_shows_runs(
     shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
     monkeypatch.syspath_prepend(folder)
     (folder / "src").mkdir()
-    (folder / "pyproject.toml").write_text(SETTINGS, encoding="utf-8")
+    (folder / "pyproject.toml").write_text(f'{SETTINGS}targets = ["mypkg.data:make_loaders"]\n', encoding="utf-8")
     photographs(folder / "photos")
     variables = Variables()
     for number, block in enumerate(RUN[name]):
