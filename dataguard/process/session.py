@@ -23,7 +23,7 @@ from typing import Any
 
 from dataguard.fingerprint import Fingerprint
 from dataguard.machine.units import counted
-from dataguard.model import Check, DataguardError, Result, Status, UsageError
+from dataguard.model import Check, DataguardError, Finding, Result, Status, UsageError
 from dataguard.process.launcher import Reaper, start
 from dataguard.process.process_tree import how_it_ended
 from dataguard.process.progress import PROGRESS, ProgressListener
@@ -40,7 +40,15 @@ _PARTING = 20.0
 
 
 class HostLost(DataguardError):
-    """The observing process ended or stopped answering."""
+    """The observing process ended or stopped answering; `signal` is what killed it, if so."""
+
+    def __init__(self, message: str, signal: str | None = None) -> None:
+        super().__init__(message)
+        self.signal = signal
+
+
+_DEATHS = "DG002"
+"""The check that reports a signal which killed the observing process: it forks the processes of the loader."""
 
 
 class Session:
@@ -62,6 +70,8 @@ class Session:
         self.state: Path | None = None
         """The folder with the state of a scan of all samples, if any."""
         self._loaders: tuple[str, ...] | None = None
+        self._building = False
+        self._lost: HostLost | None = None
         self._planned: dict[tuple[str, str], int] = {}
         self._made: dict[int, Result] = {}
         self._coming: Iterator[tuple[int, Result]] = iter(())
@@ -78,7 +88,12 @@ class Session:
     def loaders(self) -> tuple[str, ...]:
         """The names of the target's loaders. Raises UsageError for an invalid target."""
         if self._loaders is None:
-            self._start()
+            try:
+                self._start()
+            except HostLost as lost:
+                if not self._building:
+                    raise
+                self._loaders, self._lost = (self.name,), lost  # each check meets it
         return self._loaders or ()
 
     def plan(self, wanted: Sequence[tuple[Check, str]]) -> None:
@@ -117,6 +132,8 @@ class Session:
             ((_, result),) = self._asked([(check, loader)])
         except (HostLost, UsageError) as lost:
             self.close()
+            if check.code == _DEATHS and isinstance(lost, HostLost) and lost.signal:
+                return self._death(check, loader, lost, started)
             reason = f"{lost}; it is restarted for the next check"
             return self._without_verdict(check, loader, Status.INCONCLUSIVE, reason, started)
         except DataguardError as broken:
@@ -126,6 +143,8 @@ class Session:
 
     def _asked(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
         """Results of the observing process. Raises DataguardError with a traceback for a bug in it."""
+        if self._lost is not None:
+            raise self._lost
         if self._reaper is None:
             self._start()
         self._send(("judge", [(check.code, check.severity, loader) for check, loader in wanted]))
@@ -198,6 +217,9 @@ class Session:
             kind, answer = self._answer(START_PATIENCE)
             if kind == "importing":
                 kind, answer = self._answer_to_import()
+            if kind == "building":
+                self._building = True
+                kind, answer = self._answer(self._patience)
             if kind == "usage":
                 raise UsageError(answer.replace(self.spelling, shown(self.spelling)))
             if kind == "broken":
@@ -249,7 +271,9 @@ class Session:
                 return answer
             if self.on_progress is not None:
                 self.on_progress(answer[1])
-        raise HostLost(f"the observing process {self._end()}{self._last_words()}")
+        end = self._end()
+        signal = end.rpartition(" ")[2] if "killed" in end else None
+        raise HostLost(f"the observing process {end}{self._last_words()}", signal)
 
     def _received(self) -> tuple[str, Any] | None:
         """The message of the observing process, None if it has gone."""
@@ -275,6 +299,15 @@ class Session:
         assert self._folder is not None
         path = self._folder / name
         return path.read_text(errors="replace") if path.exists() else ""
+
+    def _death(self, check: Check, loader: str, lost: HostLost, started: float) -> Result:
+        stage = "calling the factory" if self._lost else "the loader was read in forks of it"
+        finding = Finding(
+            f"{lost} while {stage}",
+            {"signal": lost.signal, "likely cause": "a limit of memory, or code that kills other processes"},
+        )
+        result = self._without_verdict(check, loader, Status.FAILED, "", started)
+        return replace(result, findings=(finding,), reason=None)
 
     def _without_verdict(self, check: Check, loader: str, status: Status, reason: str, started: float) -> Result:
         seconds = time.monotonic() - started

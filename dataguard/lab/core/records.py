@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import pickle
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from errno import EMFILE
 from pathlib import Path
+from pickle import HIGHEST_PROTOCOL, UnpicklingError, dumps, load
 from typing import Any, NamedTuple
 
 from dataguard.incident import Incident, shown_index
 from dataguard.lab.core.index import Index, plain_index
+from dataguard.model import Undecided
 
 FEWEST = 64
 """The fewest values of an array that may be called constant."""
@@ -253,6 +257,13 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """An exception of the user's objects, raised when an instrument looked at the samples of a batch."""
+
+    incident: Incident
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """A StopIteration from a map-style dataset, which torch interprets as the end of the epoch."""
 
@@ -270,11 +281,28 @@ class Spool:
     def __init__(self, folder: Path, worker: int | None) -> None:
         name = "main" if worker is None else f"worker{worker}"
         self._path = folder / f"{name}.spool"
+        self._spare = os.open(os.devnull, os.O_RDONLY)
 
     def write(self, *records: object) -> None:
-        """Append records. The file is reopened each time: user code may close descriptors that are not its own."""
+        """Append records. Raises Undecided if the disk is full.
+
+        The file is reopened each time: user code may close descriptors that are not its own, or hold all that there
+        are; then the spare one makes room.
+        """
+        content = b"".join(dumps(record, protocol=HIGHEST_PROTOCOL) for record in records)
+        try:
+            self._append(content)
+        except OSError as error:
+            if error.errno != EMFILE:
+                raise Undecided(f"what was observed could not be written: {error.strerror}") from None
+            with contextlib.suppress(OSError):
+                os.close(self._spare)
+            self._append(content)
+            self._spare = os.open(os.devnull, os.O_RDONLY)
+
+    def _append(self, content: bytes) -> None:
         with self._path.open("ab", buffering=0) as file:
-            file.write(b"".join(pickle.dumps(record, protocol=pickle.HIGHEST_PROTOCOL) for record in records))
+            file.write(content)
 
 
 def read_spools(folder: Path) -> Iterator[object]:
@@ -283,6 +311,6 @@ def read_spools(folder: Path) -> Iterator[object]:
         with path.open("rb") as file:
             while True:
                 try:
-                    yield pickle.load(file)
-                except (EOFError, pickle.UnpicklingError):  # the end, or a record cut short by a kill
+                    yield load(file)
+                except (EOFError, UnpicklingError):  # the end, or a record cut short by a kill
                     break

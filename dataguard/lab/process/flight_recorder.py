@@ -38,6 +38,8 @@ class FlightRecorder:
         with (folder / "flight_recorder").open("a+b") as file:
             if file.seek(0, os.SEEK_END) < size:
                 file.truncate(size)
+                if hasattr(os, "posix_fallocate"):  # on a full disk, writing to the mapping would be a bus error
+                    os.posix_fallocate(file.fileno(), 0, size)
             self._mapped = mmap.mmap(file.fileno(), size)
         self._marks = 0
 

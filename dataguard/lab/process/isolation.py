@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import pickle
 import signal
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from os import _exit  # this function: the user's code may replace `os._exit`
 from pathlib import Path
+from pickle import dumps, loads
 from typing import Any, NoReturn, TypeVar, cast
 
 import psutil
@@ -22,7 +23,7 @@ from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, hang_of, last_words
 from dataguard.lab.process.side_by_side import pause
-from dataguard.model import DataguardError
+from dataguard.model import DataguardError, Undecided
 from dataguard.process import shm_cleanup
 from dataguard.process.process_tree import (
     descendants,
@@ -84,14 +85,24 @@ def isolated(
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
         shm_cleanup.remove_tensors({pid, *ended, *(mark.pid for mark in recorder.last() if mark.worker is not None)})
-    if not has_answered(folder):
-        raise LoaderDied(death_of(pid, status, recorder, folder))
-    answer: T = answer_in(folder)
+    answer: T = _answered(pid, status, recorder, folder)
     return answer
+
+
+def _answered(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> Any:
+    """What a fork that has ended returned. Raises what it raised, or why there is no answer."""
+    if has_answered(folder):
+        return answer_in(folder)
+    if status == _UNWRITTEN:
+        raise Undecided(f"an observation could not write its result: is the disk of {folder.parent.parent} full?")
+    raise LoaderDied(death_of(pid, status, recorder, folder))
 
 
 _ANSWER = "answer"
 _RETURNED, _FAILED, _BROKE, _STAYS = "returned", "failed", "broke", "stays"
+_UNWRITTEN = 74
+"""The exit code of a fork that could not write its answer: EX_IOERR."""
+_DESCRIPTORS = 1 << 16
 
 
 def has_answered(folder: Path) -> bool:
@@ -100,13 +111,13 @@ def has_answered(folder: Path) -> bool:
 
 
 def _kind_in(folder: Path) -> str:
-    kind: str = pickle.loads((folder / _ANSWER).read_bytes())[0]
+    kind: str = loads((folder / _ANSWER).read_bytes())[0]
     return kind
 
 
 def answer_in(folder: Path) -> Any:
     """What the function in a fork returned; raises what it raised."""
-    kind, value = pickle.loads((folder / _ANSWER).read_bytes())
+    kind, value = loads((folder / _ANSWER).read_bytes())
     if kind == _RETURNED:
         return value
     if kind == _FAILED:
@@ -140,9 +151,7 @@ def succeeded(function: Callable[[], T], stays: Callable[[T], bool], folder: Pat
         end_descendants(spare=bystanders)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
-    if not has_answered(folder):
-        raise LoaderDied(death_of(pid, status, recorder, folder))
-    answer: T = answer_in(folder)
+    answer: T = _answered(pid, status, recorder, folder)
     return answer
 
 
@@ -158,7 +167,7 @@ def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: P
             _leave((_STAYS, None) if stayed else answer, folder)
     finally:
         if not stayed:
-            os._exit(0)
+            _exit(0)
     return cast(T, value)
 
 
@@ -168,7 +177,7 @@ def _end_like(status: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
-    os._exit(abs(status))
+    _exit(abs(status))
 
 
 def live(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
@@ -179,7 +188,7 @@ def live(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
         if os.getpid() == own:  # not in a fork that the user's code forgot to end
             _leave(answer, folder)
     finally:
-        os._exit(0)
+        _exit(0)
 
 
 def _begin(folder: Path, parent: int) -> int:
@@ -195,8 +204,20 @@ def _begin(folder: Path, parent: int) -> int:
 
 def _leave(answer: tuple[str, Any], folder: Path) -> None:
     # A file and not a pipe: user code may close every descriptor, or leave a process behind that holds them.
+    content = dumps(answer)
+    try:
+        _write(content, folder)
+    except OSError:
+        os.closerange(3, _DESCRIPTORS)  # it may hold all that there are
+        try:
+            _write(content, folder)
+        except OSError:  # it has filled the disk, or removed the folder
+            _exit(_UNWRITTEN)
+
+
+def _write(content: bytes, folder: Path) -> None:
     unfinished = folder / f"{_ANSWER}.part"
-    unfinished.write_bytes(pickle.dumps(answer))
+    unfinished.write_bytes(content)
     unfinished.rename(folder / _ANSWER)
 
 
