@@ -31,6 +31,7 @@ import psutil
 from dataguard.cli.main import main as dataguard
 from dataguard.process.launcher import shared_zygote
 from dataguard.process.process_tree import adopt_orphans, descendants
+from tests.hostile.declared import Hostile
 from tests.support.namespace import MIB, NotPermittedError
 
 ROOT = Path(__file__).parents[2]
@@ -79,15 +80,15 @@ class Arena:
     """A process that scans; its terminal is read here. Raises NotPermittedError where namespaces cannot be had."""
 
     def __init__(self, folder: Path) -> None:
-        place, temporary, self._reports = (folder / name for name in ("place", "tmp", "reports"))
-        for path in (place, temporary, self._reports):
+        self._place, temporary, self._reports = (folder / name for name in ("place", "tmp", "reports"))
+        for path in (self._place, temporary, self._reports):
             path.mkdir()
         self._master, slave = pty.openpty()
         here, there = socket.socketpair()
         self._screen: list[bytes] = []
         with there:
             self._process = subprocess.Popen(
-                [*_CONTAINED, str(place), str(temporary), sys.executable, "-m", "tests.hostile.arena", str(there.fileno())],
+                [*_CONTAINED, str(self._place), str(temporary), sys.executable, "-m", "tests.hostile.arena", str(there.fileno())],
                 env={
                     **os.environ,
                     "PYTHONPATH": str(ROOT),
@@ -124,6 +125,23 @@ class Arena:
         said = b"".join(self._screen).replace(END, b"").decode(errors="replace")
         text = report.read_text(encoding="utf-8") if report.exists() else ""
         return Outcome(code, said, json.loads(text) if text else None, seconds, left)
+
+    def scan_for(self, hostile: Hostile, *, everything: bool = False) -> Outcome:
+        """Scan a hostile loader with the checks that it is declared with, or with `everything`."""
+        expected = hostile.expected
+        select = () if everything else ("--select", expected.select)
+        options = (*select, "--timeout", str(expected.timeout), *expected.options)
+        return self.scan(hostile.target, *options, makes=expected.makes)
+
+    @contextlib.contextmanager
+    def module(self, source: str) -> Iterator[str]:
+        """A module with this source in the folder that is scanned from; a target in it."""
+        file = self._place / "refused.py"
+        file.write_text(f"{source}\n")
+        try:
+            yield f"{file.stem}:make"
+        finally:
+            file.unlink()
 
     def close(self) -> None:
         self._pipe.close()

@@ -18,7 +18,7 @@ class Expected:
     """The outcome of a scan: the one check that fails, None for a loader that passes, and words of its message.
 
     `select` are the checks that are run; `timeout` and `options` are those of the command line; `makes` matches the
-    temporary files that the loader makes and leaves by itself.
+    temporary files that the loader makes and leaves by itself; a `slow` scan is left to `python -m tests.bench.hostile`.
     """
 
     code: str | None
@@ -27,6 +27,7 @@ class Expected:
     timeout: float = 10.0
     options: tuple[str, ...] = ()
     makes: str | None = None
+    slow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,28 @@ def _declare(expected: Expected) -> Callable[[Factory], Factory]:
         return factory
 
     return mark
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A module that cannot be imported, by its source, and words of the answer."""
+
+    name: str
+    source: str
+    words: str
+    timeout: float = 10.0
+
+
+REFUSED = (
+    Refused("segfault", "import os; os.kill(os.getpid(), 11)", "was killed by SIGSEGV during its import"),
+    Refused("kill", "import os; os.kill(os.getpid(), 9)", "was killed by SIGKILL during its import"),
+    Refused("leave", "import os; os._exit(7)", "exited with status 7 during its import"),
+    Refused("goodbye", "import sys; sys.exit(3)", "raised SystemExit: 3"),
+    Refused("interrupt", "raise KeyboardInterrupt", "KeyboardInterrupt"),
+    Refused("sleep", "import time; time.sleep(1000)", "importing its module takes too long", timeout=0.3),
+    Refused("noise", "import os; os.write(1, os.urandom(9999)); 1 / 0", "raised ZeroDivisionError"),
+    Refused("escapes", r"raise ValueError('\x1b]0;title\x07\x1bc')", "raised ValueError: \\x1b]0;title"),
+)
 
 
 def declared() -> Iterator[Hostile]:

@@ -169,7 +169,7 @@ def warnings_as_errors() -> DataLoader:
     return in_main(lambda: warnings.warn("this is an error now", stacklevel=2))
 
 
-@named("DG301", select="DG0,DG301,DG404")
+@named("DG204", "dataset[5] raises StopIteration", select="DG0,DG204")
 def stop_iteration_in_main() -> DataLoader:
     return in_main(lambda: throw(StopIteration()))
 

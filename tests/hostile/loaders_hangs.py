@@ -90,7 +90,7 @@ class Pickled(Numbers):
     __reduce__ = sleep
 
 
-@hangs("", options=("--start-method", "spawn"))
+@passes(select="DG0", timeout=1.0, options=("--start-method", "spawn"))
 def hang_in_reduce() -> DataLoader:
     return of(Pickled())
 
@@ -142,7 +142,7 @@ def exit_handler_that_hangs() -> DataLoader:
     return of(Numbers(), worker_init_fn=lambda _: atexit.register(sleep))
 
 
-@passes()
+@hangs("while iterating the loader")
 def thread_that_never_ends() -> DataLoader:
     return of(Numbers(), worker_init_fn=lambda _: threading.Thread(target=sleep).start())
 

@@ -142,10 +142,10 @@ def dataset_with_every_attribute() -> DataLoader:
 
 
 class Furious(Dataset):
-    """Raises for each attribute that it does not have."""
+    """Raises for each attribute that it does not have, and not what Python expects."""
 
     def __getattr__(self, name: str) -> Any:
-        raise KeyError(name)
+        raise AttributeError(name) if name.startswith("__") else KeyError(name)
 
     def __len__(self) -> int:
         return LENGTH

@@ -37,7 +37,7 @@ def made(make: Any, length: int = 8, **settings: Any) -> DataLoader:
     return of(Made(make, length), **{"num_workers": 0, "batch_size": 2, "collate_fn": first, **settings})
 
 
-@passes()
+@passes(slow=True)
 def samples_of_500_megabytes() -> DataLoader:
     return made(lambda index: torch.zeros(500 * MB, dtype=torch.uint8), 2, batch_size=1)
 

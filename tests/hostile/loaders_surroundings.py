@@ -161,7 +161,7 @@ def alarm_in_factory() -> DataLoader:
     return after(lambda: (signal.signal(signal.SIGALRM, late), signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)))
 
 
-@passes()
+@passes(slow=True)
 def start_method_changed() -> DataLoader:
     return after(lambda: multiprocessing.set_start_method("spawn", force=True))
 
@@ -256,7 +256,7 @@ def modules_removed() -> DataLoader:
     return in_main(remove)
 
 
-@passes()
+@passes(makes="torchinductor*")
 def torch_changed() -> DataLoader:
     torch.set_default_dtype(torch.float64)
     torch.use_deterministic_algorithms(True)

@@ -295,10 +295,14 @@ class Spool:
         except OSError as error:
             if error.errno != EMFILE:
                 raise Undecided(f"what was observed could not be written: {error.strerror}") from None
-            with contextlib.suppress(OSError):
-                os.close(self._spare)
+            self.make_room()
             self._append(content)
             self._spare = os.open(os.devnull, os.O_RDONLY)
+
+    def make_room(self) -> None:
+        """Close the spare descriptor, so that this process can open one more file."""
+        with contextlib.suppress(OSError):
+            os.close(self._spare)
 
     def _append(self, content: bytes) -> None:
         with self._path.open("ab", buffering=0) as file:

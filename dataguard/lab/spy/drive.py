@@ -76,6 +76,7 @@ def drive(
         raise Undecided(str(error).strip().rpartition(f"{Undecided.__name__}: ")[2]) from None
     # Whatever escapes from the user's loader, SystemExit included, ends here as an incident.
     except BaseException as error:
+        watcher.process.spool.make_room()
         failures = [record.incident for record in read_spools(plan.folder) if isinstance(record, Failure)]
         if not failures and raised_by_dataguard(error, __file__):
             raise
