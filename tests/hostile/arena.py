@@ -129,8 +129,8 @@ class Arena:
     def scan_for(self, hostile: Hostile, *, everything: bool = False) -> Outcome:
         """Scan a hostile loader with the checks that it is declared with, or with `everything`."""
         expected = hostile.expected
-        select = () if everything else ("--select", expected.select)
-        options = (*select, "--timeout", str(expected.timeout), *expected.options)
+        checks = ("--budget", "10") if everything else ("--select", expected.select)
+        options = (*checks, "--timeout", str(expected.timeout), *expected.options)
         return self.scan(hostile.target, *options, makes=expected.makes)
 
     @contextlib.contextmanager

@@ -149,7 +149,7 @@ def leave_in_worker() -> DataLoader:
     return in_worker(leave)
 
 
-@named("DG002", "exited with status 7 while collating a batch")
+@named("DG002", "exited with status 7 while collating a batch", slow=True)
 def leave_in_collate() -> DataLoader:
     return in_collate(leave)
 

@@ -27,12 +27,12 @@ def goodbye() -> None:
     sys.exit(3)
 
 
-@named("DG001", "raised KeyboardInterrupt")
+@named("DG001", "raised KeyboardInterrupt", slow=True)
 def interrupt_in_main() -> DataLoader:
     return in_main(interrupt)
 
 
-@named("DG001", "raised KeyboardInterrupt")
+@named("DG001", "raised KeyboardInterrupt", slow=True)
 def interrupt_in_worker() -> DataLoader:
     return in_worker(interrupt)
 
@@ -58,7 +58,7 @@ def goodbye_in_collate() -> DataLoader:
     return in_collate(goodbye)
 
 
-@named("DG002", "exited with status 3")
+@named("DG002", "exited with status 3", slow=True)
 def goodbye_in_init() -> DataLoader:
     return in_init(goodbye)
 
@@ -73,7 +73,7 @@ class Bare(BaseException):
     """Not an Exception."""
 
 
-@named("DG001", "raised Bare: bare")
+@named("DG001", "raised Bare: bare", slow=True)
 def base_exception_in_main() -> DataLoader:
     return in_main(lambda: throw(Bare("bare")))
 
@@ -109,7 +109,7 @@ class Unspeakable(Exception):
     __str__ = __repr__ = __eq__ = __hash__ = __bool__ = __reduce__ = _refuse  # type: ignore[assignment]
 
 
-@named("DG001", "raised Unspeakable")
+@named("DG001", "raised Unspeakable", slow=True)
 def unspeakable_in_main() -> DataLoader:
     return in_main(lambda: throw(Unspeakable()))
 
@@ -119,7 +119,7 @@ def unspeakable_in_worker() -> DataLoader:
     return in_worker(lambda: throw(Unspeakable()))
 
 
-@named("DG001", "raised Unspeakable")
+@named("DG001", "raised Unspeakable", slow=True)
 def unspeakable_in_collate() -> DataLoader:
     return in_collate(lambda: throw(Unspeakable()))
 
@@ -144,7 +144,7 @@ def exception_that_exits_when_shown() -> DataLoader:
 
 @named("DG001", "raised ValueError: !!!!!!")
 def exception_of_many_words() -> DataLoader:
-    return in_worker(lambda: throw(ValueError("!" * 20_000_000)))
+    return in_worker(lambda: throw(ValueError("!" * 3_000_000)))
 
 
 @named("DG001", "raised ValueError: \x1b]0;title")

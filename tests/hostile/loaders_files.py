@@ -46,7 +46,7 @@ def files_removed_after_reading() -> DataLoader:
     return of(Consumed())
 
 
-@named("DG001", "No such file or directory")
+@named("DG001", "No such file or directory", slow=True)
 def files_removed_at_once() -> DataLoader:
     dataset = Stored()
     shutil.rmtree(dataset.folder.name)

@@ -57,7 +57,7 @@ def hang_in_worker() -> DataLoader:
     return in_worker(sleep)
 
 
-@hangs("while collating a batch (worker")
+@hangs("while collating a batch (worker", slow=True)
 def hang_in_collate() -> DataLoader:
     return in_collate(sleep)
 
@@ -72,7 +72,7 @@ def hang_in_sampler() -> DataLoader:
     return in_sampler(sleep)
 
 
-@hangs("while reading a sample (worker")
+@hangs("while reading a sample (worker", slow=True)
 def hang_in_stream() -> DataLoader:
     return in_stream(sleep)
 

@@ -60,7 +60,7 @@ def daemon_of_the_factory() -> DataLoader:
     return after(daemon)
 
 
-@passes()
+@passes(slow=True)
 def child_of_a_worker() -> DataLoader:
     return in_init(child)
 
@@ -107,7 +107,7 @@ def forgotten_fork() -> DataLoader:
     return in_main(os.fork)
 
 
-@passes()
+@passes(slow=True)
 def forgotten_fork_in_worker() -> DataLoader:
     return in_worker(os.fork)
 
@@ -117,7 +117,7 @@ def thread_of_the_main_process() -> DataLoader:
     return in_main(lambda: threading.Thread(target=sleep).start())
 
 
-@passes()
+@passes(slow=True)
 def thread_of_the_factory() -> DataLoader:
     return after(lambda: threading.Thread(target=sleep).start())
 
@@ -147,7 +147,7 @@ def shared_memory_of_the_factory() -> DataLoader:
     return after(share)
 
 
-@passes()
+@passes(slow=True)
 def shared_tensors_of_a_worker() -> DataLoader:
     return in_worker(share_tensors)
 
@@ -160,7 +160,7 @@ def listen() -> None:
         kept.append(made)
 
 
-@passes()
+@passes(slow=True)
 def sockets_of_a_worker() -> DataLoader:
     return in_worker(listen)
 

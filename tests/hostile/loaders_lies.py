@@ -30,7 +30,7 @@ class Sized(Numbers):
         return super().__getitem__(index)
 
 
-@named("DG301", select="DG0,DG301")
+@named("DG301", select="DG0,DG301", slow=True)
 def huge() -> DataLoader:
     return of(Sized(2**62))
 

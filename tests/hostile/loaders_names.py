@@ -24,7 +24,7 @@ def name_of_shell_code() -> dict[str, DataLoader]:
     return {"$(touch hostile); `touch hostile` 'x' \"y\" --select": healthy()}
 
 
-@passes()
+@passes(slow=True)
 def name_of_html() -> dict[str, DataLoader]:
     return {"<script>alert(1)</script>&amp;]]>": healthy()}
 
@@ -49,7 +49,7 @@ def names_alike() -> dict[Any, DataLoader]:
     return {"": healthy(), "a.b": healthy(), 1: healthy(), ("a", 1): healthy()}
 
 
-@passes()
+@passes(slow=True)
 def hundreds_of_names() -> Any:
     return {f"loader{number}": DataLoader(torch.zeros(2, 3)) for number in range(12)}
 

@@ -55,7 +55,7 @@ def binary_noise_in_worker() -> DataLoader:
     return in_worker(noise)
 
 
-@passes()
+@passes(slow=True)
 def binary_noise_in_factory() -> DataLoader:
     return after(noise)
 
@@ -65,7 +65,7 @@ def closed_streams_in_worker() -> DataLoader:
     return in_worker(lambda: os.closerange(0, 3))
 
 
-@passes()
+@passes(slow=True)
 def closed_streams_in_factory() -> DataLoader:
     return after(lambda: os.closerange(0, 3))
 
@@ -111,7 +111,7 @@ def move() -> None:
     sys.argv.clear()
 
 
-@passes()
+@passes(slow=True)
 def other_folder_in_worker() -> DataLoader:
     return in_worker(move)
 
@@ -138,7 +138,7 @@ def ignore() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-@passes()
+@passes(slow=True)
 def signals_ignored_in_worker() -> DataLoader:
     return in_worker(ignore)
 
@@ -205,7 +205,7 @@ def fork_patched() -> DataLoader:
     return healthy()
 
 
-@passes()
+@passes(slow=True)
 def clock_patched() -> DataLoader:
     time.time = time.monotonic = time.perf_counter = lambda: 0.0
     return healthy()
@@ -256,7 +256,7 @@ def modules_removed() -> DataLoader:
     return in_main(remove)
 
 
-@passes(makes="torchinductor*")
+@passes(makes="torchinductor*", slow=True)
 def torch_changed() -> DataLoader:
     torch.set_default_dtype(torch.float64)
     torch.use_deterministic_algorithms(True)
