@@ -23,7 +23,8 @@ from typing import Any
 
 from dataguard.fingerprint import Fingerprint
 from dataguard.machine.units import counted
-from dataguard.model import Check, DataguardError, Finding, Result, Status, UsageError
+from dataguard.model import Check, DataguardError, Result, Status, UsageError
+from dataguard.process.host_lost import HostLost, result_of, without_verdict
 from dataguard.process.launcher import Reaper, start
 from dataguard.process.process_tree import how_it_ended
 from dataguard.process.progress import PROGRESS, ProgressListener
@@ -37,18 +38,6 @@ START_PATIENCE = 120.0
 """Seconds that importing torch may take."""
 _PARTING = 20.0
 """Seconds that the reaper gets to stop everything."""
-
-
-class HostLost(DataguardError):
-    """The observing process ended or stopped answering; `signal` is what killed it, if so."""
-
-    def __init__(self, message: str, signal: str | None = None) -> None:
-        super().__init__(message)
-        self.signal = signal
-
-
-_DEATHS = "DG002"
-"""The check that reports a signal which killed the observing process: it forks the processes of the loader."""
 
 
 class Session:
@@ -132,13 +121,10 @@ class Session:
             ((_, result),) = self._asked([(check, loader)])
         except (HostLost, UsageError) as lost:
             self.close()
-            if check.code == _DEATHS and isinstance(lost, HostLost) and lost.signal:
-                return self._death(check, loader, lost, started)
-            reason = f"{lost}; it is restarted for the next check"
-            return self._without_verdict(check, loader, Status.INCONCLUSIVE, reason, started)
+            return result_of(check, loader, lost, time.monotonic() - started, building=self._lost is not None)
         except DataguardError as broken:
             self.close()
-            return self._without_verdict(check, loader, Status.BROKEN, str(broken), started)
+            return without_verdict(check, loader, Status.BROKEN, str(broken), time.monotonic() - started)
         return result
 
     def _asked(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
@@ -299,16 +285,3 @@ class Session:
         assert self._folder is not None
         path = self._folder / name
         return path.read_text(errors="replace") if path.exists() else ""
-
-    def _death(self, check: Check, loader: str, lost: HostLost, started: float) -> Result:
-        stage = "calling the factory" if self._lost else "the loader was read in forks of it"
-        finding = Finding(
-            f"{lost} while {stage}",
-            {"signal": lost.signal, "likely cause": "a limit of memory, or code that kills other processes"},
-        )
-        result = self._without_verdict(check, loader, Status.FAILED, "", started)
-        return replace(result, findings=(finding,), reason=None)
-
-    def _without_verdict(self, check: Check, loader: str, status: Status, reason: str, started: float) -> Result:
-        seconds = time.monotonic() - started
-        return Result(check.code, check.name, check.severity, loader, status, reason=reason, seconds=seconds)

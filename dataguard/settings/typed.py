@@ -29,7 +29,8 @@ def _built(kind: Any, value: Any, where: str) -> Any:
         missing = [one.name for one in fields(kind) if one.name not in given]
         if missing:
             raise ValueError(f"{where}: no {', '.join(missing)}".lstrip(": "))
-        return kind(**{one.name: _built(hints[one.name], given[one.name], one.name) for one in fields(kind)})
+        make: Any = kind
+        return make(**{one.name: _built(hints[one.name], given[one.name], one.name) for one in fields(kind)})
     if origin in (Union, types.UnionType):
         (some,) = (one for one in arguments if one is not type(None))
         return None if value is None else _built(some, value, where)

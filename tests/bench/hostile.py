@@ -1,4 +1,4 @@
-"""Scan every hostile loader with all checks, and print what became of each: `python -m tests.bench.hostile [PATTERN]`."""
+"""Scan every hostile loader with all checks, and print a table: `python -m tests.bench.hostile [PATTERN]`."""
 
 from __future__ import annotations
 

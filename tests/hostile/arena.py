@@ -1,8 +1,8 @@
 """Scans on a terminal of their own, in namespaces of their own, and what each leaves behind.
 
 A hostile loader may end any process and remove any file: it sees the processes of the arena only, and small file
-systems of its own for shared memory and temporary files. `python -m tests.hostile.arena SOCKET` is the process that scans. torch is imported once, in the process that its
-observing processes are forked from.
+systems of its own for shared memory and temporary files. `python -m tests.hostile.arena SOCKET` is the process that
+scans. torch is imported once, in the process that its observing processes are forked from.
 """
 
 from __future__ import annotations
@@ -43,7 +43,17 @@ _SCRIPT = (
     f"mount -t tmpfs -o size={SHM_SIZE} tmpfs /dev/shm && mount -t tmpfs -o size={DISK_SIZE} tmpfs $1 "
     '&& cd "$0" && shift && exec "$@"'
 )
-_CONTAINED = ("unshare", "-m" if os.geteuid() == 0 else "-rm", "-p", "-f", "--kill-child", "--mount-proc", "sh", "-c", _SCRIPT)
+_CONTAINED = (
+    "unshare",
+    "-m" if os.geteuid() == 0 else "-rm",
+    "-p",
+    "-f",
+    "--kill-child",
+    "--mount-proc",
+    "sh",
+    "-c",
+    _SCRIPT,
+)
 END = b"\x00end of scan\x00"
 """Written to the terminal after each scan."""
 _PATIENCE = 5.0
@@ -88,7 +98,15 @@ class Arena:
         self._screen: list[bytes] = []
         with there:
             self._process = subprocess.Popen(
-                [*_CONTAINED, str(self._place), str(temporary), sys.executable, "-m", "tests.hostile.arena", str(there.fileno())],
+                [
+                    *_CONTAINED,
+                    str(self._place),
+                    str(temporary),
+                    sys.executable,
+                    "-m",
+                    "tests.hostile.arena",
+                    str(there.fileno()),
+                ],
                 env={
                     **os.environ,
                     "PYTHONPATH": str(ROOT),

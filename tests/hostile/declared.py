@@ -18,7 +18,7 @@ class Expected:
     """The outcome of a scan: the one check that fails, None for a loader that passes, and words of its message.
 
     `select` are the checks that are run; `timeout` and `options` are those of the command line; `makes` matches the
-    temporary files that the loader makes and leaves by itself; a `slow` scan is left to `python -m tests.bench.hostile`.
+    temporary files that the loader makes and leaves by itself; a `slow` scan is left to `tests.bench.hostile`.
     """
 
     code: str | None

@@ -106,7 +106,7 @@ class Unspeakable(Exception):
     def _refuse(self, *_: object) -> Any:
         raise RuntimeError("no words")
 
-    __str__ = __repr__ = __eq__ = __hash__ = __bool__ = __reduce__ = _refuse  # type: ignore[assignment]
+    __str__ = __repr__ = __eq__ = __hash__ = __bool__ = __reduce__ = _refuse
 
 
 @named("DG001", "raised Unspeakable", slow=True)

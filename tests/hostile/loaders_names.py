@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from tests.hostile.declared import named, passes
 from tests.hostile.healthy import Numbers, healthy, in_main, of
@@ -51,7 +51,7 @@ def names_alike() -> dict[Any, DataLoader]:
 
 @passes(slow=True)
 def hundreds_of_names() -> Any:
-    return {f"loader{number}": DataLoader(torch.zeros(2, 3)) for number in range(12)}
+    return {f"loader{number}": DataLoader(TensorDataset(torch.zeros(2, 3))) for number in range(12)}
 
 
 class Labelled(Numbers):

@@ -71,7 +71,7 @@ class Hostile:
     def _refuse(self, *_: object) -> Any:
         raise RuntimeError("no answer")
 
-    __eq__ = __hash__ = __bool__ = __len__ = __iter__ = __repr__ = __str__ = _refuse  # type: ignore[assignment]
+    __eq__ = __hash__ = __bool__ = __len__ = __iter__ = __repr__ = __str__ = _refuse
     __getitem__ = __reduce__ = __float__ = __int__ = __index__ = __array__ = _refuse
 
 
@@ -142,7 +142,7 @@ class Mean(dict):
     def items(self) -> Any:
         raise RuntimeError("no items")
 
-    __iter__ = keys = values = items  # type: ignore[assignment]
+    __iter__ = keys = values = items
 
 
 @passes()
