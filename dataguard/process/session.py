@@ -16,12 +16,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from multiprocessing.connection import Connection
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from dataguard.fingerprint import Fingerprint
+from dataguard.incident import OWN
 from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.process.host_lost import HostLost, result_of, without_verdict
@@ -236,7 +238,7 @@ class Session:
         try:
             return self._answer(self._patience)
         except HostLost as lost:
-            stacks = self._read(STACKS).strip()
+            stacks = _users_part(self._read(STACKS).strip())
             what = (
                 "importing its module takes too long" if stacks.startswith("Timeout") else f"{lost} during its import"
             )
@@ -285,3 +287,9 @@ class Session:
         assert self._folder is not None
         path = self._folder / name
         return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _users_part(stacks: str) -> str:
+    """The frames of an import that are the user's: from the innermost one to dataguard's."""
+    frames = takewhile(lambda line: f'File "{OWN}' not in line, stacks.splitlines())
+    return "\n".join(line for line in frames if 'File "<frozen' not in line)

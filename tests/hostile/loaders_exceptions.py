@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import resource
 import sys
 import threading
@@ -66,6 +67,14 @@ def goodbye_in_init() -> DataLoader:
 @named("DG001", "calling the factory raised SystemExit: 3")
 def goodbye_in_factory() -> DataLoader:
     goodbye()
+    return healthy()
+
+
+@named("DG001", "SystemExit: 2; its last words: ")
+def factory_that_parses_the_command_line() -> DataLoader:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True)
+    parser.parse_args()
     return healthy()
 
 
