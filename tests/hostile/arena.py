@@ -19,7 +19,6 @@ import sys
 import termios
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -231,7 +230,8 @@ def main(descriptor: int) -> None:
             code = dataguard(words)
             seconds = time.monotonic() - started
             if makes:
-                deque(map(shutil.rmtree, Path(os.environ["TMPDIR"]).glob(makes)), maxlen=0)
+                for path in Path(os.environ["TMPDIR"]).glob(makes):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
             left = traces.left()
             sys.stdout.flush()
             os.write(1, END)

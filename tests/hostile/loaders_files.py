@@ -66,7 +66,7 @@ def temporary_files_removed() -> DataLoader:
 
 def fill() -> None:
     """Write until nothing can be written."""
-    with tempfile.NamedTemporaryFile(prefix="dataguard-") as file, contextlib.suppress(OSError):
+    with tempfile.NamedTemporaryFile(prefix="hostile-") as file, contextlib.suppress(OSError):
         while True:
             os.write(file.fileno(), bytes(1 << 20))
             assert os.fstat(file.fileno()).st_size < 1 << 28, "the disk is larger than expected"
@@ -86,7 +86,7 @@ def fill_and_keep() -> None:
             pass
 
 
-@passes()
+@passes(makes="hostile-*")
 def disk_filled_in_passing() -> DataLoader:
     return in_worker(fill)
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
+from dataguard.lab.core.records import BatchRecord, SampleRecord
 from dataguard.lab.core.value_summary import ValueSummary
 from dataguard.lab.epoch.epoch_schedule import FullSchedule, ScanPosition
 from dataguard.lab.process.answers import answer_in, has_answered
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.skip_unreadable import UnreadableLog
 from dataguard.model import DataguardError
 from dataguard.process.progress import Unreadable

@@ -15,11 +15,12 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from dataguard.incident import Incident, LoaderDied, LoaderFailed, LoaderHung, LoaderRaised
 from dataguard.lab.core.loader_facts import attribute, overrides_iter
-from dataguard.lab.core.records import Failure, read_spools
+from dataguard.lab.core.records import Failure
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.exceptions import incident_of, raised_by_dataguard
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.process_incidents import tail
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.watcher import Watcher
 from dataguard.lab.spy.worker_spy import SpyInit, install
