@@ -72,15 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _complain("interrupted, no report", INTERRUPTED, kind="")
     except OSError as error:  # of a file that the user named, or of a machine that has no more disk, files or processes
-        return _complain(f"{error.strerror or error}{_short_name(error)}", MISUSED)
+        name = f": {str(error.filename)[:100]}" if error.filename else ""
+        return _complain(f"{error.strerror or error}{name}", MISUSED)
     except Exception:  # noqa: BLE001 - user code runs in another process, so whatever arrives here is a dataguard bug
         request = f"This is a bug in dataguard {__version__}. Please report it with the lines above."
         return _complain(f"{traceback.format_exc()}\n{request}", BROKEN, kind="bug: ")
     return outcome if isinstance(outcome, int) else 0
-
-
-def _short_name(error: OSError) -> str:
-    return f": {str(error.filename)[:100]}" if error.filename else ""
 
 
 def _complain(message: str, code: int, kind: str = "error: ") -> int:

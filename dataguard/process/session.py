@@ -194,13 +194,13 @@ class Session:
         """Start the observing process, and learn from it which loaders there are and where it runs."""
         self._folder = Path(tempfile.mkdtemp(prefix="dataguard-"))
         here, there = socket.socketpair()
-        with (self._folder / LOG).open("ab") as log, there:
-            self._reaper = start(self._folder, there.fileno(), log.fileno(), here=is_held(self.spelling))
         self._pipe = Connection(here.detach())
         again = self.settings.all and self._loaders is not None
         settings = replace(self.settings, resume=True) if again else self.settings
         question = (self.spelling, settings, self._folder, settings.import_path, self.state)
         try:
+            with (self._folder / LOG).open("ab") as log, there:
+                self._reaper = start(self._folder, there.fileno(), log.fileno(), here=is_held(self.spelling))
             self._send(question)
             kind, answer = self._answer(START_PATIENCE)
             if kind == "importing":

@@ -134,11 +134,15 @@ def _state(value: Any) -> dict[str, Any]:
 def describe(path: str, value: Any, *, digests: bool = True) -> LeafRecord:
     """One leaf with its path, type, shape and digest."""
     try:
-        if isinstance(value, _HELD) and math.prod(value.shape) > _LARGEST:
+        if isinstance(value, _HELD) and _elements(value) > _LARGEST:
             return LeafRecord(path, type(value).__name__, str(value.dtype), tuple(value.shape), b"")
         return _describe(path, value, digests)
     except Exception:  # noqa: BLE001 - a tensor type that cannot be read is our limitation, not a fault of the loader
         return LeafRecord(path, type(value).__name__, None, None, b"")
+
+
+def _elements(array: Any) -> int:
+    return int(array.numel() if isinstance(array, torch.Tensor) else array.size)
 
 
 def _describe(path: str, value: Any, digests: bool) -> LeafRecord:
