@@ -16,19 +16,19 @@ class HostLost(DataguardError):
         self.signal = signal
 
 
-def result_of(check: Check, loader: str, lost: Exception, seconds: float, *, building: bool) -> Result:
+def result_of(check: Check, loader: str, lost: Exception, *, building: bool) -> Result:
     """The result of a check during which the observing process was lost, while `building` the loader or afterwards."""
     signal = getattr(lost, "signal", None)
     if signal is None or check.code != _DEATHS:
         reason = f"{lost}; it is restarted for the next check"
-        return without_verdict(check, loader, Status.INCONCLUSIVE, reason, seconds)
+        return without_verdict(check, loader, Status.INCONCLUSIVE, reason)
     finding = Finding(
         f"{lost} while {'calling the factory' if building else 'the loader ran in forks of it'}",
         {"signal": signal, "likely cause": "a limit of memory, or code that kills other processes"},
     )
-    return Result(check.code, check.name, check.severity, loader, Status.FAILED, (finding,), seconds=seconds)
+    return Result(check.code, check.name, check.severity, loader, Status.FAILED, (finding,))
 
 
-def without_verdict(check: Check, loader: str, status: Status, reason: str, seconds: float) -> Result:
+def without_verdict(check: Check, loader: str, status: Status, reason: str) -> Result:
     """The result of a check that reached no verdict."""
-    return Result(check.code, check.name, check.severity, loader, status, reason=reason, seconds=seconds)
+    return Result(check.code, check.name, check.severity, loader, status, reason=reason)

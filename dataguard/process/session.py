@@ -22,6 +22,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from dataguard import baseline
 from dataguard.fingerprint import Fingerprint
 from dataguard.incident import OWN
 from dataguard.machine.units import counted
@@ -60,6 +61,7 @@ class Session:
         """Called with progress updates of the observing process."""
         self.state: Path | None = None
         """The folder with the state of a scan of all samples, if any."""
+        self._known = baseline.read(settings.baseline)
         self._loaders: tuple[str, ...] | None = None
         self._building = False
         self._lost: HostLost | None = None
@@ -121,13 +123,13 @@ class Session:
         started = time.monotonic()
         try:
             ((_, result),) = self._asked([(check, loader)])
+            return result
         except (HostLost, UsageError) as lost:
-            self.close()
-            return result_of(check, loader, lost, time.monotonic() - started, building=self._lost is not None)
+            result = result_of(check, loader, lost, building=self._lost is not None)
         except DataguardError as broken:
-            self.close()
-            return without_verdict(check, loader, Status.BROKEN, str(broken), time.monotonic() - started)
-        return result
+            result = without_verdict(check, loader, Status.BROKEN, str(broken))
+        self.close()
+        return replace(result, seconds=time.monotonic() - started, target=self.spelling)
 
     def _asked(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
         """Results of the observing process. Raises DataguardError with a traceback for a bug in it."""
@@ -140,7 +142,8 @@ class Session:
             kind, answer = self._answer(self._patience)
             if kind != "result":
                 raise DataguardError(answer)
-            yield answer
+            number, result = answer
+            yield number, self._known.applied(replace(result, target=self.spelling))
 
     def bench(self, loader: str, wanted: BenchOptions) -> LoaderTimes:
         """Measure one of the loaders. Raises UsageError, with the reason, when it does not run."""

@@ -270,7 +270,7 @@ def reports(draw: st.DrawFn) -> Report:
                 status,
                 tuple(draw(st.lists(finding, min_size=1, max_size=2)) if status in FOUND else ()),
                 draw(TEXT if status in REASONED else st.none() | TEXT),
-                draw(st.dictionaries(TEXT, st.integers(0), max_size=2)),
+                draw(st.dictionaries(st.sampled_from(("samples", "batches", "ranks")), st.integers(0), max_size=2)),
                 draw(st.floats(0, 1e9)),
             )
         )
