@@ -174,8 +174,8 @@ class Check:
 
 STALE = "expected to fail"
 """Begins the reason of a passed check that the user expects to fail."""
-STOPPED = "see DG00"
-"""Begins the reason of a check that could not run, because the loader did not."""
+STOPPED = ("see DG00", "see DG104: ", "see DG106: ")
+"""Begin the reason of a check that could not run, because the loader did not."""
 
 
 @dataclass(frozen=True, slots=True)
