@@ -8,8 +8,10 @@ time, of every module; the result is `tests/bench/mutation.json`.
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
+import platform
 import random
 import resource
 import signal
@@ -232,7 +234,13 @@ def _report(noticed: dict[Mutant, str], *, whole: bool) -> None:
     for one in sorted(survivors, key=lambda one: (one.module, one.line)):
         if one.key not in known:
             print(one)  # noqa: T201 - the product
-    found: dict[str, Any] = {name: dict(row) for name, row in sorted(rows.items())}
+    found: dict[str, Any] = {
+        "date": datetime.date.today().isoformat(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "families": {name: dict(row) for name, row in sorted(rows.items())},
+        "open": [one.key for one in survivors if one.key not in known],
+    }
     total = sum(row["mutants"] for row in rows.values())
     print(f"{sum(row['noticed'] for row in rows.values())} of {total} noticed", Counter(noticed.values()))  # noqa: T201
     if whole:

@@ -14,22 +14,25 @@ import random
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from dataguard.checks import CATALOGUE
 from dataguard.model import Check
-from tests.support.plain_json import KIND, decoded, encoded, fields_of
+from tests.support.plain_json import KIND, class_of, decoded, encoded, fields_of
 from tests.support.recordings import Recording, shown, verdict_of
 
 Step = str | int
 Alteration = tuple[str, list[Step], Any]
 """What was read, the way to what is altered in it, and what stands there then."""
 
-TRIED, KEPT = 600, 24
+TRIED, KEPT = 240, 24
 """Alterations of a recording that are tried and kept at most."""
 LISTED = 2
 """Entries of a list that are altered: the first ones, and the last."""
@@ -129,52 +132,82 @@ def _named(alteration: Alteration) -> str:
 def _tried(check: Check, recording: Recording) -> list[Alteration]:
     """A sample of what can be altered; all that the loader is known to be."""
     numbers, words = constants(check.judge.__module__)
+    fields = _fields_read(check, recording)
     found: list[Alteration] = []
     for read, value in recording.reads.items():
         if isinstance(value, dict) and {"part", "labs", "some labs"} & value.keys():
             continue
         found += [(read, [], gone) for gone in GONE if value is not None]
-        found += [(read, way, other) for way, other in _others(value, [], numbers, (*WORDS, *words))]
+        found += [(read, way, other) for way, other in _others(value, [], _Choice(fields, numbers, (*WORDS, *words)))]
     random.Random(recording.face).shuffle(found)
-    found.sort(key=lambda one: not one[0].endswith("facts"))
+    found.sort(key=lambda one: bool(one[1]))
     return found[: TRIED if recording.face in ("bad", "good") else TRIED // 2]
 
 
-def _others(
-    value: Any, way: list[Step], numbers: Sequence[float], words: Sequence[str | None]
-) -> Iterator[tuple[list[Step], Any]]:
+@dataclass(frozen=True)
+class _Choice:
+    """The fields that a judge reads, and the numbers and words to put there."""
+
+    fields: set[tuple[str, str]]
+    numbers: Sequence[float]
+    words: Sequence[str | None]
+
+
+def _fields_read(check: Check, recording: Recording) -> set[tuple[str, str]]:
+    """The fields of dataclasses that a judge reads, each with the name of its class."""
+    names = set(re.findall(r'"(dataguard[\w.]*:[\w.]+)"', json.dumps(recording.reads)))
+    found: set[tuple[str, str]] = set()
+
+    def tracked(name: str) -> Callable[[object, str], Any]:
+        def get(thing: object, field: str) -> Any:
+            found.add((name, field))
+            return object.__getattribute__(thing, field)
+
+        return get
+
+    with ExitStack() as stack:
+        for name in names:
+            if fields_of(name):
+                stack.enter_context(mock.patch.object(class_of(name), "__getattribute__", tracked(name)))
+        verdict_of(check.judge, recording.lab)
+    return found
+
+
+def _others(value: Any, way: list[Step], choice: _Choice) -> Iterator[tuple[list[Step], Any]]:
     """What a value, or a value in it, may be instead."""
     match value:
         case bool():
             yield way, not value
         case int() | float():
-            near = [one + step for one in numbers if isinstance(one, int) for step in (-1, 1)]
-            for other in dict.fromkeys((0, value + 1, value - 1, 2 * value, *numbers, *near)):
+            near = [one + step for one in choice.numbers if isinstance(one, int) for step in (-1, 1)]
+            for other in dict.fromkeys((0, value + 1, value - 1, 2 * value, *choice.numbers, *near)):
                 if other != value and isinstance(other, int) >= isinstance(value, int):
                     yield way, type(value)(other)
         case str():
-            yield from ((way, other) for other in words if other != value)
+            yield from ((way, other) for other in choice.words if other != value)
         case None:
-            yield from ((way, other) for other in (1, "x", *words[:2]))
+            yield from ((way, other) for other in (1, "x", *choice.words[:2]))
         case list():
-            lengths = {0, 1, 2, *(int(one) + step for one in numbers for step in (-1, 0, 1)), len(value) - 1}
+            lengths = {0, 1, 2, *(int(one) + step for one in choice.numbers for step in (-1, 0, 1)), len(value) - 1}
             yield from ((way, value[:length]) for length in sorted(lengths) if 0 <= length < len(value))
             yield way, value + value[-1:]
             for place in {*range(min(len(value), LISTED)), len(value) - 1} - {-1}:
-                yield from _others(value[place], [*way, place], numbers, words)
+                yield from _others(value[place], [*way, place], choice)
         case {"of": list() as entries}:
             yield from ((way, {**value, "of": other}) for other in ([], entries[:1], entries[:-1]) if other != entries)
             for place in {*range(min(len(entries), LISTED)), len(entries) - 1} - {-1}:
                 if value[KIND] in ("dict", "Counter"):
                     for part in (0, 1):
-                        yield from _others(entries[place][part], [*way, "of", place, part], numbers, words)
+                        yield from _others(entries[place][part], [*way, "of", place, part], choice)
                 else:
-                    yield from _others(entries[place], [*way, "of", place], numbers, words)
+                    yield from _others(entries[place], [*way, "of", place], choice)
         case {"$": str() as kind} if ":" in kind and not {"is", "args"} & value.keys():
             yield way, None
             for name, default in fields_of(kind).items():
+                if (kind, name) not in choice.fields:
+                    continue
                 inner = value[name] if name in value else encoded(default)
-                yield from _others(inner, [*way, name], numbers, words)
+                yield from _others(inner, [*way, name], choice)
 
 
 @cache

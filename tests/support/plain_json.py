@@ -75,7 +75,7 @@ def encoded(value: Any, digests: Digests | None = None) -> Any:
         raise NotPlain(f"{kind} is no plain data")
     values = {field: getattr(value, field) for field in _defaults(kind)}
     return name | {
-        field: again(round(one, 4) if "seconds" in field and isinstance(one, float) else one)
+        field: again(one)
         for field, one in values.items()
         if (default := _defaults(kind)[field]) is dataclasses.MISSING or one != default
     }
@@ -98,7 +98,7 @@ def decoded(value: Any) -> Any:
         return CONTAINERS[kind](map(decoded, value["of"]))
     if kind in MAPPINGS:
         return MAPPINGS[kind]({decoded(one): decoded(other) for one, other in value["of"]})
-    made: Any = _class(kind)
+    made: Any = class_of(kind)
     if issubclass(made, Enum):
         return made[value["is"]]
     if issubclass(made, Exception):
@@ -114,7 +114,7 @@ def decoded(value: Any) -> Any:
 
 def fields_of(name: str) -> dict[str, Any]:
     """The fields of a dataclass, by its name, with their defaults; none of what is no dataclass."""
-    kind = _class(name)
+    kind = class_of(name)
     return _defaults(kind) if hasattr(kind, "__dataclass_fields__") else {}
 
 
@@ -128,7 +128,8 @@ def _defaults(kind: Any) -> dict[str, Any]:
 
 
 @cache
-def _class(name: str) -> Any:
+def class_of(name: str) -> Any:
+    """A class by its name, `module:Class`."""
     module, _, path = name.partition(":")
     found: Any = importlib.import_module(module)
     for part in path.split("."):

@@ -7,13 +7,15 @@ something new, or the classes of observations change.
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,12 @@ from dataguard.process.launcher import shared_zygote
 from dataguard.settings.settings import Settings
 from tests.support.alterations import distinct
 from tests.support.faces import Face, samples, settings_of
-from tests.support.recordings import ROOT, Recording, recordings, save, shown, verdict_of
+from tests.support.recordings import FOLDER, ROOT, Recording, recordings, save, shown, verdict_of
 
 MOST = 8
 """How many faces one scan judges."""
+VERDICTS = FOLDER / "verdicts.json"
+"""How many faces of each check got the verdict that their names promise, when they were recorded."""
 FEW = 32
 """Samples that are read of a face, if they are enough for its verdict: recordings are to be small."""
 
@@ -123,6 +127,17 @@ def anonymous(text: str) -> str:
     return text
 
 
+def note(check: Check, faces: list[Face], found: Mapping[str, Any]) -> None:
+    """Write down how many faces of each kind got the verdict that their names promise, of how many that were judged."""
+    verdicts = json.loads(VERDICTS.read_text(encoding="utf-8")) if VERDICTS.exists() else {}
+    row: dict[str, Any] = {"date": datetime.date.today().isoformat(), "torch": version("torch")}
+    for kind in ("bad", "good"):
+        own = [face for face in faces if face.name.startswith(kind)]
+        row[kind] = [sum(any(_is_of(face, name) for name in found) for face in own), len(own)]
+    verdicts[check.code] = row
+    VERDICTS.write_text(json.dumps(dict(sorted(verdicts.items())), indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Record, or only look for alterations of what is recorded."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -139,7 +154,9 @@ def main() -> None:
                     name: {"reads": one.reads, "verdict": one.verdict} for name, one in recordings(check.stem).items()
                 }
             else:
-                found = recorded(check, list(chosen(check, asked.others)))
+                faces = list(chosen(check, asked.others))
+                found = recorded(check, faces)
+                note(check, faces, found)
             known = {name: Recording(name, one["reads"], one["verdict"]) for name, one in found.items()}
             for name, kept in distinct(check, known).items():
                 found[name]["altered"] = kept

@@ -218,7 +218,7 @@ def _shown_outcome(outcome: Any) -> Any:
 def save(check: Check, recordings: Mapping[str, Any]) -> None:
     """Write the recordings of a check by face."""
     FOLDER.mkdir(exist_ok=True)
-    text = json.dumps(recordings, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+    text = json.dumps(recordings, separators=(",", ":"), ensure_ascii=False)
     (FOLDER / f"{check.stem}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
