@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -19,6 +18,8 @@ from dataguard.figures import Figure
 
 SCHEMA = "urn:dataguard:report:1"
 SCHEMA_VERSION = 1
+DOCS = "https://dataguard.readthedocs.io"
+"""Where `docs/` is published as a site: the one place that any link to a page is made from."""
 
 
 class DataguardError(Exception):
@@ -137,6 +138,10 @@ FIRST_SET = "2026.1"
 """The first check set. A later one, such as `2026.2`, contains the earlier sets and adds new checks."""
 
 
+def _stem(code: str, name: str) -> str:
+    return f"{code}-{name}".lower().replace("-", "_")
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A contract that a loader must keep: a stable code and name, documentation, and the function that judges it."""
@@ -153,12 +158,17 @@ class Check:
     @property
     def stem(self) -> str:
         """The name that the check's module, sample and docs page share: `dg101_cloned_worker_rng`."""
-        return f"{self.code}-{self.name}".lower().replace("-", "_")
+        return _stem(self.code, self.name)
 
     @property
     def id(self) -> str:
         """The name shown to users: `DG101-cloned-worker-rng`."""
         return f"{self.code}-{self.name}"
+
+    @property
+    def page(self) -> str:
+        """The address of its page in the documentation."""
+        return f"{DOCS}/checks/{self.stem}/"
 
     @property
     def spellings(self) -> tuple[str, str, str]:
@@ -196,6 +206,11 @@ class Result:
     def id(self) -> str:
         """The stable, selectable name of this result: `DG101-cloned-worker-rng[train]`."""
         return f"{self.code}-{self.name}[{self.loader}]"
+
+    @property
+    def page(self) -> str:
+        """The address of the page of its check."""
+        return f"{DOCS}/checks/{_stem(self.code, self.name)}/"
 
     @property
     def stale(self) -> bool:
@@ -248,14 +263,12 @@ class Report:
         return self._rendered("text")
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return self._rendered("html", document=False)
 
-    def _rendered(self, form: str) -> str:
+    def _rendered(self, form: str, **look: Any) -> str:
         # By name, as whoever renders a report needs this module first.
-        renderer = import_module("dataguard.render.formats").renderer("scan", form)
-        checks = import_module("dataguard.checks").CATALOGUE
-        text: str = renderer(self, {check.code: check.doc for check in checks})
-        return text
+        renderer: Callable[..., str] = import_module("dataguard.render.formats").renderer("scan", form)
+        return renderer(self, {check.code: check.doc for check in import_module("dataguard.checks").CATALOGUE}, **look)
 
     def count(self, status: Status) -> int:
         """How many results have this status."""

@@ -243,7 +243,8 @@ def explain(checks: tuple[str, ...]) -> None:
     families = list(dict.fromkeys(check for family in found if len(family) > 1 for check in family))
     if families:
         put(partial(renderer("list", "text"), families), STDOUT)
-    texts = [explanation(*family) for family in found if len(family) == 1]
+    single = [check for check, *others in found if not others]
+    texts = [f"{explanation(check)}\nOnline: <{check.page}>\n" for check in single]
     out = console(sys.stdout)
     if not out.is_terminal or out.options.ascii_only:
         click.echo(encodable("\n".join(texts), sys.stdout), nl=False)

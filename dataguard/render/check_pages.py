@@ -35,9 +35,9 @@ def explanation(check: Check) -> str:
     sections = [
         f"# {check.code} · {check.name}",
         f"**{check.severity.value}** · {doc.summary}",
-        f"## Symptom\n\n{_sentence(doc.symptom)}",
-        f"## Cause\n\n{_sentence(doc.cause)}",
-        f"## Fix\n\n{_sentence(doc.fix)}",
+        f"## Symptom\n\n{sentence(doc.symptom)}",
+        f"## Cause\n\n{sentence(doc.cause)}",
+        f"## Fix\n\n{sentence(doc.fix)}",
         "## If it is intended\n\nGive the reason in `pyproject.toml`, and the finding is reported as expected:\n\n"
         f'```toml\n[tool.dataguard.expect]\n{check.code} = "the reason"\n```',
     ]
@@ -46,7 +46,7 @@ def explanation(check: Check) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     """Capitalize the first letter of a section; in a docstring it follows a colon."""
     return text[:1].upper() + text[1:]
 

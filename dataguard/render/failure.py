@@ -42,6 +42,7 @@ def write_failure(
     elif doc:
         page.prose(doc.cause, lead=_label(page, "cause"))
         page.prose(doc.fix, lead=_label(page, "fix"))
+        page.put(page.text(result.page, "cyan"), lead=_label(page, "docs"), fold=False)
     for repro in dict.fromkeys(finding.repro for finding in shown if finding.repro):
         page.put(page.text(repro, "cyan"), lead=_label(page, "repro"), fold=False)
 

@@ -24,6 +24,12 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
         "doctor": "json:render_checkup",
         "list": "json:render_checks",
     },
+    "html": {
+        "scan": "html.report:render",
+        "bench": "html.bench:render",
+        "doctor": "html.lists:render_checkup",
+        "list": "html.lists:render_checks",
+    },
 }
 """For each format and command, the `module:function` of this package that renders the command's output.
 

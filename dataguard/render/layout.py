@@ -26,7 +26,7 @@ _ASCII = str.maketrans(
 )
 _CODE = re.compile(r"`+[^`]+`+")
 _BULLET = re.compile(r"([-*]|\d+[.)]) +")
-_PACKAGES = re.compile(r"[^\s\"'(]*[/\\](?:site|dist)-packages[/\\]")
+_PACKAGES = re.compile(r"(?<![^\s\"'(])[^\s\"'(]*[/\\](?:site|dist)-packages[/\\]")
 _WORD = re.compile(r"\s*\S+\s*")
 _LIST_ITEMS = 12
 _CHARACTERS = 400
@@ -56,7 +56,7 @@ class Page:
             emoji=False,
             _environ={},
         )
-        return cls(console, unicode, _home())
+        return cls(console, unicode, current_folder())
 
     def text(self, words: str, style: str = "") -> Text:
         """Return text that is safe to print, with `code` in backticks highlighted."""
@@ -72,8 +72,7 @@ class Page:
 
     def short(self, words: str) -> str:
         """Shorten paths below the current directory or the installed packages."""
-        words = self.home.sub("", words) if self.home else words
-        return _PACKAGES.sub("…/", words)
+        return shortened(words, self.home)
 
     def put(self, body: Text | str = "", *, lead: Text | str = "", fold: bool = True, hang: int = 0) -> None:
         """Write `body` after `lead`, and indent its other lines by the width of the lead and `hang` more.
@@ -88,7 +87,10 @@ class Page:
         for number, part in enumerate(lines or [Text()]):
             line = (indent if number else head) + part
             line.rstrip()
-            self.console.print(line, soft_wrap=True)
+            if self.console.is_terminal:
+                self.console.print(line, soft_wrap=True)
+            else:  # the same, in half the time
+                self.console.file.write(f"{line.plain}\n")
 
     def flow(self, parts: Iterable[Text], *, lead: Text | str = "", between: str = ", ") -> None:
         """Write parts one after another, breaking lines only between them."""
@@ -107,7 +109,7 @@ class Page:
         """Write Markdown paragraphs, bullets and code, the first line after `lead`."""
         head = self.text(lead) if isinstance(lead, str) else lead
         indent = " " * head.cell_len
-        for bullet, block, verbatim in _blocks(words):
+        for bullet, block, verbatim in blocks(words):
             self.put(block, lead=head + bullet, fold=not verbatim)
             head = Text(indent)
 
@@ -183,7 +185,7 @@ def _listed(items: list[str], full: bool) -> str:
     return f"{', '.join(items[: _LIST_ITEMS - 2])}, … {len(items) - _LIST_ITEMS + 2:,} more"
 
 
-def _blocks(words: str) -> Iterator[tuple[str, str, bool]]:
+def blocks(words: str) -> Iterator[tuple[str, str, bool]]:
     """Yield (bullet, text, verbatim): a paragraph or list item joined into one line, or one line of code."""
     bullet, joined, fenced = "", "", False
     for line in [*words.strip("\n").splitlines(), ""]:
@@ -203,7 +205,14 @@ def _blocks(words: str) -> Iterator[tuple[str, str, bool]]:
             joined = f"{joined} {line.strip()}".strip()
 
 
-def _home() -> re.Pattern[str] | None:
+def shortened(words: str, home: re.Pattern[str] | None) -> str:
+    """The words with the paths below the current directory or the installed packages shortened."""
+    words = home.sub("", words) if home else words
+    return _PACKAGES.sub("…/", words) if "-packages" in words else words
+
+
+def current_folder() -> re.Pattern[str] | None:
+    """Matches the current directory at the start of a path; None where it shortens nothing."""
     try:
         here = Path.cwd()
     except OSError:

@@ -18,12 +18,13 @@ def render(seen: Checkup, **look: Any) -> str:
         remarks = [remark for remark in seen.remarks if remark.wrong == wrong]
         lines += ["", title, *(f"  {remark.what}\n    -> {remark.advice}" for remark in remarks)] if remarks else []
     lines += [] if not seen.healthy else ["", "no problems"]
-    for title, rows in (("machine", _machine_rows(seen)), ("libraries", _library_rows(seen))):
+    for title, rows in (("machine", machine_rows(seen)), ("libraries", library_rows(seen))):
         lines += ["", title, *(f"  {name:<16} {value}" for name, value in rows.items())]
     return "\n".join(lines) + "\n"
 
 
-def _machine_rows(seen: Checkup) -> dict[str, str]:
+def machine_rows(seen: Checkup) -> dict[str, str]:
+    """The facts of the machine, by name."""
     machine = seen.machine
     quota = f", {machine.cpu_quota:g} by cgroup quota" if machine.cpu_quota else ""
     return {
@@ -39,7 +40,8 @@ def _machine_rows(seen: Checkup) -> dict[str, str]:
     }
 
 
-def _library_rows(seen: Checkup) -> dict[str, str]:
+def library_rows(seen: Checkup) -> dict[str, str]:
+    """The versions and facts of the libraries, by name."""
     rows = {}
     for name, facts in seen.libraries.items():
         shown = [

@@ -52,7 +52,7 @@ def write_summary(page: Page, report: Report, verbosity: int, *, statistics: boo
     if statistics:
         _write_statistics(page, failed)
     else:
-        _write_lines(page, list(_lines(failed)))
+        _write_lines(page, list(lines(failed)))
     _write_counts(page, report, failed, verbosity)
 
 
@@ -77,7 +77,7 @@ def _style(report: Report, failed: Sequence[Result]) -> str:
     return COLOURS[Status.PASSED] if report.count(Status.PASSED) else "bold yellow"
 
 
-def _lines(failed: Iterable[Result]) -> Iterator[Line]:
+def lines(failed: Iterable[Result]) -> Iterator[Line]:
     """One line for each check and place: loaders that share a class share its defects."""
     groups: dict[tuple[object, ...], list[Result]] = {}
     for result in failed:
@@ -86,6 +86,29 @@ def _lines(failed: Iterable[Result]) -> Iterator[Line]:
         groups.setdefault((result.severity, result.code, place), []).append(result)
     for results in groups.values():
         yield Line(results[0], tuple(result.loader or "target" for result in results))
+
+
+def verdict(report: Report) -> str:
+    """What a report comes to, in a few words."""
+    failed = report.failed
+    if failed:
+        return f"{len(failed)} failed"
+    if not report.results:
+        return "no check ran: none was selected, or the target has no loader"
+    if report.count(Status.BROKEN):
+        return f"{report.count(Status.BROKEN)} broken"
+    return "no findings" if report.count(Status.PASSED) else "no check reached a verdict"
+
+
+def tally(report: Report) -> dict[Status, int]:
+    """How many results have each status except failed and skipped, without the zeros, in the order of a report."""
+    return {status: report.count(status) for status in _ORDER if report.count(status)}
+
+
+def not_judged(report: Report) -> tuple[int, int]:
+    """How many checks could not run because the loader did not, and how many did not apply."""
+    stopped = sum(result.stopped for result in report.results)
+    return stopped, report.count(Status.SKIPPED) - stopped
 
 
 def _write_lines(page: Page, lines: list[Line]) -> None:
@@ -137,27 +160,14 @@ def _write_statistics(page: Page, failed: Sequence[Result]) -> None:
 
 def _write_counts(page: Page, report: Report, failed: Sequence[Result], verbosity: int) -> None:
     parts = []
-    if failed:
+    if failed or not report.count(Status.BROKEN):
+        mark = "✓ " if not failed and report.count(Status.PASSED) else ""
         some_mild = any(result.severity is not Severity.ERROR for result in failed)
-        parts.append(page.text(f"{len(failed)} failed", _style(report, failed)))
+        parts.append(page.text(mark + verdict(report), _style(report, failed)))
         parts[0].append(f" ({severities(failed)})" if some_mild else "")
-    elif not report.results:
-        parts.append(page.text("no check ran: none was selected, or the target has no loader", "bold yellow"))
-    elif not report.count(Status.BROKEN):
-        passed = report.count(Status.PASSED)
-        words = "✓ no findings" if passed else "no check reached a verdict"
-        parts.append(page.text(words, _style(report, failed)))
-    tally = ((status, report.count(status)) for status in _ORDER)
-    parts += [page.text(f"{count} {status.value}", COLOURS[status]) for status, count in tally if count]
-    parts += [page.text(words, "dim") for words in _not_judged(report, verbosity)]
+    parts += [page.text(f"{count} {status.value}", COLOURS[status]) for status, count in tally(report).items()]
+    stopped, skipped = not_judged(report)
+    parts += [page.text(f"{stopped} not run", "dim")] if stopped else []
+    hint = "" if verbosity > 0 else " (-v)"
+    parts += [page.text(f"{skipped} {WORDS[Status.SKIPPED]}{hint}", "dim")] if skipped else []
     page.flow([*parts, page.text(duration(report.seconds), "dim")], between=" · " if page.unicode else " - ")
-
-
-def _not_judged(report: Report, verbosity: int) -> Iterator[str]:
-    """How many checks did not apply, and how many could not run because the loader did not."""
-    skipped = [result for result in report.results if result.status is Status.SKIPPED]
-    stopped = sum(result.stopped for result in skipped)
-    if stopped:
-        yield f"{stopped} not run"
-    if len(skipped) > stopped:
-        yield f"{len(skipped) - stopped} {WORDS[Status.SKIPPED]}{'' if verbosity > 0 else ' (-v)'}"

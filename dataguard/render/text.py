@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
@@ -14,9 +14,11 @@ from dataguard.render.layout import Page
 from dataguard.render.summary import COLOURS, WORDS, duration, severities, write_summary
 
 _VERSIONS = ("dataguard", "python", "torch")
-_UNSET: tuple[object, ...] = (None, (), [], {})
-_NOTABLE = 0.05
+UNSET: tuple[object, ...] = (None, (), [], {})
+NOTABLE = 0.05
 """The time of a check is shown from this many seconds on."""
+BUG = "a bug in dataguard, not in your code"
+REQUEST = "Please report it with the lines above, the output of `dataguard --version` and, if you can, the loader."
 _NAMED = 3
 """Up to this many checks are listed by code and name, more by code only."""
 
@@ -76,13 +78,17 @@ def _header(page: Page, report: Report, verbosity: int) -> None:
     if verbosity > 0:
         for title, values in (("environment", report.environment), ("settings", report.settings)):
             page.put(f"  {title}")
-            write_table(page, {key: value for key, value in values.items() if value not in _UNSET}, verbosity)
+            write_table(page, {key: value for key, value in values.items() if value not in UNSET}, verbosity)
     else:
-        packages = report.environment.get("packages")
-        versions = {**report.environment, **(packages if isinstance(packages, Mapping) else {})}
-        known = [f"{name} {versions[name]}" for name in _VERSIONS if name in versions]
-        page.put(page.text(" · ".join(known), "dim"))
+        page.put(page.text(" · ".join(versions(report)), "dim"))
     page.put()
+
+
+def versions(report: Report) -> list[str]:
+    """The versions that the report was made with: `torch 2.15.0`."""
+    packages = report.environment.get("packages")
+    known = {**report.environment, **(packages if isinstance(packages, Mapping) else {})}
+    return [f"{name} {known[name]}" for name in _VERSIONS if name in known]
 
 
 def _failures(page: Page, report: Report, docs: Mapping[str, Doc], verbosity: int) -> None:
@@ -128,21 +134,9 @@ def _reasons(page: Page, report: Report, status: Status, verbosity: int) -> None
 def _groups(page: Page, results: Sequence[Result], report: Report, verbosity: int) -> None:
     """Write each reason once, and below it the checks it applies to, with loaders unless it applies to all."""
     every = tuple(dict.fromkeys(result.loader for result in report.results))
-    for reason in dict.fromkeys(result.reason for result in results):
-        stopped = [result for result in results if result.reason == reason]
-        loaders_of: dict[str, tuple[str, ...]] = {}
-        for result in stopped:
-            loaders_of[result.code] = (*loaders_of.get(result.code, ()), result.loader)
-        names = {result.code: f"{result.code}-{result.name}" for result in stopped}
-        full = verbosity > 0 or len(names) <= _NAMED
-        parts = [
-            page.text(
-                ", ".join(names[code] if full else code for code, its in loaders_of.items() if its == loaders)
-                + ("" if loaders == every or not any(loaders) else f" [{one_line(', '.join(loaders))}]"),
-                "dim",
-            )
-            for loaders in dict.fromkeys(loaders_of.values())
-        ]
+    for reason, stopped in by_reason(results):
+        full = verbosity > 0 or len({result.code for result in stopped}) <= _NAMED
+        parts = [page.text(words, "dim") for words in checks_and_loaders(stopped, every, named=full)]
         headline, *rest = page.short(reason or "no reason given").split("\n")
         page.put("\n".join([headline, *rest]) if verbosity > 0 else headline + " …" * bool(rest), lead="  ")
         page.flow(parts, lead="    ", between="; ")
@@ -153,14 +147,34 @@ def _groups(page: Page, results: Sequence[Result], report: Report, verbosity: in
         page.put()
 
 
+def by_reason(results: Iterable[Result]) -> Iterator[tuple[str | None, list[Result]]]:
+    """The results of each reason, in the order of the reasons' first results."""
+    groups: dict[str | None, list[Result]] = {}
+    for result in results:
+        groups.setdefault(result.reason, []).append(result)
+    yield from groups.items()
+
+
+def checks_and_loaders(results: Sequence[Result], every: tuple[str, ...], *, named: bool) -> list[str]:
+    """`DG204, DG205 [train]`: checks that share their loaders, which are left out if they are `every` loader."""
+    loaders_of: dict[str, tuple[str, ...]] = {}
+    for result in results:
+        loaders_of[result.code] = (*loaders_of.get(result.code, ()), result.loader)
+    names = {result.code: f"{result.code}-{result.name}" if named else result.code for result in results}
+    return [
+        ", ".join(names[code] for code, its in loaders_of.items() if its == loaders)
+        + ("" if loaders == every or not any(loaders) else f" [{one_line(', '.join(loaders))}]")
+        for loaders in dict.fromkeys(loaders_of.values())
+    ]
+
+
 def _passes(page: Page, report: Report) -> None:
     passed = [result for result in report.results if result.status is Status.PASSED]
     _title(page, Status.PASSED, len(passed))
     column = max((len(result.id) for result in passed), default=0)
     for result in passed:
-        counts = [counted(count, units) for units, count in result.exercised.items()] or ["nothing counted"]
-        looked = [page.text(count) for count in counts]
-        if result.seconds >= _NOTABLE:
+        looked = [page.text(count) for count in exercised(result)]
+        if result.seconds >= NOTABLE:
             looked.append(page.text(duration(result.seconds), "dim"))
         name = identity(page, result)
         if column + 2 + 30 <= page.console.width:
@@ -173,11 +187,16 @@ def _passes(page: Page, report: Report) -> None:
         page.put()
 
 
+def exercised(result: Result) -> list[str]:
+    """What a result is based on: `80 draws`."""
+    return [counted(count, units) for units, count in result.exercised.items()] or ["nothing counted"]
+
+
 def _broken(page: Page, report: Report, verbosity: int) -> None:
     broken = [result for result in report.results if result.status is Status.BROKEN]
     if not broken:
         return
-    page.rule("broken", "a bug in dataguard, not in your code", style=COLOURS[Status.BROKEN])
+    page.rule("broken", BUG, style=COLOURS[Status.BROKEN])
     page.put()
     for result in broken:
         page.put(identity(page, result), lead="  ")
@@ -185,7 +204,7 @@ def _broken(page: Page, report: Report, verbosity: int) -> None:
             page.put(page.short(finding.message), lead="    found before it broke: ")
         write_lines(page, (result.reason or "no reason given").strip("\n").split("\n"), verbosity, "    ")
         page.put()
-    page.put("Please report it with the lines above, the output of `dataguard --version` and, if you can, the loader.")
+    page.put(REQUEST)
     page.put()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.table import Table
 
@@ -21,58 +21,82 @@ def render(
     """Return the measurements as text of `width` columns, with the changes since an earlier run."""
     page = Page.blank(width, colour=colour, unicode=unicode)
     page.put(page.text("dataguard bench ", "bold") + page.text(bench.target))
-    machine = bench.machine
-    about = [
-        f"{machine.get('cores')} cores",
-        str(machine.get("processor")),
-        str(machine.get("accelerator") or "no GPU"),
-    ]
-    page.put(page.text(" · ".join(map(str, about)), "dim"))
+    page.put(page.text(" · ".join(machine(bench)), "dim"))
     for loader in bench.loaders:
         page.put()
         _loader(page, loader)
     if found:
         page.put()
-        _changes(page, found)
+        page.rule("since the earlier run", style="bold")
+        page.put()
+        _table(page, change_rows(found))
     page.put()
-    page.put(page.text(f"{bench.seconds:.0f} s; confidence intervals of 99.8 %", "dim"))
+    page.put(page.text(method(bench), "dim"))
     return page.finish()
 
 
-def _loader(page: Page, loader: LoaderTimes) -> None:
+def machine(bench: Bench) -> list[str]:
+    """The machine in a few words."""
+    known = bench.machine
+    return [f"{known.get('cores')} cores", str(known.get("processor")), str(known.get("accelerator") or "no GPU")]
+
+
+def method(bench: Bench) -> str:
+    """How long it took, and how sure it is."""
+    return f"{bench.seconds:.0f} s; confidence intervals of 99.8 %"
+
+
+def epoch_size(loader: LoaderTimes) -> str:
+    """`batches of 8, 100 per epoch`."""
     size = f"batches of {loader.batch_size}" if loader.batch_size else "no batching"
-    length = f", {loader.batches:,} per epoch" if loader.batches is not None else ""
-    page.rule(loader.name, f"{size}{length}", style="bold")
+    return size + (f", {loader.batches:,} per epoch" if loader.batches is not None else "")
+
+
+def races(loader: LoaderTimes) -> dict[str, Sequence[Timed]]:
+    """The comparisons that were made, by what was varied."""
+    return {title: race for title, race in (("workers", loader.workers), ("other arguments", loader.others)) if race}
+
+
+def _loader(page: Page, loader: LoaderTimes) -> None:
+    page.rule(loader.name, epoch_size(loader), style="bold")
     page.put()
-    for title, race in (("workers", loader.workers), ("other arguments", loader.others)):
-        if race:
-            _race(page, title, loader, race)
-            page.put(_verdict(loader, race), lead="  ")
-            page.put()
-    _stages(page, loader.stages)
+    for title, race in races(loader).items():
+        for words in not_measured(loader, race):
+            page.put(words, lead="  ", hang=2)
+        _table(page, race_rows(title, loader, race))
+        page.put(verdict(loader, race), lead="  ")
+        page.put()
+    if rows := stage_rows(loader.stages):
+        _table(page, rows)
     if loader.device:
-        _device(page, loader)
+        page.put()
+        for line in device_lines(loader):
+            page.put(line, lead="  ")
     if loader.waits:
         page.put()
-        _step(page, loader)
+        _table(page, step_rows(loader))
     for note in loader.notes:
         page.put(note, lead=page.text("  note: ", "bold"))
 
 
-def _race(page: Page, title: str, loader: LoaderTimes, race: Sequence[Timed]) -> None:
+def not_measured(loader: LoaderTimes, race: Sequence[Timed]) -> list[str]:
+    """The settings that could not be measured, and why."""
+    return [f"{_name(loader, timed.setting)}: not measured: {timed.failed}" for timed in race if not timed.per_batch]
+
+
+def race_rows(title: str, loader: LoaderTimes, race: Sequence[Timed]) -> list[Sequence[str]]:
+    """The head of a table and a row for each setting that was measured."""
     base = _base(loader, race)
     whose = "yours" if base == loader.own else str(base)
     rows: list[Sequence[str]] = [(title, "per batch", "min .. max", "start", "epoch", "rounds", f"speed, vs {whose}")]
     for timed in race:
-        name = f"{timed.setting}{' (yours)' if timed.setting == loader.own else ''}"
         if not timed.per_batch:
-            page.put(f"{name}: not measured: {timed.failed}", lead="  ", hang=2)
             continue
         epoch = _time(statistics.median(timed.costs(loader.batches))) if loader.batches is not None else ""
         ratio = None if timed.setting == base else loader.ratio(race, str(base), str(timed.setting))
         rows.append(
             (
-                name,
+                _name(loader, timed.setting),
                 _time(statistics.median(timed.per_batch)),
                 _range(timed.per_batch),
                 _time(statistics.median(timed.starts)),
@@ -81,7 +105,11 @@ def _race(page: Page, title: str, loader: LoaderTimes, race: Sequence[Timed]) ->
                 "1" if timed.setting == base else _speed(ratio),
             )
         )
-    _table(page, rows)
+    return rows
+
+
+def _name(loader: LoaderTimes, setting: Setting) -> str:
+    return f"{setting}{' (yours)' if setting == loader.own else ''}"
 
 
 def _base(loader: LoaderTimes, race: Sequence[Timed]) -> Setting:
@@ -107,7 +135,7 @@ def _speed(ratio: Ratio | None) -> str:
     return interval if ratio.slower or ratio.faster or ratio.alike else f"{interval}: cannot tell"
 
 
-def _verdict(loader: LoaderTimes, race: Sequence[Timed]) -> str:
+def verdict(loader: LoaderTimes, race: Sequence[Timed]) -> str:
     """The outcome of a comparison in words."""
     ranking = loader.ranking(race)
     if not ranking.order:
@@ -130,15 +158,16 @@ def _verdict(loader: LoaderTimes, race: Sequence[Timed]) -> str:
     return f"`{ranking.best}` is fastest: {ratio.measured:.2f} times ({interval}) the speed of {whose}"
 
 
-def _stages(page: Page, stages: Sequence[Stage]) -> None:
+def stage_rows(stages: Sequence[Stage]) -> list[Sequence[str]]:
+    """The head of a table and a row for each stage and its parts; empty if nothing was measured."""
     total = sum(stage.seconds or 0.0 for stage in stages)
     if not total:
-        return
-    rows = [("time of a batch by stage, in one process", "", "")]
+        return []
+    rows: list[Sequence[str]] = [("time of a batch by stage, in one process", "", "")]
     for stage in stages:
         rows.append(_stage(stage, total, ""))
         rows += [_stage(part, total, "  ") for part in stage.parts]
-    _table(page, rows)
+    return rows
 
 
 def _stage(stage: Stage, total: float, indent: str) -> tuple[str, str, str]:
@@ -147,37 +176,37 @@ def _stage(stage: Stage, total: float, indent: str) -> tuple[str, str, str]:
     return f"{indent}{stage.name}", _time(stage.seconds), f"{stage.seconds / total:.0%}"
 
 
-def _device(page: Page, loader: LoaderTimes) -> None:
+def device_lines(loader: LoaderTimes) -> Iterator[str]:
+    """How fast batches are copied to the accelerator."""
     device = loader.device
-    page.put()
-    page.put(f"{device['name']}: at most {_rate(device['limit_bytes_per_second'])} from pinned memory", lead="  ")
+    yield f"{device['name']}: at most {_rate(device['limit_bytes_per_second'])} from pinned memory"
     for memory in ("pageable", "pinned"):
         if memory in device:
             copy = device[memory]
             speed = f"{_rate(copy['bytes_per_second'])}, {copy['overlap']:.0%} of the copy overlaps compute"
-            page.put(f"a batch from {memory} memory: {speed}", lead="    ")
+            yield f"  a batch from {memory} memory: {speed}"
     if device.get("unpinned"):
-        page.put(f"not pinned by pin_memory: {', '.join(device['unpinned'])}", lead="    ")
+        yield f"  not pinned by pin_memory: {', '.join(device['unpinned'])}"
 
 
-def _step(page: Page, loader: LoaderTimes) -> None:
-    rows = [(f"with a step ({loader.step})", "batch and step", "waiting", "spread")]
-    for waits in loader.waits:
-        name = f"{waits.setting}{' (yours)' if waits.setting == loader.own else ''}"
-        rows.append((name, _time(waits.each), f"{waits.share:.0%}", waits.spread))
+def step_rows(loader: LoaderTimes) -> list[Sequence[str]]:
+    """The head of a table and a row for each setting with which a training step was run."""
+    rows: list[Sequence[str]] = [(f"with a step ({loader.step})", "batch and step", "waiting", "spread")]
+    rows += [
+        (_name(loader, waits.setting), _time(waits.each), f"{waits.share:.0%}", waits.spread) for waits in loader.waits
+    ]
     if loader.ideal is not None:
         rows.append(("batches from memory", _time(loader.ideal), "0%", ""))
-    _table(page, rows)
+    return rows
 
 
-def _changes(page: Page, found: Sequence[Change]) -> None:
-    page.rule("since the earlier run", style="bold")
-    page.put()
-    rows = [("loader", "setting", "then", "now", "")]
+def change_rows(found: Sequence[Change]) -> list[Sequence[str]]:
+    """The head of a table and a row for each setting that was measured in both runs."""
+    rows: list[Sequence[str]] = [("loader", "setting", "then", "now", "")]
     for change in found:
         name = f"{change.setting}{' (yours)' if change.own else ''}"
         rows.append((change.loader, name, _time(change.then), _time(change.now), _changed(change)))
-    _table(page, rows)
+    return rows
 
 
 def _changed(change: Change) -> str:

@@ -405,9 +405,11 @@ def test_every_format_of_a_command_writes_what_it_reports(command: str) -> None:
 
 def test_a_format_of_one_command_is_refused_by_the_others_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dataguard.render.formats.FORMATS", {**FORMATS, "sarif": {"scan": "text:render"}})
-    assert formats_of("scan") == ("text", "json", "sarif")
+    assert formats_of("scan") == ("text", "json", "html", "sarif")
     assert renderer("scan", "sarif")(empty(), DOCS)
-    with pytest.raises(UsageError, match="--format sarif: not supported by `dataguard doctor`; known: text, json"):
+    with pytest.raises(
+        UsageError, match="--format sarif: not supported by `dataguard doctor`; known: text, json, html"
+    ):
         renderer("doctor", "sarif")
     with pytest.raises(UsageError, match="--format sariff: not supported by `dataguard scan`; did you mean 'sarif'"):
         renderer("scan", "sariff")

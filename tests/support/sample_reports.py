@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from dataguard.checks import CATALOGUE as REAL
+from dataguard.figures import Figure
 from dataguard.model import Check, Doc, Finding, Judgement, Location, Looked, Report, Result, Severity, Status
 
 CLONED_RNG = Doc(
@@ -192,6 +195,25 @@ def undecided() -> Report:
 def empty() -> Report:
     """A report of no check at all."""
     return Report(("mypkg.data:make_loader",), (), {}, {})
+
+
+def many(figures: Callable[[int], tuple[Figure, ...]] = lambda _: ()) -> Report:
+    """A report of 200 findings of real checks, in 50 results, each with evidence of ordinary size."""
+    stack = "\n".join(f'  File "/home/me/project/data/readers.py", line {n}, in read_{n}' for n in range(20))
+    results = []
+    for number, check in enumerate(REAL[:50]):
+        found = [
+            Finding(
+                f"workers 0 and {n} draw the same 48 random values of `sample[0]` for items 0, 1, 2, 3 and 60 more",
+                {"indices": list(range(64)), "dataset": "ImageFolder", "stack": stack, "odds": 1e-9, "by": {"a": n}},
+                Location("/home/me/project/data/crops.py", 40 + n, "Crops.__getitem__"),
+                f"python -m dataguard scan project.data:make_loaders --select {check.code} --seed 0 --workers {n}",
+            )
+            for n in range(4)
+        ]
+        failed = result("DG101", "train", Status.FAILED, *found)
+        results.append(replace(failed, code=check.code, name=check.name, figures=figures(number)))
+    return replace(empty(), results=tuple(results))
 
 
 def stub_engine(monkeypatch: pytest.MonkeyPatch, scan: Callable[..., Report]) -> None:

@@ -1,0 +1,203 @@
+"""The HTML page of a scan: the verdict, the findings worst first, and what else there is to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from dataguard.machine.units import counted
+from dataguard.model import Doc, Finding, Report, Result, Severity, Status
+from dataguard.render.failure import MARKS
+from dataguard.render.html.evidence import Evidence
+from dataguard.render.html.figures import Studio, View, sentence
+from dataguard.render.html.templating import line, page
+from dataguard.render.summary import WORDS, duration, lines, not_judged, severities, tally, verdict
+from dataguard.render.text import BUG, NOTABLE, REQUEST, UNSET, by_reason, checks_and_loaders, exercised, versions
+
+_SHOWN = 5
+"""The findings of one result that are shown unfolded."""
+_MOST = 50
+"""The most findings of one result; the JSON report holds all."""
+
+
+def render(report: Report, docs: Mapping[str, Doc], *, document: bool = True, unicode: bool = True, **look: Any) -> str:
+    """Return the report as one HTML document, or what a notebook shows as the output of a cell.
+
+    Without `unicode` it is pure ASCII. The rest of `look` is ignored.
+    """
+    layout = "page.html.j2" if document else "notebook.html.j2"
+    return page("report.html.j2", layout=layout, unicode=unicode, **_context(report, docs))
+
+
+def _context(report: Report, docs: Mapping[str, Doc]) -> View:
+    of = {status: [result for result in report.results if result.status is status] for status in Status}
+    failed = report.failed
+    shown = [*failed, *of[Status.EXPECTED], *of[Status.INCONCLUSIVE], *of[Status.PASSED]]
+    studio = Studio(figure for result in shown for figure in result.figures)
+    evidence = Evidence.here()
+    every = tuple(dict.fromkeys(result.loader for result in report.results))
+    noted = [result for result in of[Status.PASSED] if result.reason]
+    return {
+        "title": f"{verdict(report)}: {line(', '.join(report.targets))}",
+        "target": ", ".join(report.targets),
+        "verdict": _verdict(report, failed),
+        "counts": list(_counts(report)),
+        "versions": versions(report),
+        "duration": duration(report.seconds),
+        "lines": [_line(found, evidence) for found in lines(failed)],
+        "cards": [_card(list(group), docs, studio, evidence) for _, group in groupby(failed, key=_check)],
+        "broken": [_broken(result, evidence) for result in of[Status.BROKEN]],
+        "request": f"{BUG[:1].upper()}{BUG[1:]}. {REQUEST}",
+        "expected": [_aside(result, studio, evidence) for result in of[Status.EXPECTED]],
+        "inconclusive": list(_reasons(of[Status.INCONCLUSIVE], every, evidence)),
+        "stale": list(_reasons([result for result in noted if result.stale], every, evidence)),
+        "noted": list(_reasons([result for result in noted if not result.stale], every, evidence)),
+        "skipped": list(_reasons(of[Status.SKIPPED], every, evidence)),
+        "passed": [_passed(result) for result in of[Status.PASSED]],
+        "more_figures": [
+            (result.id, [studio.draw(figure) for figure in result.figures])
+            for result in of[Status.INCONCLUSIVE] + of[Status.PASSED]
+            if result.figures
+        ],
+        "notes": [evidence.short(note) for note in report.notes],
+        "tables": [
+            (name, evidence.rows({key: value for key, value in values.items() if value not in UNSET}))
+            for name, values in (("Environment", report.environment), ("Settings", report.settings))
+        ],
+        "images": sentence(studio),
+    }
+
+
+def _check(result: Result) -> tuple[int, str]:
+    return result.severity.rank, result.code
+
+
+def _verdict(report: Report, failed: Sequence[Result]) -> View:
+    words = verdict(report)
+    if failed:
+        worst = failed[0].severity
+        kind, mark, detail = worst.value, MARKS[worst][0], severities(failed)
+    elif report.count(Status.BROKEN):
+        kind, mark, detail = "broken", "✗", BUG
+    else:
+        kind, mark = ("passed", "✓") if report.count(Status.PASSED) else ("warning", "?")
+        detail = ""
+    return {"kind": kind, "mark": mark, "words": words[:1].upper() + words[1:], "detail": detail}
+
+
+def _counts(report: Report) -> Iterator[tuple[int, str]]:
+    for status, count in tally(report).items():
+        yield count, status.value
+    stopped, skipped = not_judged(report)
+    if stopped:
+        yield stopped, "not run"
+    if skipped:
+        yield skipped, WORDS[Status.SKIPPED]
+
+
+def _anchor(severity: Severity, code: str) -> str:
+    return f"{code}-{severity.value}"
+
+
+def _line(found: Any, evidence: Evidence) -> View:
+    result, first = found.result, found.first
+    return {
+        "severity": result.severity.value,
+        "mark": MARKS[result.severity][0],
+        "code": result.code,
+        "loaders": found.loaders,
+        "place": evidence.place(first),
+        "message": evidence.short(first.message),
+        "more": len(result.findings) - 1,
+        "anchor": _anchor(result.severity, result.code),
+    }
+
+
+def _card(results: Sequence[Result], docs: Mapping[str, Doc], studio: Studio, evidence: Evidence) -> View:
+    first = results[0]
+    groups: list[tuple[Result, list[str]]] = []
+    for result in results:
+        same = next((names for other, names in groups if _alike(result, other)), None)
+        if same is None:
+            groups.append((result, [result.loader]))
+        else:
+            same.append(result.loader)
+    repros = dict.fromkeys(finding.repro for result in results for finding in result.findings[:_MOST] if finding.repro)
+    return {
+        "code": first.code,
+        "name": first.name,
+        "severity": first.severity.value,
+        "mark": MARKS[first.severity][0],
+        "anchor": _anchor(first.severity, first.code),
+        "doc": docs.get(first.code),
+        "page": first.page,
+        "groups": [_failure(result, names, studio, evidence) for result, names in groups],
+        "repros": list(repros),
+    }
+
+
+def _alike(one: Result, other: Result) -> bool:
+    """Whether two loaders failed in the same way, so that one text serves both."""
+    return (one.findings, one.reason, one.figures) == (other.findings, other.reason, other.figures)
+
+
+def _failure(result: Result, loaders: Iterable[str], studio: Studio, evidence: Evidence) -> View:
+    findings = [_finding(finding, evidence) for finding in result.findings[:_MOST]]
+    beyond = len(result.findings) - len(findings)
+    return {
+        "loaders": [loader for loader in loaders if loader],
+        "reason": result.reason and evidence.short(result.reason),
+        "findings": findings[:_SHOWN],
+        "folded": findings[_SHOWN:],
+        "beyond": beyond and f"{counted(beyond, 'more findings')}: the JSON report has all",
+        "figures": [studio.draw(figure) for figure in result.figures],
+    }
+
+
+def _finding(finding: Finding, evidence: Evidence) -> View:
+    return {
+        "message": evidence.short(finding.message),
+        "place": evidence.place(finding),
+        "what": finding.at.what if finding.at and finding.at.what else "",
+        "evidence": evidence.rows(finding.evidence),
+    }
+
+
+def _aside(result: Result, studio: Studio, evidence: Evidence) -> View:
+    """A result that is known: its reason, and in a line what was found."""
+    return {
+        "id": result.id,
+        "severity": result.severity.value,
+        "reason": evidence.short(result.reason or ""),
+        "messages": [evidence.short(finding.message) for finding in result.findings[:_SHOWN]],
+        "beyond": max(len(result.findings) - _SHOWN, 0),
+        "figures": [studio.draw(figure) for figure in result.figures],
+    }
+
+
+def _broken(result: Result, evidence: Evidence) -> View:
+    messages = [evidence.short(finding.message) for finding in result.findings]
+    return {
+        "id": result.id,
+        "messages": messages,
+        "trace": evidence.short(result.reason or "no reason given").strip("\n"),
+    }
+
+
+def _reasons(results: Sequence[Result], every: tuple[str, ...], evidence: Evidence) -> Iterator[View]:
+    for reason, own in by_reason(results):
+        yield {
+            "reason": evidence.short(reason or "no reason given"),
+            "checks": checks_and_loaders(own, every, named=True),
+            "found": [(result.code, evidence.short(one.message)) for result in own for one in result.findings],
+        }
+
+
+def _passed(result: Result) -> View:
+    return {
+        "code": f"{result.code}-{result.name}",
+        "loader": result.loader,
+        "exercised": ", ".join(exercised(result)),
+        "seconds": duration(result.seconds) if result.seconds >= NOTABLE else "",
+    }
