@@ -45,8 +45,7 @@ DECIDES = (
 TESTS = (
     "tests/checks",
     "tests/stats",
-    "tests/settings",
-    "tests/observer",
+    "tests/settings/test_normalization.py",
     "tests/lab/images",
     "tests/lab/reproducibility",
     "tests/lab/core",
@@ -128,9 +127,9 @@ class Runner:
             self._called[item.nodeid] = called
             self._failed = False
             started = time.monotonic()
-            sys.setprofile(lambda frame, event, _, called=called: self._note(frame, event, called))  # type: ignore[misc]
+            sys.settrace(lambda frame, event, _, called=called: self._note(frame, event, called))  # type: ignore[misc]
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-            sys.setprofile(None)
+            sys.settrace(None)
             seconds[item.nodeid] = time.monotonic() - started
             if self._failed:
                 print(f"fails without any change: {item.nodeid}", file=sys.__stderr__)
