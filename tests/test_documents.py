@@ -48,6 +48,12 @@ def test_the_readme_shows_a_report() -> None:
     assert re.search(r"^. (error|warning|note)", report, re.MULTILINE)
 
 
+def test_the_page_of_detection_shows_what_was_measured() -> None:
+    from tests.bench import detection  # loads torch
+
+    assert detection.PAGE.read_text(encoding="utf-8") == detection.page()
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_and_checks_named_in_a_document_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")

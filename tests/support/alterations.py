@@ -32,7 +32,7 @@ Step = str | int
 Alteration = tuple[str, list[Step], Any]
 """What was read, the way to what is altered in it, and what stands there then."""
 
-TRIED, KEPT = 240, 24
+TRIED, KEPT = 480, 48
 """Alterations of a recording that are tried and kept at most."""
 LISTED = 2
 """Entries of a list that are altered: the first ones, and the last."""

@@ -9,11 +9,12 @@ import pytest
 from torch.utils.data import DataLoader
 
 from dataguard.lab.reading.recorded_order import Recorded, draw_epoch
+from tests.support.targets import Ten
 
 
 def test_an_epoch_without_indices_is_an_order() -> None:
     begun: list[Recorded] = []
-    loader: DataLoader[Any] = DataLoader([1, 2], batch_sampler=Recorded([], 10, begun, batched=True))
+    loader: DataLoader[Any] = DataLoader(Ten(), batch_sampler=Recorded([], 10, begun, batched=True))
     draw_epoch(loader, begun, 0)
     assert [(one.batches, one.whole) for one in begun] == [([], True)]
 
@@ -25,4 +26,4 @@ def test_a_loader_that_fails_before_it_draws_has_none() -> None:
 
     begun: list[Recorded] = []
     with pytest.raises(RuntimeError, match="no epoch"):
-        draw_epoch(Failing([1, 2], batch_sampler=Recorded([], 10, begun, batched=True)), begun, 0)
+        draw_epoch(Failing(Ten(), batch_sampler=Recorded([], 10, begun, batched=True)), begun, 0)
