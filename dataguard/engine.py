@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from importlib.util import find_spec
 from shlex import quote
 from typing import Any
 
@@ -49,6 +50,8 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     if not spellings:
         raise UsageError("no target given")
     require_findable((*spellings, *settings.functions), settings.import_path)
+    if settings.pictures and find_spec("PIL") is None:
+        raise UsageError("pictures of samples need Pillow: pip install pillow")
     from dataguard.checks import CATALOGUE  # here, as importing them takes longer than answering a typo
 
     team = own_team(shared=settings.all)

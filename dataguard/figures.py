@@ -21,9 +21,9 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image of the user's data: an encoded PNG, and what lies over it.
+    """An image of the user's data: an encoded PNG, and what is laid over it.
 
-    `mask` is a PNG with an alpha channel, drawn over the whole picture.
+    `mask` is a PNG with an alpha channel, laid over the whole picture.
     """
 
     png: bytes
@@ -55,7 +55,7 @@ class Swatches:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Counts of two things that cross, such as samples by rank and worker."""
+    """Counts of two things that cross, such as samples per rank and worker."""
 
     title: str
     summary: str

@@ -189,6 +189,7 @@ class Result:
     `exercised` counts what was actually examined (samples, draws, workers, ranks), by unit.
     `seconds` is the time spent on the observations of this check and on judging them.
     `figures` show what the findings say; only formats that draw use them.
+    `target` is the spelling of the target that the loader belongs to.
     """
 
     code: str
@@ -201,6 +202,7 @@ class Result:
     exercised: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     figures: tuple[Figure, ...] = ()
+    target: str = ""
 
     @property
     def id(self) -> str:

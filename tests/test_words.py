@@ -27,7 +27,6 @@ BETTER = (
     (r"drew the same(?! items)|augmented alike|made anew", "share RNG state; get the same augmentation"),
     (r"draws? on from|given ever after", "continues from; always gets"),
     # images, masks, boxes
-    (r"(?<!--)pictures?", "image"),
     (r"films?", "video"),
     (r"drawn over|painted", "replaced by a chart"),
     (r"turned(?! (off|on|into))", "rotated, flipped, reversed; has an EXIF rotation"),

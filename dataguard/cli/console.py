@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 
 from dataguard.model import Report, Status, UsageError
-from dataguard.render.escapes import one_line
-from dataguard.render.formats import check_format, format_of, formats_of
+from dataguard.render.escapes import escaped, one_line, without_commands
+from dataguard.render.formats import DRAWING, check_format, format_of, formats_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,16 @@ PAPER = 100
 _WIDEST = 120
 """A line longer than this is hard to read, however wide the terminal."""
 
+FINDINGS, MISUSED, BROKEN, INTERRUPTED = 1, 2, 3, 130
+"""Exit codes."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def complain(message: str, code: int, kind: str = "error: ") -> int:
+    """Print one message on stderr, and return the exit code."""
+    click.echo(without_commands(escaped(f"dataguard: {kind}{message}")), err=True)
+    return code
 
 
 def format_option(command: str, *, multiple: bool = False) -> Callable[[Command], Command]:
@@ -51,25 +60,37 @@ def format_option(command: str, *, multiple: bool = False) -> Callable[[Command]
 def destinations(command: str, formats: tuple[str, ...], outputs: tuple[str, ...]) -> list[tuple[str, str]]:
     """Pair each format with its output, and check that every file is writable before anything runs.
 
-    Without formats, each follows from the suffix of its output.
+    The suffix of an output without a format sets it.
     """
     outputs = outputs or (STDOUT,)
-    formats = formats or tuple(format_of(command, output) for output in outputs)
-    if len(formats) != len(outputs):
+    if len(formats) > len(outputs):
         raise UsageError(
             f"{len(formats)} --format but {len(outputs)} --output: give one output per format, in the same order"
         )
+    formats += tuple(format_of(command, output) for output in outputs[len(formats) :])
     if len(set(outputs)) < len(outputs):
         raise UsageError("two formats have the same --output")
     for output in outputs:
-        path = Path(output)
-        if output == STDOUT:
-            continue
-        if not path.parent.is_dir():
-            raise UsageError(f"--output {output}: no such folder: {path.parent}")
-        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise UsageError(f"--output {output}: {'is a folder' if path.is_dir() else 'is not writable'}")
+        if output != STDOUT:
+            require_writable("--output", output)
     return list(zip(formats, outputs, strict=True))
+
+
+def require_writable(option: str, file: str) -> None:
+    """Raise UsageError if the file of an option cannot be written."""
+    path = Path(file)
+    if not path.parent.is_dir():
+        raise UsageError(f"{option} {file}: no such folder: {path.parent}")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"{option} {file}: {'is a folder' if path.is_dir() else 'is not writable'}")
+
+
+def drawn(wanted: Sequence[tuple[str, str]], *, asked: bool) -> bool:
+    """Whether any of these formats draws pictures. Raises UsageError if none does although they were `asked` for."""
+    draws = any(form in DRAWING for form, _ in wanted)
+    if asked and not draws:
+        raise UsageError("--pictures: only HTML reports show pictures: add --output report.html")
+    return draws
 
 
 def put(render: Callable[..., str], output: str) -> None:

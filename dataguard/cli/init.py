@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dataguard.model import UsageError
-from dataguard.settings.settings import is_toml
+from dataguard.settings.files import is_toml
 from dataguard.target.loaders_file import MODULE, TARGET
 
 if TYPE_CHECKING:

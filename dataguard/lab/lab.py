@@ -20,6 +20,7 @@ from dataguard.lab.geometry.mask_charts import Geometry
 from dataguard.lab.images.colour_charts import Images
 from dataguard.lab.machine.resource_observations import Resources
 from dataguard.lab.model.observations import ModelObservations
+from dataguard.lab.pictures.observations import PictureObservations
 from dataguard.lab.process.side_by_side import Turns
 from dataguard.lab.randomness.observations import Randomness
 from dataguard.lab.ranks.rank_observations import Ranks
@@ -72,6 +73,7 @@ class Lab(Subject):
         self.throughput = Throughput(self)
         self.reproducibility = Reproducibility(self)
         self.model = ModelObservations(self)
+        self.pictures = PictureObservations(self)
 
     def _read_epoch(self) -> EpochTrace:
         return self._epochs.trace

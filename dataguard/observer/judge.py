@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dataguard.checks.figures.registry import figures_of
+from dataguard.figures import Figure
 from dataguard.incident import LoaderFailed
+from dataguard.lab.core.observation_cache import recalling
 from dataguard.lab.process.side_by_side import seconds_waited
 from dataguard.model import (
     STALE,
@@ -62,7 +66,15 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         looked.exercised,
         time.monotonic() - started - seconds_waited(),
     )
-    return expected(result, expectation(lab.settings, check, loader))
+    return replace(expected(result, expectation(lab.settings, check, loader)), figures=_figures(result, lab))
+
+
+def _figures(result: Result, lab: Lab) -> tuple[Figure, ...]:
+    """What the findings look like, from what was observed for the verdict; it costs no observation except pictures."""
+    if result.status is Status.FAILED:
+        with contextlib.suppress(Exception), recalling():  # a verdict is worth more than its figures
+            return figures_of(result.code, lab, result.findings)
+    return ()
 
 
 def _severity(check: Check, findings: list[Finding]) -> Severity:

@@ -21,6 +21,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from dataguard import baseline
 from dataguard.fingerprint import Fingerprint
 from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
@@ -61,6 +62,7 @@ class Session:
         """Called with progress updates of the observing process."""
         self.state: Path | None = None
         """The folder with the state of a scan of all samples, if any."""
+        self._known = baseline.read(settings.baseline)
         self._loaders: tuple[str, ...] | None = None
         self._planned: dict[tuple[str, str], int] = {}
         self._made: dict[int, Result] = {}
@@ -133,7 +135,8 @@ class Session:
             kind, answer = self._answer(self._patience)
             if kind != "result":
                 raise DataguardError(answer)
-            yield answer
+            number, result = answer
+            yield number, self._known.applied(replace(result, target=self.spelling))
 
     def bench(self, loader: str, wanted: BenchOptions) -> LoaderTimes:
         """Measure one of the loaders. Raises UsageError, with the reason, when it does not run."""
@@ -278,4 +281,9 @@ class Session:
 
     def _without_verdict(self, check: Check, loader: str, status: Status, reason: str, started: float) -> Result:
         seconds = time.monotonic() - started
-        return Result(check.code, check.name, check.severity, loader, status, reason=reason, seconds=seconds)
+        return Result(
+            *(check.code, check.name, check.severity, loader, status),
+            reason=reason,
+            seconds=seconds,
+            target=self.spelling,
+        )

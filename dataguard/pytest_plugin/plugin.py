@@ -73,8 +73,13 @@ OPTIONS = (
     Option("dataguard-fail-on-undecided", "fail_on_undecided", "flag", "", "fail if a check could not be decided"),
     Option("dataguard-role", "roles", "pairs", "NAME=ROLE", "role of the loader NAME: train, val, test or predict"),
     Option("dataguard-expect", "expect", "pairs", "CODE=REASON", "CODE or CODE[loader] is known to fail: xfail"),
+    Option("dataguard-baseline", "baseline", "text", "FILE", "findings in FILE are known to fail: xfail"),
     Option("dataguard-config", "config", "text", "FILE", "read settings from FILE (dataguard.toml or pyproject.toml)"),
 )  # fmt: skip
+
+
+_FILES = ("config", "baseline")
+"""Settings that are paths: relative to where pytest was called, in an ini file to the root directory."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -207,7 +212,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
     value = typed or config.getini(option.key) or None
     if value is None or option.kind == "text":
         folder = config.invocation_params.dir if typed else config.rootpath
-        return Path(folder, value) if value and option.setting == "config" else value
+        return str(Path(folder, value)) if value and option.setting in _FILES else value
     return list(value) if option.kind == "words" else dict(_pair(option, word) for word in value)
 
 

@@ -5,6 +5,7 @@ A format is one entry. A command that the entry does not name rejects the format
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
@@ -30,6 +31,15 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
         "doctor": "html.lists:render_checkup",
         "list": "html.lists:render_checks",
     },
+    "sarif": {"scan": "ci.sarif:render"},
+    "github": {"scan": "ci.github:render"},
+    "markdown": {
+        "scan": "ci.markdown:render",
+        "bench": "ci.markdown:render_bench",
+        "doctor": "ci.markdown:render_checkup",
+        "list": "ci.markdown:render_checks",
+    },
+    "junit": {"scan": "ci.junit:render"},
 }
 """For each format and command, the `module:function` of this package that renders the command's output.
 
@@ -37,14 +47,18 @@ The function takes the output, and `width` in columns, `colour` and `unicode` fo
 imported when it renders, because help and JSON do not need the modules that lay out text.
 """
 
+DRAWING = ("html",)
+"""The formats that draw the figures of findings."""
 
 _SUFFIXES = {"txt": "text", "md": "markdown", "htm": "html", "xml": "junit"}
 """The formats of file names whose suffix is not the format's name."""
+SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The variable in which GitHub Actions gives the file for the summary of a step; its name has no suffix."""
 
 
 def format_of(command: str, file: str) -> str:
     """The format that the suffix of a file's name asks for; text if it names none that the command supports."""
-    suffix = file.rpartition(".")[2].lower()
+    suffix = "md" if file == os.environ.get(SUMMARY) else file.rpartition(".")[2].lower()
     form = _SUFFIXES.get(suffix, suffix)
     return form if form in formats_of(command) else "text"
 

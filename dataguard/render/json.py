@@ -32,7 +32,7 @@ def render(report: Report, docs: Mapping[str, Doc] | None = None, *, unicode: bo
         "notes": report.notes,
         "results": [_result(result) for result in report.results],
     }
-    return _written(document, unicode=unicode)
+    return written(document, unicode=unicode)
 
 
 def render_bench(bench: Bench, found: Iterable[Change] = (), **look: Any) -> str:
@@ -55,7 +55,7 @@ def render_checkup(seen: Checkup, *, unicode: bool = True, **look: Any) -> str:
         "machine": {**machine, "usable_cores": seen.machine.usable_cores, "thread_settings": seen.threads or {}},
         "libraries": seen.libraries,
     }
-    return _written(document, unicode=unicode)
+    return written(document, unicode=unicode)
 
 
 def render_checks(checks: Iterable[Check], *, unicode: bool = True, **look: Any) -> str:
@@ -64,10 +64,11 @@ def render_checks(checks: Iterable[Check], *, unicode: bool = True, **look: Any)
         {"code": check.code, "name": check.name, "severity": check.severity, "summary": check.doc.summary}
         for check in checks
     ]
-    return _written({"schema": CHECKS_SCHEMA, "checks": listed}, unicode=unicode)
+    return written({"schema": CHECKS_SCHEMA, "checks": listed}, unicode=unicode)
 
 
-def _written(document: Mapping[str, Any], *, unicode: bool) -> str:
+def written(document: Mapping[str, Any], *, unicode: bool) -> str:
+    """A document of any values as indented JSON that ends in a newline; without `unicode`, as pure ASCII."""
     return json.dumps(_plain(document), indent=2, ensure_ascii=not unicode, allow_nan=False) + "\n"
 
 

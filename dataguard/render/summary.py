@@ -56,6 +56,13 @@ def write_summary(page: Page, report: Report, verbosity: int, *, statistics: boo
     _write_counts(page, report, failed, verbosity)
 
 
+def counts(report: Report) -> str:
+    """The counts of all results in one line, as the text report ends."""
+    page = Page.blank(10_000, colour=False, unicode=True)
+    _write_counts(page, report, report.failed, verbosity=1)
+    return page.finish().strip()
+
+
 def severities(results: Iterable[Result]) -> str:
     """`2 errors, 1 warning`."""
     found = Counter(result.severity for result in results)

@@ -13,14 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.model import FIRST_SET, Check, Severity, UsageError
+from dataguard.settings.files import beside, find, read
 from dataguard.settings.parsers import PARSERS
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import as_args, with_args
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +37,16 @@ class Settings:
     """Read every sample once; `samples` then limits the closer examinations."""
     resume: bool = False
     """Continue an interrupted scan of all samples."""
+    pictures: bool = False
+    """Add pictures of samples to findings, for reports that draw."""
     budget: float = 60.0
     """Time limit in seconds for all observations of one loader."""
     timeout: float = 20.0
     """Seconds without progress after which a loader counts as hanging."""
     seed: int = 271_828
-    """Seed for python, numpy and torch before the factory is called.
+    """Seed for python, numpy and torch before the factory is called, which users don't pick for their own generators.
 
-    A value that users don't pick for their own generators: with 0, a random split drawn from the global generator could
-    equal one drawn from `torch.Generator().manual_seed(0)`.
-    """
+    With 0, a random split drawn globally could equal one drawn from `torch.Generator().manual_seed(0)`."""
     workers: int | None = None
     """Overrides the loader's num_workers."""
     start_method: str | None = None
@@ -71,6 +67,8 @@ class Settings:
     """A check that could not be decided makes the exit code 1 too."""
     expect: Mapping[str, str] = field(default_factory=dict)
     """Known findings, `DG401` or `DG401[train]`, each with its reason."""
+    baseline: str | None = None
+    """A file of known findings, as `--write-baseline` writes it."""
     roles: Mapping[str, str] = field(default_factory=dict)
     """The role of a loader by name: train, val, test or predict."""
     contract: Mapping[str, Any] = field(default_factory=dict)
@@ -112,11 +110,13 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
     `[tool.dataguard]` table, at or above `start` (default: the current directory) is read.
     Raises UsageError for a missing file, an unknown key or a value of the wrong shape.
     """
-    path = Path(config) if config is not None else _find(start or Path.cwd())
-    table = _read(path, required=config is not None) if path else {}
+    path = Path(config) if config is not None else find(start or Path.cwd())
+    table = read(path, required=config is not None) if path else {}
     parsed = _parse(table, f"{path}: ")
     if path is not None and "pythonpath" in parsed:
-        parsed["pythonpath"] = tuple(_beside(path, folder) for folder in parsed["pythonpath"])
+        parsed["pythonpath"] = tuple(beside(path, folder) for folder in parsed["pythonpath"])
+    if path is not None and "baseline" in parsed:
+        parsed["baseline"] = str((path.parent / parsed["baseline"]).resolve())
     settings = changed(replace(Settings(), **parsed), **options)
     if missing := [folder for folder in settings.pythonpath if not Path(folder).is_dir()]:
         raise UsageError(f"pythonpath: no such folder: {missing[0]}")
@@ -125,12 +125,6 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
     if settings.model is None and (settings.loss or settings.step):
         raise UsageError(f"--{'loss' if settings.loss else 'step'} requires --model (in a settings file: model = ...)")
     return settings
-
-
-def _beside(file: Path, folder: str) -> str:
-    """A folder that a settings file names relative to itself, as seen from the current directory."""
-    path = (file.parent / folder).resolve()
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def changed(settings: Settings, **options: Any) -> Settings:
@@ -243,46 +237,6 @@ def _names(word: str, check: Check) -> bool:
     word = word.upper()
     exact = word in (spelling.upper() for spelling in check.spellings)
     return exact or (word.startswith("DG") and check.code.startswith(word))
-
-
-def _find(start: Path) -> Path | None:
-    for folder in (start, *start.parents):
-        own = folder / "dataguard.toml"
-        if own.is_file():
-            return own
-        project = folder / "pyproject.toml"
-        if project.is_file() and "dataguard" in _tools(project):
-            return project
-    return None
-
-
-def _read(path: Path, *, required: bool) -> Mapping[str, Any]:
-    if required and not path.is_file():
-        raise UsageError(f"--config {path}: no such file")
-    table: Any = _tools(path).get("dataguard", {}) if path.name == "pyproject.toml" else _load(path)
-    if not isinstance(table, dict):
-        raise UsageError(f"{path}: [tool.dataguard] must be a table")
-    return table
-
-
-def _tools(path: Path) -> Mapping[str, Any]:
-    return tools if isinstance(tools := _load(path).get("tool"), dict) else {}
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from error
-
-
-def is_toml(text: str) -> bool:
-    """Whether a text can be read as a settings file."""
-    try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return False
-    return True
 
 
 _MERGED = ("expect", "roles", "contract", "hypothesis")

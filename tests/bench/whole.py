@@ -24,12 +24,10 @@ from torch.utils.data import DataLoader, Dataset
 from dataguard.lab.epoch.full_epoch import read_portion, run_portion
 from dataguard.lab.lab import Lab
 from dataguard.lab.process.isolation import isolated
-from dataguard.lab.reading.loader_survey import survey
 from dataguard.lab.spy.drive import shut
-from dataguard.machine.machine import Machine
 from dataguard.settings.settings import Settings
-from dataguard.target.loading import load
 from tests.bench.loaders import write_jpegs
+from tests.support import labs
 
 HOUR = 3600.0
 FIRST = 32
@@ -49,10 +47,7 @@ class Taken:
 
 def lab_of(spelling: str, folder: Path) -> Lab:
     """A lab for the only loader of a target."""
-    settings = Settings(all=True, timeout=60, samples=FIRST)
-    target = load(spelling)
-    ((_, facts),) = survey(target, settings, folder, alone=False).facts.items()
-    return Lab(target, facts, settings, Machine.read(), folder)
+    return labs.lab_of(spelling, folder, Settings(all=True, timeout=60, samples=FIRST))
 
 
 def plain(lab: Lab, folder: Path) -> int:

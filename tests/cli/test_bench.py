@@ -128,7 +128,7 @@ class TestTrouble:
             ((TARGET, "--budget", "-3"), "budget: expected a positive number"),
             ((TARGET, "--compare", "nowhere.json"), "nowhere.json: not readable"),
             ((TARGET, "--output", "nowhere/a.txt"), "no such folder: nowhere"),
-            ((TARGET, "--format", "html"), "html"),
+            ((TARGET, "--format", "sarif"), "sarif"),
         ],
     )
     def test_what_is_wrong_is_said_before_anything_runs(

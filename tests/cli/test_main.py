@@ -156,7 +156,6 @@ class TestUsage:
             (("scan", TARGET, "--config", "none.toml"), "none.toml: no such file"),
             (("scan", TARGET, "--format", "xml"), "xml"),
             (("scan", TARGET, "--format", "text", "--format", "json"), "give one output per format"),
-            (("scan", TARGET, "--format", "json", "--output", "a", "--output", "b"), "give one output per format"),
             (("scan", TARGET, "--output", "a", "--format", "text", "--output", "a", "--format", "json"), "the same"),
             (("scan", TARGET, "--output", "none/a.txt"), "--output none/a.txt: no such folder: none"),
             (("scan", TARGET, "--output", "."), "--output .: is a folder"),
@@ -271,6 +270,21 @@ class TestOutputs:
     def test_the_suffix_of_a_file_is_its_format(self, output: str, start: str, run: Run) -> None:
         assert run("scan", TARGET, "--output", output)[0] == 0
         assert Path(output).read_text(encoding="utf-8").startswith(start)
+
+    def test_outputs_beyond_the_formats_follow_from_their_suffix(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", "step_summary_1")
+        outputs = ("-", "r.sarif", "step_summary_1", "r.xml")
+        code, out, err = run("scan", TARGET, "--format", "github", *(f"--output={output}" for output in outputs))
+        assert (code, err, out.partition("\n")[0]) == (0, "", "::group::dataguard")
+        starts = [Path(output).read_text(encoding="utf-8")[:5] for output in outputs[1:]]
+        assert starts == ['{\n  "', "## da", "<?xml"]
+
+    @pytest.mark.parametrize("name", ["report", "settings"])
+    def test_schemas_are_printed(self, name: str, run: Run) -> None:
+        code, out, _ = run("schema", name)
+        assert (code, json.loads(out)["$id"]) == (0, f"urn:dataguard:{name}:1")
 
     def test_statistics_count_what_each_check_found(self, run: Run) -> None:
         out = run("scan", TARGET, "--statistics", answer=full())[1]

@@ -76,6 +76,7 @@ VALUES: Sequence[tuple[str, str, str, object]] = [
     ("step", "a:step", "model = 'a:net'\nstep = 'b:step'", "a:step"),
     ("fail_on", "error", "fail_on = 'note'", "error"),
     ("fail_on_undecided", "true", "fail-on-undecided = false", True),
+    ("baseline", "/known.json", "baseline = 'old.json'", "/known.json"),
     ("roles", "a=val", "roles = {a = 'train'}", {"a": "val"}),
     ("expect", "DG101[a]=x = y", "expect = {\"DG101[a]\" = 'old'}", {"DG101[a]": "x = y"}),
 ]
@@ -107,6 +108,7 @@ def test_every_setting_has_an_option() -> None:
         "checks": "a set is kept to by a whole project: it belongs into its file",
         "contract": "a table of what only the user knows; it belongs into a file",
         "hypothesis": "hypothesis has options of its own",
+        "pictures": "pytest draws no report",
         "resume": "a test that was interrupted is run again as a whole",
     }
     reachable = {option.setting for option in OPTIONS} - {"config", "args"}

@@ -32,11 +32,15 @@ REACHED = {
     "fail_on": (["a:x", "--fail-on", "error"], Severity.ERROR),
     "fail_on_undecided": (["a:x", "--fail-on-undecided"], True),
     "expect": (["a:x", "--expect", "DG401[val]=a = b", "--expect", "DG101=c"], {"DG401[val]": "a = b", "DG101": "c"}),
+    "baseline": (["a:x", "--baseline", "known.json"], "known.json"),
     "roles": (["a:x", "--role", "a=train", "--role", "b = val"], {"a": "train", "b": "val"}),
 }
 """How each setting is spelled on the command line."""
-COMMAND_LINE_ONLY = {"resume": (["a:x", "--all", "--resume"], True)}
-"""A test session keeps nothing of a scan that was interrupted."""
+COMMAND_LINE_ONLY = {
+    "resume": (["a:x", "--all", "--resume"], True),
+    "pictures": (["a:x", "--pictures", "--format", "html"], True),
+}
+"""A test session keeps nothing of a scan that was interrupted, and draws no report."""
 FILES_ONLY = {
     "pythonpath": "as pytest's key: where the modules of a project are does not change from run to run",
     "checks": "a set is kept to by a whole project: it belongs into its file",

@@ -32,6 +32,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "budget": (1.5, 1.5),
     "all": (True, True),
     "resume": (False, False),
+    "pictures": (True, True),
     "timeout": (3, 3.0),
     "seed": (0, 0),
     "workers": (0, 0),
@@ -44,6 +45,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "fail_on": ("error", Severity.ERROR),
     "fail_on_undecided": (True, True),
     "expect": ({"DG401": "depth maps are not RGB"}, {"DG401": "depth maps are not RGB"}),
+    "baseline": ("known.json", "known.json"),
     "roles": ({"a": "train"}, {"a": "train"}),
     "contract": ({"num_classes": 10}, {"num_classes": 10}),
     "hypothesis": ({"seed": 3, "database": ".examples"}, {"seed": 3, "database": ".examples"}),
@@ -62,6 +64,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("samples", "many", "expected an integer"),
     ("all", "yes", "expected true or false, got 'yes'"),
     ("resume", True, "--resume requires --all"),
+    ("pictures", "yes", "expected true or false"),
     ("budget", 0, "expected a positive number of seconds, got 0"),
     ("budget", float("inf"), "expected a positive number of seconds"),
     ("budget", True, "expected a positive number of seconds"),
@@ -82,6 +85,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("expect", {"DG401": ""}, "a reason is required"),
     ("expect", {"DG401": "  "}, "a reason is required"),
     ("expect", {"DG401": True}, "a reason is required"),
+    ("baseline", 3, "expected text"),
     ("roles", {"a": "training"}, "did you mean 'train'?"),
     ("roles", "train", "expected a table"),
     ("contract", {"chanels": "RGB"}, "did you mean 'channels'?"),
@@ -140,6 +144,7 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         samples = 12
         all = true
         resume = false
+        pictures = true
         budget = 1.5
         timeout = 3
         seed = 0
@@ -152,6 +157,7 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         checks = "2026.1"
         fail_on = "error"
         fail_on_undecided = true
+        baseline = "known.json"
         [expect]
         DG401 = "depth maps are not RGB"
         [roles]
@@ -162,7 +168,8 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         seed = 3
         database = ".examples"
     """
-    assert resolve(write(tmp_path / "any.toml", text)) == Settings(**{key: parsed for key, (_, parsed) in GOOD.items()})
+    expected = {key: parsed for key, (_, parsed) in GOOD.items()} | {"baseline": str(tmp_path / "known.json")}
+    assert resolve(write(tmp_path / "any.toml", text)) == Settings(**expected)
 
 
 class TestFiles:

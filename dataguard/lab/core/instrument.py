@@ -35,9 +35,10 @@ class Fetch:
     """One fetch: the samples of a batch are read and collated. `number` counts the fetches of a process in an epoch.
 
     `roots` are the user's objects that take part in it, by name. `indices` come from the sampler (None in a stream).
-    `seconds` is the time that each sample took to read; those of `__getitems__` share its time. The others are set
-    once collate_fn has run: `incident` is why there is no batch or why it cannot be sent, and `refuses_each` whether
-    collate_fn fails on each of the samples alone.
+    `seconds` is the time that each sample took to read; those of `__getitems__` share its time. `began` is when the
+    fetch started, by a clock that all processes share. The others are set once collate_fn has run: `incident` is why
+    there is no batch or why it cannot be sent, and `refuses_each` whether collate_fn fails on each of the samples
+    alone.
     """
 
     epoch: int
@@ -45,6 +46,7 @@ class Fetch:
     roots: Mapping[str, Any]
     indices: list[Any]
     seconds: list[float] = field(default_factory=list)
+    began: float = 0.0
     fetch_seconds: float = 0.0
     collate_seconds: float = 0.0
     size: int = 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -28,6 +29,22 @@ def returned(_: Path, answer: Any) -> Any:
     return answer
 
 
+_recalling: ContextVar[bool] = ContextVar("recalling", default=False)
+
+
+@contextmanager
+def recalling(only: bool = True) -> Iterator[None]:
+    """Inside the context, return observations that were made and make no others, whatever is left of the budget.
+
+    `recalling(only=False)` lifts that again.
+    """
+    before = _recalling.set(only)
+    try:
+        yield
+    finally:
+        _recalling.reset(before)
+
+
 class ObservationCache:
     """Observations of one loader by key, made in the `turns` that all loaders of a target share."""
 
@@ -37,6 +54,10 @@ class ObservationCache:
         self._turns = turns or Turns()
         self._made: dict[object, object] = {}
         self._budget = Stopwatch(settings.budget)
+
+    def beside(self, budget: float) -> ObservationCache:
+        """A cache with a budget of its own, whose observations take turns with those of this one."""
+        return ObservationCache(replace(self.settings, budget=budget), self._folder, self._turns)
 
     @property
     def left(self) -> float:
@@ -50,7 +71,7 @@ class ObservationCache:
 
     def affords(self, seconds: float) -> bool:
         """Whether reading samples takes at most a third of the time that is left, or is short."""
-        return seconds <= max(self.left / 3, SHORT)
+        return _recalling.get() or seconds <= max(self.left / 3, SHORT)
 
     def shortage(self, seconds: float) -> Undecided:
         """Why so many seconds of reads are too many, and which budget would do."""
@@ -94,6 +115,8 @@ class ObservationCache:
         `watch` returns, for that folder, a function that is called meanwhile. Raises Undecided if the budget ran out
         before there was anything to read.
         """
+        if _recalling.get() and self._made.get(key, _UNFINISHED) is _UNFINISHED:
+            raise Undecided("this was not observed")
         wait_until(lambda: self._made.get(key) is not _UNFINISHED)
         if key not in self._made:
             self._made[key] = _UNFINISHED

@@ -136,7 +136,8 @@ class BatchRecord:
 
     `shared_bytes` is the shared memory needed to send it, each tensor storage rounded up to 4096 bytes. If collate_fn
     fails, `refuses_each` is whether it fails on each sample alone, not only on their combination. `threads` counts
-    those of the process, of Python's only the main one.
+    those of the process, of Python's only the main one. `began` is when its samples were requested, in seconds by a
+    clock that all processes share.
     """
 
     worker: int | None
@@ -151,6 +152,7 @@ class BatchRecord:
     incident: Incident | None = None
     refuses_each: bool = False
     threads: int = 1
+    began: float = 0.0
 
 
 class WorkerEpoch(NamedTuple):

@@ -32,7 +32,6 @@ class WatchedFetcher:
         self.torch_fetch = fetcher.fetch
         self.auto_collation = fetcher.auto_collation
         self.current = Fetch(watcher.epoch, 0, self.roots, [])
-        self.started = 0.0
         self.looked_at = 0
 
     def fetch(self, batch: Any) -> Any:
@@ -41,7 +40,7 @@ class WatchedFetcher:
         indices = members(batch) if self.auto_collation else [batch]
         self.current = Fetch(self.watcher.epoch, number, self.roots, indices)
         with nested([enter(self.current) for enter in self.hooks.around_fetch]):
-            self.started = time.perf_counter()
+            self.current.began = time.perf_counter()
             return self.torch_fetch(batch)
 
     def read(self, index: Any, get: Callable[[], Any], count: int = 1) -> Any:
@@ -83,7 +82,7 @@ class WatchedFetcher:
             with self.watcher.catching("collate", None, fetch.indices):
                 batch = self.user_collate(data) if plan.carry or not looks else None
             return batch if plan.carry else None
-        fetch.fetch_seconds = time.perf_counter() - self.started
+        fetch.fetch_seconds = time.perf_counter() - fetch.began
         fetch.size = len(samples)
         self.looked_at += fetch.size
         for at_samples in self.hooks.at_samples:

@@ -84,6 +84,7 @@ class _Records(Hooks):
             fetch.incident,
             fetch.refuses_each,
             threads_of_libraries(),
+            fetch.began,
         )
         if self._sampler is None or self._sampler.keeps(record):
             self._process.spool.write(record)

@@ -74,12 +74,16 @@ class Throughput:
     @property
     def waits(self) -> Waits:
         """How long a training loop of the declared step waits for batches."""
+        return _waits(self._own, [self.loop])
+
+    @property
+    def loop(self) -> LoopTimes:
+        """A training loop of the declared step."""
         step = self.step
         self._subject.afford(2 * FEED_SECONDS)
-        feed = self._subject.vary(
+        return self._subject.vary(
             "waits", lambda folder: _run_loop_once(self._subject.build, folder, sleeping(step)), alone=True
         )
-        return _waits(self._own, [feed])
 
     @property
     def sweep(self) -> LoaderTimes:

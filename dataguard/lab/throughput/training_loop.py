@@ -19,6 +19,8 @@ from dataguard.timings import BenchOptions
 
 SEGMENTS = 5
 """Into how many parts a training loop is divided, to see whether they agree."""
+_FIRST = 60
+"""Batches whose times are kept one by one."""
 _IN_MEMORY = 4
 """Batches in memory that emulate a loader without cost."""
 
@@ -27,11 +29,15 @@ TrainingStep = Callable[[Any], object]
 
 @dataclass(frozen=True, slots=True)
 class LoopTimes:
-    """A training loop, in segments: the seconds spent waiting for batches, and those spent in steps."""
+    """A training loop, in segments: the seconds spent waiting for batches, and those spent in steps.
+
+    `first` holds the seconds of waiting and stepping of each of the first batches.
+    """
 
     batches: int
     waiting: tuple[float, ...]
     stepping: tuple[float, ...]
+    first: tuple[tuple[float, float], ...] = ()
 
 
 def run_training_loop(loader: Loader, recorder: FlightRecorder, step: TrainingStep, seconds: float) -> LoopTimes:
@@ -74,7 +80,7 @@ def _in_segments(waits: list[float], steps: list[float]) -> LoopTimes:
     cuts = range(0, len(waits), size)
     waiting = tuple(sum(waits[cut : cut + size]) for cut in cuts)
     stepping = tuple(sum(steps[cut : cut + size]) for cut in cuts)
-    return LoopTimes(len(waits), waiting, stepping)
+    return LoopTimes(len(waits), waiting, stepping, tuple(zip(waits, steps, strict=True))[:_FIRST])
 
 
 def run_from_memory(loader: Loader, recorder: FlightRecorder, step: TrainingStep, seconds: float) -> LoopTimes:

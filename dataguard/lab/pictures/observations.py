@@ -1,0 +1,61 @@
+"""Pictures of samples, for findings that can be seen; see `Lab.pictures`.
+
+They have a budget of their own, so that no verdict depends on whether they are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from dataguard.lab.core.index import Index
+from dataguard.lab.core.observation_cache import recalling
+from dataguard.lab.pictures.samples import show
+from dataguard.lab.pictures.sheets import EPOCHS, Sheet, make_sheet
+from dataguard.lab.pictures.views import Shown, View
+from dataguard.lab.randomness.same_items import MOST_WORKERS, batch_size
+from dataguard.lab.subject import Subject
+from dataguard.model import NotApplicable, Undecided
+
+T = TypeVar("T")
+
+BUDGET = 30.0
+"""Seconds for all pictures of a loader."""
+MOST_SECONDS = 5.0
+"""Slower reads are not made for pictures."""
+
+
+class PictureObservations:
+    """Pictures of one loader's samples; each is made once. They need Pillow, and the setting `pictures`."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._cache = subject.cache.beside(BUDGET)
+
+    def sheet(self, leaf: str) -> Sheet:
+        """The image leaf at a path, of one item, as each worker makes it in each epoch (map-style only)."""
+        subject, facts = self._subject, self._subject.facts
+        subject.need_map("the workers of a stream read different samples")
+        workers = max(1, min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2)))
+        size = batch_size(facts)
+        return self._observe(
+            ("sheet", leaf),
+            lambda folder: make_sheet(subject.build, folder, leaf, workers, size),
+            workers * EPOCHS * size,
+        )
+
+    def shown(self, *indices: Index, view: View) -> tuple[Shown, ...]:
+        """Samples, each as its file holds it and as the model sees it. In a stream, an index is a position."""
+        build, streamed = self._subject.build, self._subject.facts.kind == "stream"
+        reads = sum((one if streamed and isinstance(one, int) else 0) + 1 for one in indices) * len(view.draws) + 1
+        return self._observe(("shown", indices, view), lambda folder: show(build, folder, indices, view), reads)
+
+    def _observe(self, key: object, run: Callable[[Path], T], reads: int) -> T:
+        subject = self._subject
+        if not subject.settings.pictures:
+            raise NotApplicable("pictures were not asked for")
+        if reads * subject.epoch.seconds_per_sample > MOST_SECONDS:
+            raise Undecided("reading samples for pictures takes too long")
+        with recalling(only=False):
+            return self._cache.observe(key, run)

@@ -1,0 +1,1 @@
+"""Formats that continuous integration reads."""

@@ -1,0 +1,46 @@
+"""Observations that were made are read again for figures, and no others are made for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from dataguard.lab.core.observation_cache import ObservationCache, recalling
+from dataguard.model import Undecided
+from dataguard.settings.settings import Settings
+
+LONG = 1e6
+"""Seconds that no budget affords."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    torch.set_num_threads(1)  # as in the host: a fork hangs otherwise
+
+
+@pytest.mark.scan
+def test_what_was_made_is_recalled_and_nothing_else_is_made(tmp_path: Path) -> None:
+    cache = ObservationCache(Settings(), tmp_path)
+    assert cache.observe("made", lambda _: 1) == 1
+    with recalling():
+        assert cache.observe("made", lambda _: 2) == 1
+        cache.afford(LONG)
+        with pytest.raises(Undecided, match="was not observed"):
+            cache.observe("other", lambda _: 3)
+        with recalling(only=False):
+            assert cache.observe("third", lambda _: 4) == 4
+    assert cache.observe("other", lambda _: 3) == 3
+    with pytest.raises(Undecided, match="too little"):
+        cache.afford(LONG)
+
+
+@pytest.mark.scan
+def test_a_cache_beside_another_has_its_own_budget_and_observations(tmp_path: Path) -> None:
+    cache = ObservationCache(Settings(budget=10), tmp_path)
+    beside = cache.beside(5)
+    assert beside.observe("made", lambda _: 1) == 1
+    assert cache.observe("made", lambda _: 2) == 2
+    assert cache.left > beside.left
+    assert cache.left == pytest.approx(10, abs=5)
