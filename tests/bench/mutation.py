@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import json
 import os
 import platform
@@ -49,6 +50,7 @@ TESTS = (
     "tests/lab/images",
     "tests/lab/reproducibility",
     "tests/lab/core",
+    "tests/observer",
 )
 FEWEST = 10
 """Mutants of each module that are tried at least."""
@@ -85,6 +87,17 @@ def sample(size: int, only: Sequence[str], seed: int = 0) -> list[Mutant]:
     random.Random(seed).shuffle(rest)
     chosen += rest[: max(size - len(chosen), 0)]
     return [one for one in chosen if not only or any(part in one.module for part in only)]
+
+
+def still_open(keys: Sequence[str]) -> list[Mutant]:
+    """The mutants with these keys; no more of a key than there are."""
+    left = Counter(keys)
+    found: list[Mutant] = []
+    for mutant in itertools.chain.from_iterable(map(mutants_of, modules())):
+        if left[mutant.key]:
+            left[mutant.key] -= 1
+            found.append(mutant)
+    return found
 
 
 class Runner:
@@ -194,9 +207,11 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--tests", nargs="+", default=[place for place in TESTS if (ROOT / place).exists()])
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--open", action="store_true", help="try only those that nothing noticed, after adding tests")
     parser.add_argument("--count", action="store_true", help="only count the mutants there are")
     asked = parser.parse_args()
-    mutants = sample(asked.sample, asked.only)
+    before = json.loads(FOUND.read_text(encoding="utf-8")) if asked.open else None
+    mutants = still_open(before["open"]) if before else sample(asked.sample, asked.only)
     print(f"{len(mutants)} mutants", file=sys.stderr)  # noqa: T201
     if asked.count:
         return 0
@@ -219,16 +234,18 @@ def main() -> int:
         ],
         plugins=[runner],
     )
-    _report(runner.noticed, whole=not asked.only)
+    _report(runner.noticed, before, whole=not asked.only)
     return 0
 
 
-def _report(noticed: dict[Mutant, str], *, whole: bool) -> None:
+def _report(noticed: dict[Mutant, str], before: dict[str, Any] | None, *, whole: bool) -> None:
     known = equivalent()
     survivors = [one for one, outcome in noticed.items() if outcome == "no"]
     rows: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for name, row in before["families"].items() if before else ():
+        rows[name] = Counter(mutants=row["mutants"], noticed=row.get("noticed", 0))
     for one, outcome in noticed.items():
-        rows[family(one.module)]["mutants"] += 1
+        rows[family(one.module)]["mutants"] += before is None
         rows[family(one.module)]["noticed" if outcome != "no" else "equivalent" if one.key in known else "open"] += 1
     for one in sorted(survivors, key=lambda one: (one.module, one.line)):
         if one.key not in known:
