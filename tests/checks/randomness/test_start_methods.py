@@ -42,4 +42,5 @@ def test_a_loader_that_asks_for_fork_is_not_tried() -> None:
     with pytest.raises(NotApplicable, match="the loader asks for fork"):
         spawn_trial(SimpleNamespace(facts=facts))  # type: ignore[arg-type]
     lab: Any = SimpleNamespace(facts=SimpleNamespace(start_given=False), randomness=SimpleNamespace(spawn_trial="it"))
-    assert spawn_trial(lab) == "it"
+    trial: object = spawn_trial(lab)
+    assert trial == "it"
