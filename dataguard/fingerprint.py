@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dataguard.model import UsageError
+from dataguard.settings.typed import built
 
 FORMAT = 1
 """The version of the file format; it changes when older files cannot be compared any more."""
@@ -94,11 +95,7 @@ def read(path: Path) -> dict[str, Fingerprint]:
     if version != FORMAT:
         raise UsageError(f"{path}: fingerprints of format {version}, but this version compares format {FORMAT}")
     try:
-        return {one["loader"]: _fingerprint(one) for one in found["fingerprints"]}
-    except (TypeError, KeyError, AttributeError) as error:
-        raise UsageError(f"{path}: the fingerprints are incomplete: {error!r}") from error
-
-
-def _fingerprint(entry: Mapping[str, Any]) -> Fingerprint:
-    parts = tuple(Part(*(part[one.name] for one in fields(Part))) for part in entry["parts"])
-    return Fingerprint(entry["target"], entry["loader"], parts, dict(entry["conditions"]))
+        several = [built(Fingerprint, one) for one in found["fingerprints"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: the fingerprints are incomplete: {error}") from error
+    return {one.loader: one for one in several}

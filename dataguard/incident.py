@@ -96,7 +96,7 @@ def shown_index(index: object) -> str:
     """An index for the reader, equal in all processes: its repr, at most 80 characters, without a memory address."""
     try:
         return _ADDRESS.sub("", repr(index))[:80]
-    except Exception:  # noqa: BLE001 - the user's own index may raise anything
+    except BaseException:  # noqa: BLE001 - the user's own index may raise anything
         return type(index).__name__[:80]
 
 

@@ -138,10 +138,6 @@ FIRST_SET = "2026.1"
 """The first check set. A later one, such as `2026.2`, contains the earlier sets and adds new checks."""
 
 
-def _stem(code: str, name: str) -> str:
-    return f"{code}-{name}".lower().replace("-", "_")
-
-
 @dataclass(frozen=True, slots=True)
 class Check:
     """A contract that a loader must keep: a stable code and name, documentation, and the function that judges it."""
@@ -158,7 +154,7 @@ class Check:
     @property
     def stem(self) -> str:
         """The name that the check's module, sample and docs page share: `dg101_cloned_worker_rng`."""
-        return _stem(self.code, self.name)
+        return f"{self.code}-{self.name}".lower().replace("-", "_")
 
     @property
     def id(self) -> str:
@@ -178,8 +174,8 @@ class Check:
 
 STALE = "expected to fail"
 """Begins the reason of a passed check that the user expects to fail."""
-STOPPED = "see DG00"
-"""Begins the reason of a check that could not run, because the loader did not."""
+STOPPED = ("see DG00", "see DG104: ", "see DG106: ")
+"""Begin the reason of a check that could not run, because the loader did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +208,7 @@ class Result:
     @property
     def page(self) -> str:
         """The address of the page of its check."""
-        return f"{DOCS}/checks/{_stem(self.code, self.name)}/"
+        return f"{DOCS}/checks/{self.code}_{self.name}/".lower().replace("-", "_")
 
     @property
     def stale(self) -> bool:

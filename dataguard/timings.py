@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.model import UsageError
+from dataguard.settings.typed import built
 from dataguard.stats.timing_comparison import Ranking, Ratio, paired, rank, unpaired
 
 SCHEMA = "urn:dataguard:bench:1"
@@ -201,41 +202,9 @@ def from_file(path: Path) -> Bench:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise UsageError(f"{path}: not written by this version's `dataguard bench --format json`")
     try:
-        return Bench(
-            document["target"],
-            document["machine"],
-            document["environment"],
-            tuple(map(_loader, document["loaders"])),
-            document["seconds"],
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"{path}: damaged output of `dataguard bench`: {error!r}") from error
-
-
-def _loader(data: Mapping[str, Any]) -> LoaderTimes:
-    made = {
-        "own": Setting(**data["own"]),
-        "workers": tuple(map(_timed, data["workers"])),
-        "others": tuple(map(_timed, data["others"])),
-        "stages": tuple(map(_stage, data["stages"])),
-        "waits": tuple(map(_waits, data["waits"])),
-        "notes": tuple(data["notes"]),
-    }
-    return LoaderTimes(**{**data, **made})
-
-
-def _timed(data: Mapping[str, Any]) -> Timed:
-    times = {name: tuple(map(float, data[name])) for name in ("per_batch", "starts")}
-    return Timed(**{**data, **times, "setting": Setting(**data["setting"])})
-
-
-def _stage(data: Mapping[str, Any]) -> Stage:
-    return Stage(**{**data, "parts": tuple(map(_stage, data["parts"]))})
-
-
-def _waits(data: Mapping[str, Any]) -> Waits:
-    times = {name: tuple(map(float, data[name])) for name in ("waiting", "stepping")}
-    return Waits(**{**data, **times, "setting": Setting(**data["setting"])})
+        return built(Bench, document)
+    except ValueError as error:
+        raise UsageError(f"{path}: damaged output of `dataguard bench`: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

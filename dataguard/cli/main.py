@@ -54,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(error.format_message(), MISUSED)
     except (click.Abort, KeyboardInterrupt):
         return complain("interrupted, no report", INTERRUPTED, kind="")
+    except OSError as error:  # of a file that the user named, or of a machine that has no more disk, files or processes
+        name = f": {str(error.filename)[:100]}" if error.filename else ""
+        return complain(f"{error.strerror or error}{name}", MISUSED)
     except Exception:  # noqa: BLE001 - user code runs in another process, so whatever arrives here is a dataguard bug
         request = f"This is a bug in dataguard {__version__}. Please report it with the lines above."
         return complain(f"{traceback.format_exc()}\n{request}", BROKEN, kind="bug: ")

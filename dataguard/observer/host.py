@@ -85,6 +85,7 @@ def main(descriptor: int, parent: int) -> None:
             pipe.send(("importing", None))
             with importer.watched():
                 target = targets.load(spelling)
+            pipe.send(("building", None))
             if __name__ == "__main__":  # this process is no fork, of which the memory would be shared
                 prepare_to_fork()
             kept = NOTHING if state is None else opened(state, team, resume=settings.resume)
@@ -108,7 +109,7 @@ def main(descriptor: int, parent: int) -> None:
                     wanted = [(replace(checks[code], severity=severity), loader) for code, severity, loader in asked]
                     for result in _judged(wanted, labs):
                         pipe.send(("result", result))
-        except UsageError as error:
+        except (UsageError, Undecided) as error:
             words = last_words(folder, LOG) if isinstance(error.__cause__, SystemExit) else ""
             pipe.send(("usage", str(error) + words))
         except EOFError:  # the reporting process is done

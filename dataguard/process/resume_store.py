@@ -88,9 +88,11 @@ def _why_afresh(own: Path, now: dict[str, int]) -> str | None:
         others = [folder.name for folder in own.parent.iterdir() if folder.is_dir() and folder != own]
         return _for_others(others, own.name) if others else "no interrupted scan with these settings"
     except (OSError, ValueError):
-        return "the saved state is damaged"
+        then = None
     if then == now:
         return None
+    if not isinstance(then, dict):
+        return "the saved state is damaged"
     changed = [file for file in sorted({*then, *now}) if then.get(file) != now.get(file)]
     return f"{Path(changed[0]).name} has changed"
 

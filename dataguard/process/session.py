@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from multiprocessing.connection import Connection
 from pathlib import Path
 from shlex import quote
@@ -23,8 +24,10 @@ from typing import Any
 
 from dataguard import baseline
 from dataguard.fingerprint import Fingerprint
+from dataguard.incident import OWN
 from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
+from dataguard.process.host_lost import HostLost, result_of, without_verdict
 from dataguard.process.launcher import Reaper, start
 from dataguard.process.process_tree import how_it_ended
 from dataguard.process.progress import PROGRESS, ProgressListener
@@ -38,10 +41,6 @@ START_PATIENCE = 120.0
 """Seconds that importing torch may take."""
 _PARTING = 20.0
 """Seconds that the reaper gets to stop everything."""
-
-
-class HostLost(DataguardError):
-    """The observing process ended or stopped answering."""
 
 
 class Session:
@@ -64,6 +63,8 @@ class Session:
         """The folder with the state of a scan of all samples, if any."""
         self._known = baseline.read(settings.baseline)
         self._loaders: tuple[str, ...] | None = None
+        self._building = False
+        self._lost: HostLost | None = None
         self._planned: dict[tuple[str, str], int] = {}
         self._made: dict[int, Result] = {}
         self._coming: Iterator[tuple[int, Result]] = iter(())
@@ -80,7 +81,12 @@ class Session:
     def loaders(self) -> tuple[str, ...]:
         """The names of the target's loaders. Raises UsageError for an invalid target."""
         if self._loaders is None:
-            self._start()
+            try:
+                self._start()
+            except HostLost as lost:
+                if not self._building:
+                    raise
+                self._loaders, self._lost = (self.name,), lost  # each check meets it
         return self._loaders or ()
 
     def plan(self, wanted: Sequence[tuple[Check, str]]) -> None:
@@ -117,17 +123,18 @@ class Session:
         started = time.monotonic()
         try:
             ((_, result),) = self._asked([(check, loader)])
+            return result
         except (HostLost, UsageError) as lost:
-            self.close()
-            reason = f"{lost}; it is restarted for the next check"
-            return self._without_verdict(check, loader, Status.INCONCLUSIVE, reason, started)
+            result = result_of(check, loader, lost, building=self._lost is not None)
         except DataguardError as broken:
-            self.close()
-            return self._without_verdict(check, loader, Status.BROKEN, str(broken), started)
-        return result
+            result = without_verdict(check, loader, Status.BROKEN, str(broken))
+        self.close()
+        return replace(result, seconds=time.monotonic() - started, target=self.spelling)
 
     def _asked(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
         """Results of the observing process. Raises DataguardError with a traceback for a bug in it."""
+        if self._lost is not None:
+            raise self._lost
         if self._reaper is None:
             self._start()
         self._send(("judge", [(check.code, check.severity, loader) for check, loader in wanted]))
@@ -190,17 +197,20 @@ class Session:
         """Start the observing process, and learn from it which loaders there are and where it runs."""
         self._folder = Path(tempfile.mkdtemp(prefix="dataguard-"))
         here, there = socket.socketpair()
-        with (self._folder / LOG).open("ab") as log, there:
-            self._reaper = start(self._folder, there.fileno(), log.fileno(), here=is_held(self.spelling))
         self._pipe = Connection(here.detach())
         again = self.settings.all and self._loaders is not None
         settings = replace(self.settings, resume=True) if again else self.settings
         question = (self.spelling, settings, self._folder, settings.import_path, self.state)
         try:
+            with (self._folder / LOG).open("ab") as log, there:
+                self._reaper = start(self._folder, there.fileno(), log.fileno(), here=is_held(self.spelling))
             self._send(question)
             kind, answer = self._answer(START_PATIENCE)
             if kind == "importing":
                 kind, answer = self._answer_to_import()
+            if kind == "building":
+                self._building = True
+                kind, answer = self._answer(self._patience)
             if kind == "usage":
                 raise UsageError(answer.replace(self.spelling, shown(self.spelling)))
             if kind == "broken":
@@ -231,7 +241,7 @@ class Session:
         try:
             return self._answer(self._patience)
         except HostLost as lost:
-            stacks = self._read(STACKS).strip()
+            stacks = _users_part(self._read(STACKS).strip())
             what = (
                 "importing its module takes too long" if stacks.startswith("Timeout") else f"{lost} during its import"
             )
@@ -252,7 +262,9 @@ class Session:
                 return answer
             if self.on_progress is not None:
                 self.on_progress(answer[1])
-        raise HostLost(f"the observing process {self._end()}{self._last_words()}")
+        end = self._end()
+        signal = end.rpartition(" ")[2] if "killed" in end else None
+        raise HostLost(f"the observing process {end}{self._last_words()}", signal)
 
     def _received(self) -> tuple[str, Any] | None:
         """The message of the observing process, None if it has gone."""
@@ -279,11 +291,8 @@ class Session:
         path = self._folder / name
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def _without_verdict(self, check: Check, loader: str, status: Status, reason: str, started: float) -> Result:
-        seconds = time.monotonic() - started
-        return Result(
-            *(check.code, check.name, check.severity, loader, status),
-            reason=reason,
-            seconds=seconds,
-            target=self.spelling,
-        )
+
+def _users_part(stacks: str) -> str:
+    """The frames of an import that are the user's: from the innermost one to dataguard's."""
+    frames = takewhile(lambda line: f'File "{OWN}' not in line, stacks.splitlines())
+    return "\n".join(line for line in frames if 'File "<frozen' not in line)

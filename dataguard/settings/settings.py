@@ -26,7 +26,7 @@ class Settings:
     targets: tuple[str, ...] = ()
     """The targets to scan: `[name=]pkg.mod:attr`, with arguments as `pkg.mod:attr(split="train")`."""
     pythonpath: tuple[str, ...] = ()
-    """Folders from which the modules of targets are imported, before the current directory."""
+    """Folders, relative to the settings file, from which the modules of targets are imported."""
     select: tuple[str, ...] = ()
     """Codes, code prefixes or names of the checks to run; empty means all."""
     ignore: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Settings:
     start_method: str | None = None
     """Overrides the loader's multiprocessing start method: fork, spawn or forkserver; `all` tries each of them."""
     ranks: int | None = None
-    """The number of ranks to start; None means two if the loader is rank-aware."""
+    """The number of ranks to start, at most 4; by default two if the loader is rank-aware."""
     model: str | None = None
     """The model to try batches with, `pkg.mod:make_model`: a module, or a function or class that returns one."""
     loss: str | None = None
@@ -60,9 +60,9 @@ class Settings:
     step: str | None = None
     """A function `step(model, batch)` that returns the loss, instead of `loss`, if no convention fits the batch."""
     checks: str | None = None
-    """The check set to use, such as `2026.1`; None is the newest, whose new checks are warnings at most."""
+    """The check set to use, such as `2026.1`; by default the newest, whose new checks are warnings at most."""
     fail_on: Severity = Severity.WARNING
-    """The lowest severity that makes the exit code 1."""
+    """The lowest severity that makes the exit code 1: `error`, `warning` or `note`."""
     fail_on_undecided: bool = False
     """A check that could not be decided makes the exit code 1 too."""
     expect: Mapping[str, str] = field(default_factory=dict)

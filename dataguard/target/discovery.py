@@ -7,10 +7,10 @@ a loader and is iterated in its place. A pair or triple is train, val and test. 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
@@ -20,6 +20,8 @@ _STAGES = ("train", "val", "test", "predict")
 _CONTAINERS = frozenset({"builtins", "collections", "array", "numpy", "pandas", "torch"})
 """Packages whose types with `__len__` and `__getitem__` are containers of data, not datasets."""
 
+_LONGEST = 200
+"""A step of more characters is shortened: reports repeat the names of loaders."""
 _MOST = 1000
 """A list or dict with more entries contains samples or labels, not loaders."""
 
@@ -30,8 +32,8 @@ class _Attribute(str):
     __slots__ = ()
 
 
-_WRAPPERS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-"""Loaders found inside a wrapper that is iterated in their place, with the wrapper's class name."""
+_WRAPPER = "_dataguard_wrapper"
+"""The attribute of a loader found inside a wrapper that is iterated in its place: the wrapper's class name."""
 
 GUARDED = "_dataguard_base"
 """The attribute of a guarded loader's class that is the loader's own class."""
@@ -47,13 +49,14 @@ def is_loader(value: Any) -> bool:
 
 def wrapper_of(loader: Any) -> str | None:
     """The class name of the wrapper that is iterated in place of this loader; None without a wrapper."""
-    return _WRAPPERS.get(loader)
+    name: str | None = vars(loader).get(_WRAPPER)
+    return name
 
 
 def wrapped_like(loader: Any, variant: Any) -> Any:
     """The variant of a loader, recorded with the same wrapper as the loader."""
-    if loader in _WRAPPERS:
-        _WRAPPERS[variant] = _WRAPPERS[loader]
+    if name := wrapper_of(loader):
+        vars(variant)[_WRAPPER] = name
     return variant
 
 
@@ -99,7 +102,15 @@ def _name(path: Path, paths: list[Path]) -> str:
         beside = {other[depth] for other in paths if len(other) > depth and other[:depth] == path[:depth]}
         return len(beside) > 1 or not isinstance(path[depth], int | _Attribute)
 
-    return ".".join(str(step) for depth, step in enumerate(path) if distinguishes(depth))
+    return ".".join(_short(str(step)) for depth, step in enumerate(path) if distinguishes(depth))
+
+
+def _short(step: str) -> str:
+    """The step itself, or the begin of a long one with a hash that keeps it unique."""
+    if len(step) <= _LONGEST:
+        return step
+    digest = hashlib.blake2b(step.encode(errors="surrogatepass"), digest_size=4).hexdigest()
+    return f"{step[: _LONGEST - 12]}... {digest}"
 
 
 def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
@@ -107,7 +118,7 @@ def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield path, product
     elif _is_wrapper(product):
         for steps, loader in _loaders_in(product):
-            _WRAPPERS[loader] = type(product).__name__
+            vars(loader)[_WRAPPER] = type(product).__name__
             yield path + steps, loader
     elif isinstance(product, Dataset):
         yield path, product

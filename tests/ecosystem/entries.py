@@ -105,6 +105,7 @@ BUGS = (
         "each transform makes its random generators when it is built, so every forked worker has a copy in the same "
         "state, and two workers draw the same augmentation",
         """\
+  <!-- not run: needs this release of the library -->
   ```python
   import albumentations as A, numpy as np
   from torch.utils.data import DataLoader, Dataset
@@ -131,6 +132,7 @@ BUGS = (
         "`PosterizeIncreasing` at magnitude 10 keeps 0 bits, which Pillow refuses; under `rand-m9-mstd0.5-inc1` the "
         "magnitude reaches 10 in 12 of 5,000 images, and training stops there",
         """\
+  <!-- not run: needs this release of the library -->
   ```python
   from PIL import Image
   from timm.data.auto_augment import AugmentOp
@@ -146,6 +148,7 @@ BUGS = (
         "`InfiniteSampler` draws from one iterator forever; once an iteration is stopped, as by `break`, every later "
         "one is empty",
         """\
+  <!-- not run: needs this release of the library -->
   ```python
   from itertools import islice
   from mmengine.dataset import InfiniteSampler

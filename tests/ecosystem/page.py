@@ -27,7 +27,7 @@ INTRODUCTION = """\
 
 The loaders of public libraries, written as their documentation says, on small data made on the spot. Nothing is
 downloaded. `python -m tests.ecosystem` scans them with the default settings and writes this page; the factories are in
-[tests/ecosystem](../tests/ecosystem), and `pip install -e ".[ecosystem]"` installs the libraries. Each finding has our
+`tests/ecosystem`, and `pip install -e ".[ecosystem]"` installs the libraries. Each finding has our
 verdict: a *real defect*, *intended by the library*, or a *false alarm* of dataguard.
 """
 

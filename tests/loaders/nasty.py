@@ -57,26 +57,6 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def recurse() -> None:
-    recurse()
-
-
-def use_up_memory() -> None:
-    raise MemoryError("unable to allocate 8.00 TiB")
-
-
-class Unspeakable(Exception):
-    def __init__(self, cause: object) -> None:
-        self.cause = threading.Lock()  # no pickle takes it
-
-    def __str__(self) -> str:
-        raise RuntimeError("no words")
-
-
-def raise_unspeakable() -> None:
-    raise Unspeakable(object())
-
-
 def sleep() -> None:
     time.sleep(1000)
 
@@ -175,17 +155,6 @@ def deaths() -> Loaders:
     }
 
 
-def raisings() -> Loaders:
-    return {
-        **some(interrupt, "main", "worker", "sampler"),
-        **some(say_goodbye, "main", "collate", "init"),
-        **some(recurse, "main", "worker"),
-        **some(use_up_memory, "main", "worker"),
-        **some(raise_unspeakable, "main", "worker", "collate"),
-        "healthy": healthy(),
-    }
-
-
 def hangs() -> Loaders:
     return {
         **everywhere(sleep),
@@ -221,10 +190,6 @@ def daemon() -> None:
 
 def child() -> None:
     subprocess.Popen(["sleep", "1000"], start_new_session=True)
-
-
-def forget_to_end_a_fork() -> None:
-    os.fork()
 
 
 def thread() -> None:
@@ -270,10 +235,6 @@ def close_output() -> None:
     os.closerange(1, 3)
 
 
-def close_everything() -> None:
-    os.closerange(0, 1024)
-
-
 def after(act: Callable[[], Any]) -> Callable[[], DataLoader]:
     """A factory that does something before it makes a healthy loader."""
 
@@ -284,115 +245,12 @@ def after(act: Callable[[], Any]) -> Callable[[], DataLoader]:
     return make
 
 
-def oddities() -> Loaders:
-    """They do what they should not, but they do give their samples."""
-    return {
-        **some(daemon, "main", "worker"),
-        **some(child, "worker", "init"),
-        **some(forget_to_end_a_fork, "main"),
-        **some(thread, "main"),
-        **some(babble, "main", "worker"),
-        **some(leave_shared_memory, "main", "worker"),
-        **some(leave_shared_tensors, "main", "worker"),
-        **some(change_everything, "main", "worker"),
-        **some(close_output, "main", "worker"),
-        **some(close_everything, "main"),
-        "nested": DataLoader(Nested(), batch_size=4, num_workers=2),
-        "healthy": healthy(),
-    }
-
-
-class Nested(Numbers):
-    """Reads from a loader of its own."""
-
-    def __getitem__(self, index: int) -> Any:
-        (inner,) = DataLoader(Numbers(), sampler=[range(16)[index]])
-        return super().__getitem__(int(inner[1]))
-
-
-def daemon_factory() -> DataLoader:
-    return after(daemon)()
-
-
-def thread_factory() -> DataLoader:
-    return after(thread)()
-
-
-def closing_factory() -> DataLoader:
-    return after(close_everything)()
-
-
-def changing_factory() -> DataLoader:
-    return after(change_everything)()
-
-
 def segfault_factory() -> DataLoader:
     return after(segfault)()
 
 
-def goodbye_factory() -> DataLoader:
-    return after(say_goodbye)()
-
-
-def parsing_factory() -> DataLoader:
-    return after(parse)()
-
-
-def leaving_factory() -> DataLoader:
-    return after(leave_pleased)()
-
-
-def interrupted_factory() -> DataLoader:
-    return after(interrupt)()
-
-
 def sleeping_factory() -> DataLoader:
     return after(sleep)()
-
-
-def shared_factory() -> DataLoader:
-    leave_shared_memory()
-    return after(leave_shared_tensors)()
-
-
-class Lying(Numbers):
-    def __init__(self, length: Any) -> None:
-        super().__init__()
-        self.length = length
-
-    def __len__(self) -> Any:
-        if isinstance(self.length, BaseException):
-            raise self.length
-        return self.length
-
-    def __getitem__(self, index: int) -> Any:
-        if index >= 16:
-            raise IndexError(index)
-        return super().__getitem__(index)
-
-
-def huge() -> DataLoader:
-    return DataLoader(Lying(10**12), batch_size=4, num_workers=2)
-
-
-def huge_shuffled() -> DataLoader:
-    return DataLoader(Lying(10**12), batch_size=4, num_workers=2, shuffle=True)
-
-
-def negative() -> DataLoader:
-    return DataLoader(Lying(-1), batch_size=4)
-
-
-def fractional() -> DataLoader:
-    return DataLoader(Lying(1.5), batch_size=4)
-
-
-def silent() -> DataLoader:
-    return DataLoader(Lying(ValueError("no length today")), batch_size=4)
-
-
-def leaving() -> DataLoader:
-    return DataLoader(Lying(SystemExit(3)), batch_size=4)
 
 
 def slow_hang() -> DataLoader:

@@ -1,4 +1,7 @@
-"""Real scans of loaders that do everything they should not: the report is right, and nothing is left behind."""
+"""Real scans of many loaders that die or hang, together: the report is right, and nothing is left behind.
+
+`tests/hostile` has one scan for each of many more.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,8 @@ def deaths(project: Project) -> Outcome:
 
 
 @pytest.fixture(scope="module")
-def raisings(project: Project) -> Outcome:
-    return project.scan("raisings", "--select", "DG0,DG301,DG501")
-
-
-@pytest.fixture(scope="module")
 def hangs(project: Project) -> Outcome:
     return project.scan("hangs", "--select", "DG0,DG301")
-
-
-@pytest.fixture(scope="module")
-def oddities(project: Project) -> Outcome:
-    return project.scan("oddities", "--select", "DG0,DG301,DG501")
 
 
 class TestDeaths:
@@ -83,47 +76,6 @@ class TestDeaths:
         assert "in segfault" in finding["evidence"]["stacks"]
 
 
-class TestExceptions:
-    """Exceptions that are easily mistaken for something else."""
-
-    @pytest.mark.parametrize(
-        ("loader", "words"),
-        [
-            ("interrupt_main", "raised KeyboardInterrupt"),
-            ("interrupt_worker", "raised KeyboardInterrupt"),
-            ("interrupt_sampler", "raised KeyboardInterrupt"),
-            ("recurse_main", "raised RecursionError"),
-            ("recurse_worker", "raised RecursionError"),
-            ("use_up_memory_main", "raised MemoryError: unable to allocate 8.00 TiB"),
-            ("use_up_memory_worker", "raised MemoryError: unable to allocate 8.00 TiB"),
-            ("raise_unspeakable_main", "raised Unspeakable"),
-            ("raise_unspeakable_worker", "raised Unspeakable"),
-            ("raise_unspeakable_collate", "raised Unspeakable"),
-        ],
-    )
-    def test_they_are_what_dg001_says(self, raisings: Outcome, loader: str, words: str) -> None:
-        found = failed(raisings.results[loader])
-        assert list(found) == ["DG001"]
-        assert words in found["DG001"]["message"]
-        assert found["DG001"]["at"]["file"].endswith("nasty.py")
-
-    @pytest.mark.parametrize(
-        ("place", "words"),
-        [("main", "SystemExit: 3"), ("collate", "exited with status 3"), ("init", "exited with status 3")],
-    )
-    def test_a_process_that_leaves_in_order_is_dead_all_the_same(
-        self, raisings: Outcome, place: str, words: str
-    ) -> None:
-        found = failed(raisings.results[f"say_goodbye_{place}"])
-        assert list(found) == ["DG002"]
-        assert words in found["DG002"]["message"]
-
-    def test_none_is_a_bug_of_ours(self, raisings: Outcome) -> None:
-        assert raisings.code == 1
-        assert "broken" not in set().union(*map(statuses, raisings.results.values()))
-        assert statuses(raisings.results["healthy"]) == {"passed"}
-
-
 class TestHangs:
     """Loaders that wait forever, or burn the CPU forever."""
 
@@ -164,50 +116,6 @@ class TestHangs:
         where = {loader: failed(results)["DG003"]["at"]["what"] for loader, results in outcome.results.items()}
         assert where == {"spins.spin_worker": "spin", "last_hang": "sleep", "sleeping_factory": "sleep"}
         assert outcome.code == 1
-
-
-class TestOddities:
-    """Loaders that fork, print, leave, close and change what is not theirs, and give their samples all the same."""
-
-    def test_they_pass(self, oddities: Outcome) -> None:
-        assert {loader: failed(results) for loader, results in oddities.results.items() if failed(results)} == {}
-        assert len(oddities.results) == 19
-        assert set().union(*map(statuses, oddities.results.values())) <= {"passed", "skipped"}
-        assert (oddities.code, oddities.err) == (0, "")
-
-    def test_so_do_factories(self, project: Project) -> None:
-        targets = "daemon_factory thread_factory closing_factory changing_factory shared_factory"
-        outcome = project.scan(targets, "--select", "DG001,DG301")
-        assert list(outcome.results) == targets.split()
-        assert [statuses(results) for results in outcome.results.values()] == [{"passed"}] * 5
-
-    def test_factories_that_fail_and_lengths_that_lie_are_findings(self, project: Project) -> None:
-        outcome = project.scan(" ".join(WRONG), "--select", "DG0,DG301")
-        found = {loader: failed(results) for loader, results in outcome.results.items()}
-        assert {loader: list(findings) for loader, findings in found.items()} == {
-            loader: [code] for loader, (code, _) in WRONG.items()
-        }
-        for loader, (code, words) in WRONG.items():
-            assert words in found[loader][code]["message"], loader
-        assert outcome.code == 1
-
-
-WRONG = {
-    "segfault_factory": ("DG002", "was killed by SIGSEGV while calling the factory"),
-    "leaving_factory": ("DG002", "exited with status 0 while calling the factory"),
-    "goodbye_factory": ("DG001", "calling the factory raised SystemExit: 3"),
-    "interrupted_factory": ("DG001", "calling the factory raised KeyboardInterrupt"),
-    "negative": ("DG001", "__len__() should return >= 0"),
-    "huge_shuffled": ("DG001", "can't allocate memory"),
-    "fractional": ("DG001", "'float' object cannot be interpreted as an integer"),
-    "silent": ("DG001", "no length today"),
-    "parsing_factory": (
-        "DG001",
-        "SystemExit: 2; its last words: nasty.py: error: the following arguments are required: --data",
-    ),
-    "leaving": ("DG001", "raised SystemExit: 3"),
-}
-"""Factories that fail and loaders that lie about their length, with what is found."""
 
 
 def test_a_session_in_this_process_survives_and_leaves_nothing(

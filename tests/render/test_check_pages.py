@@ -1,6 +1,6 @@
 """The pages of the checks are the docstrings of their judges, and nothing else.
 
-A stale page is renewed with `python -m dataguard.render.check_pages docs`.
+A stale page is renewed with `python -m tests.pages`.
 """
 
 from __future__ import annotations
@@ -42,23 +42,8 @@ def test_every_code_belongs_to_a_group() -> None:
     assert {check.code[2] for check in CATALOGUE} <= set(check_pages.GROUPS)
 
 
-def test_writing_makes_the_pages_and_drops_stale_ones(tmp_path: Path) -> None:
-    (tmp_path / "checks").mkdir()
-    (tmp_path / "checks" / "dg000_gone.md").write_text("stale")
-    (tmp_path / "checks" / "notes.md").write_text("not ours")
-    check_pages.write(tmp_path, SAMPLES)
-    written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "checks").iterdir()}
-    assert written.pop("notes.md") == "not ours"
-    assert written == check_pages.pages(SAMPLES)
-
-
 def test_the_index_groups_and_links_every_check() -> None:
     index = check_pages.pages(SAMPLES)["index.md"]
     assert "## Workers and randomness" in index
     for check in SAMPLES:
         assert f"| [{check.id}]({check.stem}.md) | {check.severity.value} | {check.doc.summary} |" in index
-
-
-def test_the_command_needs_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
-    assert check_pages.main([]) == 2
-    assert "FOLDER" in capsys.readouterr().err

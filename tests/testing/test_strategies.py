@@ -18,7 +18,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset,
 
 from dataguard.testing import strategies
 
-PAGE = Path(__file__).parents[2] / "docs" / "strategies.md"
+PAGE = Path(__file__).parents[2] / "docs" / "toolbox.md"
 QUICK = settings(max_examples=30, deadline=None)
 
 
@@ -179,7 +179,7 @@ def test_what_cannot_be_drawn_is_said_at_once(draw: Callable[[], Any], words: st
 
 @pytest.mark.scan
 def test_the_example_of_the_page_runs() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    *_, code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, Any] = {"__name__": "page"}
     exec(compile(code, str(PAGE), "exec"), names)
     tests = [test for name, test in names.items() if name.startswith("test_")]

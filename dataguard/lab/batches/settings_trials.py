@@ -13,7 +13,8 @@ from dataguard.incident import LoaderFailed
 from dataguard.lab.batches.shrinking import ExampleSearch
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Trials
-from dataguard.lab.core.records import BatchRecord, read_spools
+from dataguard.lab.core.records import BatchRecord
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records

@@ -51,7 +51,7 @@ class ExampleSearch:
             suppress_health_check=list(HealthCheck),
         )
         random = Random(self.seed or 0) if fixed else None
-        key = f"dataguard {subject} {self.name}".encode()
+        key = f"dataguard {subject} {self.name}".encode(errors="backslashreplace")
         try:
             return find(strategy, fails, settings=quiet, random=random, database_key=key)
         except NoSuchExample:

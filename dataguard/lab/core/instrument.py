@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import Incident
-from dataguard.lab.core.records import Spool
 from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.process.spool import Spool
 
 _NOTHING: AbstractContextManager[None] = contextlib.nullcontext()
 

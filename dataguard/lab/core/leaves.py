@@ -31,6 +31,9 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, t
 _VALUES = (PurePath, date, time, timedelta, Enum, UUID, range, slice, torch.dtype, torch.device)
 """Types whose objects are identified by their repr."""
 _SUMMED = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
+_HELD = (torch.Tensor, np.ndarray)
+_LARGEST = 1 << 33
+"""An array of more elements is a view of fewer: no memory holds it."""
 SHORT = 60
 """The longest string that is shown in a report."""
 LONG = 16
@@ -57,6 +60,8 @@ def iter_leaves(
 
     Objects of the types in `atomic` are not entered.
     """
+    if isinstance(value, _HELD) and not issubclass(type(value), _HELD):  # its `__class__` lies: it is no array at all
+        value = type(value)
     closed = depth >= MAX_DEPTH or id(value) in above or isinstance(value, atomic)
     children = None if closed else _children(value)
     if children is None:
@@ -129,9 +134,15 @@ def _state(value: Any) -> dict[str, Any]:
 def describe(path: str, value: Any, *, digests: bool = True) -> LeafRecord:
     """One leaf with its path, type, shape and digest."""
     try:
+        if isinstance(value, _HELD) and _elements(value) > _LARGEST:
+            return LeafRecord(path, type(value).__name__, str(value.dtype), tuple(value.shape), b"")
         return _describe(path, value, digests)
     except Exception:  # noqa: BLE001 - a tensor type that cannot be read is our limitation, not a fault of the loader
         return LeafRecord(path, type(value).__name__, None, None, b"")
+
+
+def _elements(array: Any) -> int:
+    return int(array.numel() if isinstance(array, torch.Tensor) else array.size)
 
 
 def _describe(path: str, value: Any, digests: bool) -> LeafRecord:

@@ -130,6 +130,14 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
     )
 
 
+def attribute(holder: Any, name: str) -> Any:
+    """An attribute of the user's object, None if it has none, or its own `__getattr__` raises something else."""
+    try:
+        return getattr(holder, name, None)
+    except Exception:  # noqa: BLE001 - see above
+        return None
+
+
 def overrides_iter(loader: Loader) -> bool:
     """Whether the user's class handles batches in `__iter__` itself, so that real ones must reach it."""
     return not type(loader).__iter__.__module__.startswith(("torch.", "torchdata."))
@@ -144,7 +152,7 @@ def start_method(loader: Loader) -> str:
 
 def _epoch_hooks(loader: Loader) -> Iterator[Location]:
     for name in ("dataset", "batch_sampler", "sampler"):
-        hook = getattr(getattr(loader, name), "set_epoch", None)
+        hook = attribute(getattr(loader, name), "set_epoch")
         if callable(hook):
             file, line = made_at(hook) or (None, None)
             yield Location(file, line, f"{name}.set_epoch")

@@ -139,7 +139,11 @@ class ObservationCache:
 
     def _make(self, request: _Request, *, alone: bool) -> tuple[Any, bool]:
         """The outcome of one attempt, and whether another observation ran meanwhile."""
-        folder = request.folder or Path(tempfile.mkdtemp(dir=self._folder))
+        try:
+            self._folder.mkdir(exist_ok=True)  # user code may remove all temporary files
+            folder = request.folder or Path(tempfile.mkdtemp(dir=self._folder))
+        except OSError as error:
+            return Undecided(f"no folder can be made in {self._folder.parent}: {error.strerror}"), False
         clock = nullcontext() if request.unbounded else self._budget
         with self._turns.taken(alone=alone) as turn, clock:
             return self._attempted(request, folder), turn.accompanied

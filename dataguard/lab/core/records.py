@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import pickle
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from dataguard.incident import Incident, shown_index
@@ -255,36 +253,16 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """An exception of the user's objects, raised when an instrument looked at the samples of a batch."""
+
+    incident: Incident
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """A StopIteration from a map-style dataset, which torch interprets as the end of the epoch."""
 
     worker: int | None
     epoch: int
     incident: Incident
-
-
-class Spool:
-    """An append-only file of records, one for each writing process; records survive a crash.
-
-    A record is any plain data: a reader picks the types it knows.
-    """
-
-    def __init__(self, folder: Path, worker: int | None) -> None:
-        name = "main" if worker is None else f"worker{worker}"
-        self._path = folder / f"{name}.spool"
-
-    def write(self, *records: object) -> None:
-        """Append records. The file is reopened each time: user code may close descriptors that are not its own."""
-        with self._path.open("ab", buffering=0) as file:
-            file.write(b"".join(pickle.dumps(record, protocol=pickle.HIGHEST_PROTOCOL) for record in records))
-
-
-def read_spools(folder: Path) -> Iterator[object]:
-    """Every complete record that the processes of one observation wrote, process by process."""
-    for path in sorted(folder.glob("*.spool")):
-        with path.open("rb") as file:
-            while True:
-                try:
-                    yield pickle.load(file)
-                except (EOFError, pickle.UnpicklingError):  # the end, or a record cut short by a kill
-                    break

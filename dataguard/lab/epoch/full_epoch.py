@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
 from dataguard.lab.core.index_schedules import in_use
 from dataguard.lab.core.instrument import Instrument
-from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
+from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop
 from dataguard.lab.core.value_summary import ValueSummary
 from dataguard.lab.epoch.epoch_schedule import FullSchedule, ScanPosition, Turns
 from dataguard.lab.epoch.interrupted_scan import PositionLog, Run, with_ends
 from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
 from dataguard.lab.spy.content_hashes import ContentHashes, SampleHashes, read_hashes
 from dataguard.lab.spy.drive import Ride, drive

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
+from dataguard.lab.core.records import BatchRecord, SampleRecord
 from dataguard.lab.core.value_summary import ValueSummary
 from dataguard.lab.epoch.epoch_schedule import FullSchedule, ScanPosition
-from dataguard.lab.process import isolation
+from dataguard.lab.process.answers import answer_in, has_answered
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.skip_unreadable import UnreadableLog
 from dataguard.model import DataguardError
 from dataguard.process.progress import Unreadable
@@ -144,9 +145,9 @@ def _resumable(folders: list[Path]) -> tuple[Run, ...]:
 
 def _finished(folder: Path) -> tuple[Path, Any] | None:
     """The folder and the result of a run that ended."""
-    if isolation.has_answered(folder):
+    if has_answered(folder):
         with contextlib.suppress(DataguardError):  # it failed, perhaps out of memory, and may get further now
-            return folder, isolation.answer_in(folder)
+            return folder, answer_in(folder)
     return None
 
 

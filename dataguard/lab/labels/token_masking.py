@@ -40,9 +40,13 @@ def _restored(drawn: list[tuple[np.ndarray, np.ndarray]], ignored: int) -> bool:
     return few and bool((one == other).all())
 
 
+def _is_row(leaf: Any) -> bool:
+    """Whether it is an array or a flat list; a list in lists is a leaf where they are nested too deeply."""
+    flat = isinstance(leaf, list) and not any(isinstance(item, list) for item in leaf)
+    return flat or isinstance(leaf, torch.Tensor | np.ndarray)
+
+
 def _tokens(value: Any) -> dict[str, np.ndarray]:
     """The arrays and lists of integers in a sample or batch, by path."""
-    arrays = {
-        path: array_of(leaf) for path, leaf in iter_leaves(value) if isinstance(leaf, torch.Tensor | np.ndarray | list)
-    }
+    arrays = {path: array_of(leaf) for path, leaf in iter_leaves(value) if _is_row(leaf)}
     return {path: array for path, array in arrays.items() if array.dtype.kind in "iu" and array.ndim}

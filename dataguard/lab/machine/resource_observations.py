@@ -10,11 +10,12 @@ from pathlib import Path
 from dataguard.incident import LoaderRaised
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Trials
-from dataguard.lab.core.records import BatchRecord, read_spools
+from dataguard.lab.core.records import BatchRecord
 from dataguard.lab.machine.copied_containers import CopiedContainer, find_copied_containers
 from dataguard.lab.machine.growing_containers import READS, GrowingContainers, find_growing_containers
 from dataguard.lab.machine.thread_contention import ROUNDS, SECONDS, START, ThreadContention, measure_contention
 from dataguard.lab.machine.worker_readings import READINGS, Usage, UsagePlan, measure_usage, read_usage
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records

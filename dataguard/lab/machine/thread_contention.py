@@ -10,7 +10,7 @@ from typing import Any
 
 from dataguard.lab.core.index_schedules import Dealt, exists, flat, unique
 from dataguard.lab.core.process_usage import Pools
-from dataguard.lab.core.records import read_spools
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.library_threads import LibraryThreads
 from dataguard.lab.spy.plan import Plan

@@ -11,7 +11,7 @@ from typing import Any
 
 from dataguard.lab.core.index_schedules import Schedule, drawn, existing, exists, flat, in_use, size_of, unique
 from dataguard.lab.core.process_usage import Pages, Reading
-from dataguard.lab.core.records import read_spools
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.usage_readings import UsageReadings

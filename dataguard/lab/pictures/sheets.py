@@ -13,9 +13,9 @@ from dataguard.figures import Picture
 from dataguard.lab.core.index_schedules import SameItems
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.leaves import iter_leaves
-from dataguard.lab.core.records import read_spools
 from dataguard.lab.images.image_containers import is_image
 from dataguard.lab.pictures.display import displayed, reduced, thumbnail
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.model import NotApplicable

@@ -49,5 +49,5 @@ def _words(error: BaseException) -> str:
     """The `str` of a user-defined exception, whose `__str__` may raise."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - see above
+    except BaseException:  # noqa: BLE001 - see above; SystemExit would end the process that describes it
         return f"<{type(error).__name__} that cannot be shown>"

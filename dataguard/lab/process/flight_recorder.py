@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dataguard.incident import shown_index
+from dataguard.model import Undecided
 
 SLOTS = 257
 _SLOT = struct.Struct("<QI12s128s")  # marks so far, process id, stage, index
@@ -31,14 +32,22 @@ class LastMark:
 
 
 class FlightRecorder:
-    """The recorder of one observation, backed by a file in its `folder` (created if missing)."""
+    """The recorder of one observation, backed by a file in its `folder` (created if missing).
+
+    Raises Undecided if the disk is full.
+    """
 
     def __init__(self, folder: Path) -> None:
         size = SLOTS * _WIDTH
-        with (folder / "flight_recorder").open("a+b") as file:
-            if file.seek(0, os.SEEK_END) < size:
-                file.truncate(size)
-            self._mapped = mmap.mmap(file.fileno(), size)
+        try:
+            with (folder / "flight_recorder").open("a+b") as file:
+                if file.seek(0, os.SEEK_END) < size:
+                    file.truncate(size)
+                    if hasattr(os, "posix_fallocate"):  # on a full disk, writing to the mapping would be a bus error
+                        os.posix_fallocate(file.fileno(), 0, size)
+                self._mapped = mmap.mmap(file.fileno(), size)
+        except OSError as error:
+            raise Undecided(f"no file can be made in {folder.parent}: {error.strerror}") from error
         self._marks = 0
 
     def mark(self, worker: int | None, stage: str, index: object = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 from collections.abc import Callable
@@ -25,6 +26,7 @@ def in_fork(function: Callable[[], T]) -> T | None:
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         answer = pipe.read()
-    os.waitpid(pid, 0)
+    with contextlib.suppress(ChildProcessError):  # user code that ignores SIGCHLD leaves nothing to wait for
+        os.waitpid(pid, 0)
     found: T | None = pickle.loads(answer) if answer else None
     return found

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
-import pickle
 import signal
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from os import _exit  # this function: the user's code may replace `os._exit`
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -18,11 +19,22 @@ import psutil
 
 from dataguard.incident import OWN, LoaderDied, LoaderHung, LoaderRaised, is_library
 from dataguard.lab.process import stack_dumps
+from dataguard.lab.process.answers import (
+    BROKE,
+    FAILED,
+    RETURNED,
+    STAYS,
+    UNWRITTEN,
+    answer_in,
+    has_answered,
+    kind_in,
+    leave,
+)
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, hang_of, last_words
 from dataguard.lab.process.side_by_side import pause
-from dataguard.model import DataguardError
+from dataguard.model import DataguardError, Undecided
 from dataguard.process import shm_cleanup
 from dataguard.process.process_tree import (
     descendants,
@@ -45,10 +57,6 @@ _bystanders: list[psutil.Process] = []
 
 class OutOfTime(DataguardError):
     """The observation was cut short by its budget; what it wrote remains."""
-
-
-class Broke(DataguardError):
-    """dataguard's own code raised inside an observation; the message is the traceback."""
 
 
 def isolated(
@@ -84,34 +92,17 @@ def isolated(
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
         shm_cleanup.remove_tensors({pid, *ended, *(mark.pid for mark in recorder.last() if mark.worker is not None)})
-    if not has_answered(folder):
-        raise LoaderDied(death_of(pid, status, recorder, folder))
-    answer: T = answer_in(folder)
+    answer: T = _answered(pid, status, recorder, folder)
     return answer
 
 
-_ANSWER = "answer"
-_RETURNED, _FAILED, _BROKE, _STAYS = "returned", "failed", "broke", "stays"
-
-
-def has_answered(folder: Path) -> bool:
-    """Whether the fork with this folder has answered."""
-    return (folder / _ANSWER).exists()
-
-
-def _kind_in(folder: Path) -> str:
-    kind: str = pickle.loads((folder / _ANSWER).read_bytes())[0]
-    return kind
-
-
-def answer_in(folder: Path) -> Any:
-    """What the function in a fork returned; raises what it raised."""
-    kind, value = pickle.loads((folder / _ANSWER).read_bytes())
-    if kind == _RETURNED:
-        return value
-    if kind == _FAILED:
-        raise value
-    raise Broke(value)
+def _answered(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> Any:
+    """What a fork that has ended returned. Raises what it raised, or why there is no answer."""
+    if has_answered(folder):
+        return answer_in(folder)
+    if status == UNWRITTEN:
+        raise Undecided(f"an observation could not write its result: is the disk of {folder.parent.parent} full?")
+    raise LoaderDied(death_of(pid, status, recorder, folder))
 
 
 def succeeded(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, *, timeout: float) -> T:
@@ -134,15 +125,13 @@ def succeeded(function: Callable[[], T], stays: Callable[[T], bool], folder: Pat
         os.close(stream)
     try:
         status = _await(pid, recorder, folder, timeout, math.inf, lambda: None, until_answered=True)
-        if has_answered(folder) and _kind_in(folder) == _STAYS:
+        if has_answered(folder) and kind_in(folder) == STAYS:
             _end_like(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     finally:
         end_descendants(spare=bystanders)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
-    if not has_answered(folder):
-        raise LoaderDied(death_of(pid, status, recorder, folder))
-    answer: T = answer_in(folder)
+    answer: T = _answered(pid, status, recorder, folder)
     return answer
 
 
@@ -154,11 +143,11 @@ def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: P
         answer = _outcome(function, folder)
         if os.getpid() == own:
             kind, value = answer
-            stayed = kind == _RETURNED and stays(value)
-            _leave((_STAYS, None) if stayed else answer, folder)
+            stayed = kind == RETURNED and stays(value)
+            leave((STAYS, None) if stayed else answer, folder)
     finally:
         if not stayed:
-            os._exit(0)
+            _exit(0)
     return cast(T, value)
 
 
@@ -168,7 +157,7 @@ def _end_like(status: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
-    os._exit(abs(status))
+    _exit(abs(status))
 
 
 def live(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
@@ -177,9 +166,9 @@ def live(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
         own = _begin(folder, parent)
         answer = _outcome(function, folder)
         if os.getpid() == own:  # not in a fork that the user's code forgot to end
-            _leave(answer, folder)
+            leave(answer, folder)
     finally:
-        os._exit(0)
+        _exit(0)
 
 
 def _begin(folder: Path, parent: int) -> int:
@@ -193,25 +182,29 @@ def _begin(folder: Path, parent: int) -> int:
     return os.getpid()
 
 
-def _leave(answer: tuple[str, Any], folder: Path) -> None:
-    # A file and not a pipe: user code may close every descriptor, or leave a process behind that holds them.
-    unfinished = folder / f"{_ANSWER}.part"
-    unfinished.write_bytes(pickle.dumps(answer))
-    unfinished.rename(folder / _ANSWER)
-
-
 def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
     try:
-        return _RETURNED, function()
+        return RETURNED, function()
     except DataguardError as error:
         if isinstance(error, LoaderRaised) and error.incident.error_type == "SystemExit":
             error.incident = replace(error.incident, message=error.incident.message + last_words(folder))
-        return _FAILED, error  # itself: its frames keep iterators alive, which would wait for their workers to end
+        return FAILED, error  # itself: its frames keep iterators alive, which would wait for their workers to end
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
-            return _BROKE, traceback.format_exc()
+            exhausted = isinstance(error, _EXHAUSTED) or (isinstance(error, OSError) and error.errno in _SCARCE)
+            return (FAILED, Undecided(_scarcity(error))) if exhausted else (BROKE, traceback.format_exc())
         mark = FlightRecorder(folder).last()[0]
-        return _FAILED, LoaderRaised(replace(incident_of(error, mark.stage), index=mark.index))
+        return FAILED, LoaderRaised(replace(incident_of(error, mark.stage), index=mark.index))
+
+
+_EXHAUSTED = (MemoryError, RecursionError)
+_SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def _scarcity(error: BaseException) -> str:
+    """What an observation had too little of."""
+    words = str(error).partition("\n")[0]
+    return f"the machine has too little for this observation: {type(error).__name__}{f': {words}' if words else ''}"
 
 
 def _is_theirs(error: BaseException) -> bool:

@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from dataguard.lab.core.index_schedules import SameItems
-from dataguard.lab.core.records import BatchRecord, SampleRecord, Seeding, Seedings, read_spools
+from dataguard.lab.core.records import BatchRecord, SampleRecord, Seeding, Seedings
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.randomness.same_items import batch_size
 from dataguard.lab.reading.scripted_reads import FORKED
 from dataguard.lab.rng.global_rng import SEED

@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, read_spools
+from dataguard.lab.core.records import BatchRecord, Census, SampleRecord
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.randomness.same_items import batch_size
 from dataguard.lab.reading.scripted_reads import FORKED, Readings, Series, read_trials, run_trials
 from dataguard.lab.rng.frozen_rng import FrozenRngs, UnfrozenRng

@@ -15,7 +15,8 @@ from typing import Any
 
 from dataguard.lab.core.index_schedules import SameItems as Schedule
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, WorkerEpoch, read_spools
+from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, WorkerEpoch
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.interventions import AdvancedRng, SeededFetches, SeededLibraries
 from dataguard.lab.rng.rng_census import RngCensus

@@ -20,8 +20,9 @@ from dataguard.incident import Incident, LoaderFailed
 from dataguard.lab.core.index import Index, members, plain_index
 from dataguard.lab.core.index_schedules import Dealt, drawn
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import SampleRecord, read_spools
+from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.randomness.lock_watch import LockWatch
 from dataguard.lab.randomness.open_files import OpenFile, open_files, with_holders
 from dataguard.lab.rng.global_rng import SEED, seeded

@@ -24,8 +24,9 @@ from torch.utils.data import IterableDataset
 from dataguard.incident import Incident, LoaderFailed, LoaderHung, observed_or_none
 from dataguard.lab.core.index_schedules import SameItems
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
+from dataguard.lab.core.records import BatchRecord, SampleRecord
 from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.reading.fresh_import import reimported
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.reading.spawn_transfer import TooMuch, as_if_spawning, send

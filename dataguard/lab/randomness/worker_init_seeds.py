@@ -12,7 +12,8 @@ from typing import Any
 
 from dataguard.lab.core.index_schedules import SameItems
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.records import Seedings, read_spools
+from dataguard.lab.core.records import Seedings
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.randomness.same_items import EPOCHS, MOST_WORKERS
 from dataguard.lab.rng.seed_log import FirstSeeds
 from dataguard.lab.spy.drive import Ride, drive

@@ -22,8 +22,9 @@ from typing import Any
 import torch.distributed as dist
 
 from dataguard.incident import LoaderDied
+from dataguard.lab.process.answers import answer_in, has_answered
 from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.process.isolation import answer_in, has_answered, live
+from dataguard.lab.process.isolation import live
 from dataguard.lab.process.process_incidents import death_of
 from dataguard.model import Undecided
 

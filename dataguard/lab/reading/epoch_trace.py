@@ -15,10 +15,11 @@ from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Spread, evenly, in_use
 from dataguard.lab.core.loader_facts import start_method
-from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, read_spools
+from dataguard.lab.core.records import BatchRecord, Refusal, SampleRecord, Stop
 from dataguard.lab.core.value_summary import ValueSummary
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.lab.spy.content_hashes import SampleHashes
 from dataguard.lab.spy.drive import Ride, drive, shut
@@ -154,6 +155,9 @@ def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] |
     ride, sizes, whole = answer or (None, None, False)
     if not samples and ride and ride.ended and not ride.batches:
         raise EmptyEpoch(stops)
+    refused = next((record.incident for record in records if isinstance(record, Refusal)), None)
+    if not samples and refused:
+        raise Undecided(f"the samples refuse to be looked at: {refused.headline}")
     if not samples:
         raise Undecided(why_nothing(ride))
     summaries = tuple(record for record in records if isinstance(record, ValueSummary))

@@ -9,7 +9,8 @@ from typing import Any
 
 from dataguard.lab.core.index_schedules import Scripted
 from dataguard.lab.core.instrument import Instrument
-from dataguard.lab.core.records import BatchRecord, SampleRecord, read_spools
+from dataguard.lab.core.records import BatchRecord, SampleRecord
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.rng.frozen_rng import FrozenRngs, UnfrozenRng
 from dataguard.lab.spy.drive import announce_epoch, drive
 from dataguard.lab.spy.plan import Plan

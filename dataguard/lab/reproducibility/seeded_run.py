@@ -24,10 +24,11 @@ from dataguard.lab.core.index import Index, members, plain_index
 from dataguard.lab.core.index_schedules import Schedule, drawn, in_use
 from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.loader_facts import overrides_iter, start_method
-from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord, read_spools
+from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
 from dataguard.lab.core.source_location import caller
 from dataguard.lab.core.stand_ins import replaced
 from dataguard.lab.process.forked_calls import in_fork
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.rng.global_rng import saved_generators
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan

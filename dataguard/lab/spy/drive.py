@@ -14,15 +14,17 @@ from typing import Any
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from dataguard.incident import Incident, LoaderDied, LoaderFailed, LoaderHung, LoaderRaised
-from dataguard.lab.core.loader_facts import overrides_iter
-from dataguard.lab.core.records import Failure, read_spools
+from dataguard.lab.core.loader_facts import attribute, overrides_iter
+from dataguard.lab.core.records import Failure
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.exceptions import incident_of, raised_by_dataguard
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.process_incidents import tail
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.watcher import Watcher
 from dataguard.lab.spy.worker_spy import SpyInit, install
+from dataguard.model import Undecided
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.target.variants import Loader
 
@@ -71,8 +73,11 @@ def drive(
                 shut(iterator)
     except LoaderFailed:  # of the sampler
         raise
+    except Undecided as error:  # torch adds the traceback of the worker that raised it
+        raise Undecided(str(error).strip().rpartition(f"{Undecided.__name__}: ")[2]) from None
     # Whatever escapes from the user's loader, SystemExit included, ends here as an incident.
     except BaseException as error:
+        watcher.process.spool.make_room()
         failures = [record.incident for record in read_spools(plan.folder) if isinstance(record, Failure)]
         if not failures and raised_by_dataguard(error, __file__):
             raise
@@ -121,7 +126,7 @@ def announce_epoch(loader: Loader, epoch: int) -> None:
     inside = getattr(loader.batch_sampler, "sampler", None)
     holders = (loader, loader.sampler, loader.batch_sampler, inside, loader.dataset)
     for holder in {id(holder): holder for holder in holders}.values():
-        announce = getattr(holder, "set_epoch", None)
+        announce = attribute(holder, "set_epoch")
         if callable(announce):
             with contextlib.suppress(Exception):
                 announce(epoch)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dataguard.lab.core.index import members
 from dataguard.lab.core.instrument import Fetch, nested
-from dataguard.lab.core.records import Stop
-from dataguard.lab.process.exceptions import incident_of
+from dataguard.lab.core.records import Refusal, Stop
+from dataguard.lab.process.exceptions import incident_of, raised_by_dataguard
 from dataguard.lab.rng.drawing_libraries import draws_ignored
 from dataguard.lab.spy.transferability import why_not_sent
 from dataguard.lab.spy.watcher import Watcher
+from dataguard.model import DataguardError
 
 
 class WatchedFetcher:
@@ -86,14 +88,29 @@ class WatchedFetcher:
         fetch.size = len(samples)
         self.looked_at += fetch.size
         for at_samples in self.hooks.at_samples:
-            at_samples(fetch, samples)
+            with self._looking():
+                at_samples(fetch, samples)
         batch = self._collated(fetch, data, samples)
         for at_batch in self.hooks.at_batch:
-            at_batch(fetch, batch)
+            with self._looking():
+                at_batch(fetch, batch)
         if fetch.incident is not None and (plan.carry or not plan.keep_going):
             self.watcher.fail(fetch.incident)
             raise RuntimeError(fetch.incident.message)
         return batch if plan.carry else None
+
+    @contextlib.contextmanager
+    def _looking(self) -> Iterator[None]:
+        """Record that the user's objects refuse to be looked at, which is no fault of the loader."""
+        try:
+            yield
+        except DataguardError:
+            raise
+        except Exception as error:
+            if raised_by_dataguard(error, __file__):
+                raise
+            worker = self.watcher.process.worker
+            self.watcher.process.spool.write(Refusal(incident_of(error, "sample", None, (), worker)))
 
     def _collated(self, fetch: Fetch, data: Any, samples: Sequence[Any]) -> Any:
         """The batch from the user's collate_fn, tested for whether it can be sent; None if it fails."""

@@ -27,6 +27,10 @@ MOST_IN_ROWS = 1 << 19
 """Most values of a table whose rows are summarized."""
 MOST_WHOLE = 1 << 22
 """Most floating point numbers that are searched for fractions."""
+MOST_SUMMARIZED = 1 << 28
+"""Most values of a leaf that is summarized."""
+_AT_ONCE = 1 << 20
+"""Most integers that are counted at once: they are copied as int64."""
 PROBES = 64
 """Values that are enough to see that most leaves hold fractions."""
 MOST_LABELS = 4096
@@ -110,6 +114,8 @@ def _array(leaf: Any) -> np.ndarray | None:
 
 
 def _numbers(path: str, array: np.ndarray, leaf: Any, *, rows: bool) -> Numbers | None:
+    if array.size > MOST_SUMMARIZED:
+        return None
     if array.dtype == np.uint8 and array.ndim > 2 and 1 not in array.shape[-3:] and array.size > MOST_VALUES:
         return None
     flat = array.reshape(-1)
@@ -151,17 +157,23 @@ def _may_be_divided(shape: tuple[int, ...]) -> bool:
 
 def _counted(flat: np.ndarray) -> dict[int, int] | None:
     """How often each integer occurs, if they are few and close together."""
-    exact = (np.round(flat) if flat.dtype.kind == "f" else flat).astype(np.int64)
-    low = int(exact.min())
-    if int(exact.max()) - low >= WIDEST:
-        values, counts = np.unique(exact, return_counts=True) if exact.size <= MOST_VALUES else ((), ())
+    low, high = (round(end.item()) for end in (flat.min(), flat.max()))
+    if high - low >= WIDEST:
+        values, counts = np.unique(_exact(flat), return_counts=True) if flat.size <= MOST_VALUES else ((), ())
     else:
-        found = np.bincount(exact - low)
+        found = np.zeros(high - low + 1, dtype=np.int64)
+        for start in range(0, flat.size, _AT_ONCE):
+            found += np.bincount(_exact(flat[start : start + _AT_ONCE]) - low, minlength=len(found))
         values = np.flatnonzero(found)
         counts, values = found[values], values + low
     if not 0 < len(values) <= MOST_KINDS:
         return None
     return {int(value): int(count) for value, count in zip(values, counts, strict=True)}
+
+
+def _exact(flat: np.ndarray) -> np.ndarray:
+    exact: np.ndarray = (np.round(flat) if flat.dtype.kind == "f" else flat).astype(np.int64)
+    return exact
 
 
 def _rows(array: np.ndarray) -> Iterator[Row]:

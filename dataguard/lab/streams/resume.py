@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import SampleRecord, read_spools
+from dataguard.lab.core.records import SampleRecord
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.interventions import SeededSamples

@@ -12,7 +12,8 @@ from typing import Any
 
 from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.loader_facts import length_of
-from dataguard.lab.core.records import Census, SampleRecord, read_spools
+from dataguard.lab.core.records import Census, SampleRecord
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.rng.frozen_rng import FrozenRngs
 from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.rng.interventions import AdvancedRng, SeededSamples

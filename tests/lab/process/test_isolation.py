@@ -22,8 +22,9 @@ import torch
 from dataguard.incident import LoaderDied, LoaderHung, LoaderRaised
 from dataguard.lab.core.observation_cache import ObservationCache
 from dataguard.lab.process import isolation, process_incidents, stack_dumps
+from dataguard.lab.process.answers import Broke
 from dataguard.lab.process.flight_recorder import SLOTS, FlightRecorder
-from dataguard.lab.process.isolation import Broke, OutOfTime, isolated
+from dataguard.lab.process.isolation import OutOfTime, isolated
 from dataguard.model import Undecided
 from dataguard.process import shm_cleanup
 from dataguard.process.process_tree import adopt_orphans, descendants, end_descendants, how_it_ended

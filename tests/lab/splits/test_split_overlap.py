@@ -19,7 +19,8 @@ from torch.utils.data._utils.fetch import _MapDatasetFetcher
 from dataguard.engine import scan
 from dataguard.lab.core.instrument import Fetch, Process
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import BatchRecord, read_spools
+from dataguard.lab.core.records import BatchRecord
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.splits.index_contents import CONTENT, find_columns
 from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates, thumbnails_of
 from dataguard.lab.splits.split_overlap import _equal_pairs, _name_stem

@@ -17,7 +17,8 @@ from torch.utils.data._utils.fetch import _MapDatasetFetcher
 from dataguard.incident import LoaderRaised
 from dataguard.lab.core.index_schedules import Spread
 from dataguard.lab.core.instrument import Fetch, HookLists, Hooks, Instrument, Process
-from dataguard.lab.core.records import SampleRecord, read_spools
+from dataguard.lab.core.records import SampleRecord
+from dataguard.lab.process.spool import read_spools
 from dataguard.lab.rng.frozen_rng import FrozenRngs, UnfrozenRng
 from dataguard.lab.rng.interventions import AdvancedRng, SeededFetches, SeededLibraries, SeededSamples
 from dataguard.lab.rng.rng_census import RngCensus

@@ -1,0 +1,59 @@
+"""Scans of hostile loaders: each is named by a finding or passes, the scan ends, and nothing is left behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hostile.arena import ROOT, Arena, Outcome, arena
+from tests.hostile.declared import REFUSED, Hostile, Refused, declared
+from tests.support.namespace import NotPermittedError
+
+pytestmark = pytest.mark.scan
+LONGEST = 60.0
+"""Seconds: a scan that takes longer does not end in time."""
+_COMMANDS = re.compile("\x1b(?!\\[[0-9;?]*[A-IK-Za-z])|\x07|\x0e|^::", re.MULTILINE)
+"""What a terminal or a log would act on; not the few commands that draw progress."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    try:
+        with arena(tmp_path_factory.mktemp("hostile")) as made:
+            yield made
+    except NotPermittedError as reason:
+        pytest.skip(f"the kernel grants no namespaces to contain hostile loaders: {reason}")
+
+
+def test_there_are_many() -> None:
+    assert len(list(declared())) >= 40
+
+
+@pytest.mark.parametrize("hostile", [one for one in declared() if not one.expected.slow], ids=str)
+def test_a_scan_survives(place: Arena, hostile: Hostile) -> None:
+    expected = hostile.expected
+    outcome = place.scan_for(hostile)
+    survives(outcome)
+    assert outcome.code in (0, 1)
+    assert outcome.statuses
+    assert "broken" not in outcome.statuses
+    assert list(outcome.failed) == ([expected.code] if expected.code else [])
+    assert expected.words in "".join(outcome.failed.values())
+
+
+@pytest.mark.parametrize("refused", REFUSED, ids=[one.name for one in REFUSED])
+def test_a_module_that_cannot_be_imported_is_no_target(place: Arena, refused: Refused) -> None:
+    with place.module(refused.source) as target:
+        outcome = place.scan(target, "--timeout", str(refused.timeout))
+    survives(outcome)
+    assert outcome.code == 2
+    assert refused.words in outcome.screen
+
+
+def survives(outcome: Outcome) -> None:
+    assert outcome.left == {}
+    assert outcome.seconds < LONGEST
+    assert f'File "{ROOT / "dataguard"}' not in outcome.screen
+    assert not _COMMANDS.search(outcome.screen), outcome.screen
