@@ -55,6 +55,12 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     assert [page.name for page in tmp_path.rglob("*.html") if re.search(loaded, page.read_text("utf-8"))] == []
 
 
+def test_the_page_of_detection_shows_what_was_measured() -> None:
+    from tests.bench import detection  # loads torch
+
+    assert detection.PAGE.read_text(encoding="utf-8") == detection.page()
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_and_checks_named_in_a_document_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")

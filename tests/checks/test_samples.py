@@ -8,13 +8,9 @@ tests/gpu.
 
 from __future__ import annotations
 
-import ast
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,8 +18,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.engine import scan
 from dataguard.model import Check, Status
 from dataguard.settings.settings import Settings
-
-SAMPLES = Path(__file__).parents[2] / "sample_datasets"
+from tests.support.faces import TRAINED, WHOLE, Face, samples
 
 ELSEWHERE = {"DG601", "DG603", "DG801", "DG802", "DG803"}
 """Checks whose samples need a machine of their own, or a step time in the settings."""
@@ -39,12 +34,6 @@ NOT_UNDER_SPAWN = {
 HOLDING = "DG106"
 """The check whose faces hold open files, which do not survive the way either; the plain good one holds none."""
 
-TRAINED: dict[str, Any] = {name: f"sample_datasets._training:{name}" for name in ("model", "step")}
-"""The settings of family 9: the loaders of its samples know their models."""
-
-WHOLE = {"DG513"}
-"""Checks that judge in scans of all samples."""
-
 TWINS = {"bad", "good"}
 """The faces that all checks of their family judge."""
 
@@ -57,34 +46,6 @@ faces beside it and those of family 0.
 
 MOST = 8
 """How many faces one scan judges: starting one, with the imports of its samples, takes longer than judging a face."""
-
-
-@dataclass(frozen=True, slots=True)
-class Face:
-    """One face of a check: a factory of its sample whose name begins with bad or good."""
-
-    check: Check
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.check.stem}:{self.name}"
-
-    @property
-    def loader(self) -> str:
-        """What `tests.loaders.faces` calls it."""
-        return f"{self.check.code}.{self.name}"
-
-    @property
-    def expected(self) -> list[str]:
-        """The codes that its name promises to fail."""
-        return [self.check.code] if self.name.startswith("bad") else []
-
-
-def samples(check: Check) -> list[Face]:
-    """The faces of a check: the functions of its sample module that are called bad or good."""
-    tree = ast.parse((SAMPLES / f"{check.stem}.py").read_text(encoding="utf-8"))
-    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-    return [Face(check, name) for name in names if name.partition("_")[0] in ("bad", "good")]
 
 
 def trips(faces: Sequence[Face], select: tuple[str, ...], method: str | None = None) -> dict[str, list[str]]:

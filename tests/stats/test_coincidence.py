@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from dataguard.stats.coincidence import Agreement, Groups, agreement
+from dataguard.stats.coincidence import Agreement, Groups, agreement, is_shared
 
 
 def groups(*several: str) -> Groups:
@@ -25,3 +27,25 @@ def groups(*several: str) -> Groups:
 )
 def test_equal_draws_prove_what_chance_does_not_explain(one: Groups, two: Groups, found: Agreement) -> None:
     assert agreement(one, two) is found
+
+
+def test_one_random_series_is_enough() -> None:
+    assert agreement(groups("aaa"), groups("abc")) is Agreement.DIFFERENT
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        (range(12), range(12), False),
+        (range(13), range(13), True),
+        (range(40), range(28, 68), False),  # 12 in common
+        (range(40), range(27, 67), True),
+        (range(40), range(40, 80), False),
+        ([*range(20), 0, 0, 0], range(20), False),  # contents repeat
+        ([*range(30), 0], range(30), True),
+        ("ab" * 20, "ab" * 20, False),
+        ((), (), False),
+    ],
+)
+def test_what_two_collections_have_in_common(one: Sequence[object], other: Sequence[object], shared: bool) -> None:
+    assert is_shared(one, other) is shared

@@ -83,5 +83,5 @@ def draw_epoch(loader: Loader, recorded: list[Recorded], epoch: int) -> None:
     except LoaderFailed:
         raise
     except Exception:
-        if not any(schedule.batches for schedule in recorded):
+        if not any(schedule.batches or schedule.whole for schedule in recorded):
             raise  # otherwise it is the empty batch that the user's code does not expect

@@ -1,0 +1,123 @@
+"""Write docs/detection.md from what was measured: `python -m tests.bench.detection`.
+
+`python -m tests.support.record` judges the samples, `python -m tests.bench.mutation` tries the mutants.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dataguard.checks import CATALOGUE
+from tests.bench.mutation import EQUIVALENT, FOUND
+from tests.support.faces import samples
+from tests.support.record import VERDICTS
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "detection.md"
+BENCHMARKS = ROOT / "docs" / "benchmarks.md"
+
+INTRODUCTION = """\
+# Detection
+
+What the checks find, what they leave alone, and how closely their tests watch them. `python -m tests.bench.detection`
+writes this page from recorded measurements.
+"""
+
+SAMPLES = """\
+## Samples
+
+Each check has loaders that break its contract and healthy ones that look suspicious, in `sample_datasets/`. "Found"
+counts loaders of the first kind that fail the check, "silent" those of the second that do not, of those that were
+judged by it; "all" is how many there are. The machine was busy with other work. `DATAGUARD_EVERY_FACE=1 pytest
+tests/checks` judges all samples, by every check.
+
+| check | found | silent | all | measured |
+|---|---|---|---|---|
+"""
+
+GENERATED = """\
+## Generated loaders
+
+Of loaders that are generated from descriptions, each with known verdicts, [the
+benchmarks](benchmarks.md#generated-loaders) have the details.
+
+| check | verdicts | right | wrong | undecided |
+|---|---|---|---|---|
+"""
+
+MUTANTS = """\
+## Mutants
+
+A mutant is one change of the code that decides: a comparison, `and` or `or`, `not`, a number, an operator, a returned
+value, or a finding or exception left out. `python -m tests.bench.mutation` tries a sample, the same each time, in
+every module of `dataguard/checks` and in modules below them that decide; it runs the quick tests that call the
+changed function. Judges are tested on recorded observations of the samples (`tests/recordings`), on the same with one
+thing altered, and by hand. A mutant that reads what was not recorded counts as noticed. Equivalent mutants, which
+change nothing that anyone could observe, are listed with their reasons in `tests/bench/equivalent_mutants.json`.
+
+"""
+
+
+NOTES = {
+    "DG601": "its bad loaders need a small /dev/shm: `tests/checks/machine`",
+    "DG803": "it compares times, and decides nothing on a busy machine",
+}
+"""Why loaders of a check were not found, which are in tests of their own."""
+
+
+def by_samples() -> Iterator[str]:
+    verdicts = json.loads(VERDICTS.read_text(encoding="utf-8"))
+    for check in CATALOGUE:
+        row = verdicts.get(check.code)
+        faces = samples(check)
+        cells = [f"{row[kind][0]} of {row[kind][1]}" for kind in ("bad", "good")] if row else ["", ""]
+        when = f"{row['date']}, torch {row['torch']}" if row else "not without a GPU"
+        when += f"; {NOTES[check.code]}" if check.code in NOTES else ""
+        yield f"| {check.id} | {cells[0]} | {cells[1]} | {len(faces)} | {when} |"
+
+
+def by_generated() -> Iterator[str]:
+    """The sums of each check's rows in the benchmarks."""
+    rows: dict[str, list[int]] = {}
+    for code, *numbers in re.findall(
+        r"^\| (DG10\d) \| [a-z ]+ \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", BENCHMARKS.read_text(encoding="utf-8"), re.M
+    ):
+        before = rows.setdefault(code, [0, 0, 0, 0])
+        rows[code] = [one + int(two) for one, two in zip(before, numbers, strict=True)]
+    yield from (f"| {code} | {' | '.join(map(str, row))} |" for code, row in rows.items())
+
+
+def by_mutants() -> Iterator[str]:
+    found: dict[str, Any] = json.loads(FOUND.read_text(encoding="utf-8"))
+    families: dict[str, dict[str, int]] = found["families"]
+    total = {kind: sum(row.get(kind, 0) for row in families.values()) for kind in ("mutants", "noticed", "equivalent")}
+    yield f"Measured {found['date']}, torch {found['torch']}, Python {found['python']}."
+    yield ""
+    yield "| room | mutants | noticed | equivalent | open | score |"
+    yield "|---|---|---|---|---|---|"
+    for name, row in [*families.items(), ("all", total)]:
+        mutants, noticed, same = row["mutants"], row.get("noticed", 0), row.get("equivalent", 0)
+        score = f"{noticed / max(mutants - same, 1):.0%}"
+        yield f"| {name} | {mutants} | {noticed} | {same} | {mutants - noticed - same} | {score} |"
+    if EQUIVALENT.exists():
+        yield ""
+        yield f"{total['equivalent']} of the sample are equivalent; the score leaves them out."
+
+
+def page() -> str:
+    """The page."""
+    parts = [
+        INTRODUCTION,
+        SAMPLES + "\n".join(by_samples()) + "\n",
+        GENERATED + "\n".join(by_generated()) + "\n",
+        MUTANTS + "\n".join(by_mutants()) + "\n",
+    ]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,29 @@
+"""The order of an epoch's indices, recorded while no sample is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader
+
+from dataguard.lab.reading.recorded_order import Recorded, draw_epoch
+from tests.support.targets import Ten
+
+
+def test_an_epoch_without_indices_is_an_order() -> None:
+    begun: list[Recorded] = []
+    loader: DataLoader[Any] = DataLoader(Ten(), batch_sampler=Recorded([], 10, begun, batched=True))
+    draw_epoch(loader, begun, 0)
+    assert [(one.batches, one.whole) for one in begun] == [([], True)]
+
+
+def test_a_loader_that_fails_before_it_draws_has_none() -> None:
+    class Failing(DataLoader[Any]):
+        def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+            raise RuntimeError("no epoch")
+
+    begun: list[Recorded] = []
+    with pytest.raises(RuntimeError, match="no epoch"):
+        draw_epoch(Failing(Ten(), batch_sampler=Recorded([], 10, begun, batched=True)), begun, 0)

@@ -1,0 +1,106 @@
+"""Every outcome of a judge becomes a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dataguard.checks import CATALOGUE
+from dataguard.incident import Incident, LoaderRaised
+from dataguard.lab.core.repro import Repro
+from dataguard.model import Finding, Looked, NotApplicable, Result, Severity, Status, Undecided, UsageError
+from dataguard.observer.judge import judge
+from dataguard.settings.settings import Settings
+
+CHECK = next(check for check in CATALOGUE if check.code == "DG206")
+Outcome = Callable[[], Iterator[Finding]]
+
+
+class Lab:
+    """What `judge` itself reads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.repro = Repro("pkg.mod:make", "train", 0)
+
+
+def result(
+    *findings: Finding, error: Exception | None = None, severity: Severity = CHECK.severity, **options: Any
+) -> Result:
+    """The result of a judge that yields these findings, and then raises the error."""
+
+    def judged(_: Any) -> Any:
+        yield from findings
+        if error:
+            raise error
+        return Looked({"samples": 3}, "a note")
+
+    check: Any = replace(CHECK, judge=judged, severity=severity)
+    lab: Any = Lab(Settings(**options))
+    return judge(check, lab, "train")
+
+
+def test_a_pass_says_what_was_looked_at() -> None:
+    passed = result()
+    assert (passed.status, passed.reason, passed.exercised) == (Status.PASSED, "a note", {"samples": 3})
+    assert (passed.id, passed.severity) == ("DG206-replayed-order[train]", Severity.ERROR)
+    assert 0 <= passed.seconds < 60
+
+
+def test_a_finding_has_a_command() -> None:
+    failed = result(Finding("one"), Finding("two", repro="its own"), all=True, workers=2, ranks=3, start_method="spawn")
+    assert failed.status is Status.FAILED
+    options = "--all --workers 2 --start-method spawn --ranks 3"
+    assert [one.repro for one in failed.findings] == [
+        f"dataguard scan pkg.mod:make --select DG206 {options}",
+        "its own",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (NotApplicable("no images"), Status.SKIPPED, "no images"),
+        (Undecided("too few"), Status.INCONCLUSIVE, "too few"),
+        (UsageError("other loaders"), Status.INCONCLUSIVE, "other loaders"),
+        (LoaderRaised(Incident("sample", "KeyError: 3\nmore")), Status.SKIPPED, "see DG001: KeyError: 3"),
+    ],
+)
+def test_what_a_judge_raises(error: Exception, status: Status, reason: str) -> None:
+    found = result(error=error)
+    assert (found.status, found.reason, found.exercised) == (status, reason, {})
+
+
+def test_a_bug_is_reported_as_one() -> None:
+    found = result(error=IndexError("list index out of range"))
+    assert found.status is Status.BROKEN
+    assert str(found.reason).rstrip().endswith("IndexError: list index out of range")
+
+
+@pytest.mark.parametrize(
+    ("mild", "severity", "expected"),
+    [
+        ((True, True), Severity.ERROR, Severity.WARNING),
+        ((True, False), Severity.ERROR, Severity.ERROR),
+        ((), Severity.ERROR, Severity.ERROR),
+        ((True,), Severity.NOTE, Severity.NOTE),
+    ],
+)
+def test_mild_findings_are_a_warning_at_most(mild: tuple[bool, ...], severity: Severity, expected: Severity) -> None:
+    findings = (Finding("it", mild=one) for one in mild)
+    assert result(*findings, severity=severity).severity is expected
+
+
+def test_expectations() -> None:
+    known = {"DG206": "deliberate"}
+    failed, passed, skipped = (
+        result(Finding("it"), expect=known),
+        result(expect=known),
+        result(error=NotApplicable("no"), expect=known),
+    )
+    assert (failed.status, failed.reason) == (Status.EXPECTED, "deliberate")
+    assert passed.reason == "expected to fail (deliberate), but it passes: remove the expectation"
+    assert (skipped.status, skipped.reason) == (Status.SKIPPED, "no")

@@ -1,0 +1,58 @@
+"""The faces of checks: the factories of `sample_datasets` whose names begin with bad or good."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dataguard.model import Check
+
+SAMPLES = Path(__file__).parents[2] / "sample_datasets"
+
+TRAINED: dict[str, Any] = {name: f"sample_datasets._training:{name}" for name in ("model", "step")}
+"""The settings of family 9: the loaders of its samples know their models."""
+
+WHOLE = {"DG513"}
+"""Checks that judge in scans of all samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """One face of a check: a factory of its sample whose name begins with bad or good."""
+
+    check: Check
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.check.stem}:{self.name}"
+
+    @property
+    def loader(self) -> str:
+        """What `tests.loaders.faces` calls it."""
+        return f"{self.check.code}.{self.name}"
+
+    @property
+    def expected(self) -> list[str]:
+        """The codes that its name promises to fail."""
+        return [self.check.code] if self.name.startswith("bad") else []
+
+
+def samples(check: Check) -> list[Face]:
+    """The faces of a check: the functions of its sample module that are called bad or good."""
+    tree = ast.parse((SAMPLES / f"{check.stem}.py").read_text(encoding="utf-8"))
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return [Face(check, name) for name in names if name.partition("_")[0] in ("bad", "good")]
+
+
+def settings_of(check: Check) -> dict[str, Any]:
+    """The settings that the samples of a check are judged with."""
+    special: dict[str, Any] = {"all": True} if check.code in WHOLE else {}
+    if check.code == "DG603":
+        special = {"contract": {"memory_gb": 1}}
+    if check.code in ("DG801", "DG803"):
+        step = importlib.import_module(f"sample_datasets.{check.stem}").STEP_MS
+        special = {"contract": {"step_ms": step}, "samples": 16, "budget": 30}
+    return special | (TRAINED if check.code.startswith("DG9") else {})

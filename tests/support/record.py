@@ -1,0 +1,170 @@
+"""Record what the judges read of their samples: `python -m tests.support.record [--others N] [CODE ...]`.
+
+Each check alone judges its plain twins and up to N other bad and N other good faces. Run it when a judge reads
+something new, or the classes of observations change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dataguard.checks import CATALOGUE
+from dataguard.engine import scan
+from dataguard.lab.reading.epoch_trace import EpochTrace
+from dataguard.model import Check, Status
+from dataguard.process.launcher import shared_zygote
+from dataguard.settings.settings import Settings
+from tests.support.alterations import distinct
+from tests.support.faces import Face, samples, settings_of
+from tests.support.recordings import FOLDER, ROOT, Recording, recordings, save, shown, verdict_of
+
+MOST = 8
+"""How many faces one scan judges."""
+VERDICTS = FOLDER / "verdicts.json"
+"""How many faces of each check got the verdict that their names promise, when they were recorded."""
+FEW = 32
+"""Samples that are read of a face, if they are enough for its verdict: recordings are to be small."""
+
+
+def chosen(check: Check, others: int) -> Iterator[Face]:
+    """The twins, and so many other faces of either kind."""
+    faces = samples(check)
+    for kind in ("bad", "good"):
+        yield from [face for face in faces if face.name == kind]
+        yield from [face for face in faces if face.name.startswith(f"{kind}_")][:others]
+
+
+def recorded(check: Check, faces: list[Face]) -> dict[str, Any]:
+    """The recordings of these faces by name; a face of which few samples give another verdict is read at length."""
+    found: dict[str, Any] = {}
+    for samples_ in (FEW, Settings().samples):
+        missing = [face for face in faces if not any(_is_of(face, name) for name in found)]
+        for start in range(0, len(missing), MOST):
+            found |= _scanned(check, missing[start : start + MOST], samples_)
+    for face in faces:
+        if not any(_is_of(face, name) for name in found):
+            print(f"{face}: not the verdict that its name promises", file=sys.stderr)  # noqa: T201
+    return found
+
+
+def _scanned(check: Check, faces: list[Face], samples_: int) -> dict[str, Any]:
+    """What was read of the loaders of these faces, where the faces get the verdicts that their names promise."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"FACES": " ".join(map(str, faces)), "RECORD": folder}
+        asked = {"select": (check.code,), "samples": samples_, "timeout": 10, **settings_of(check)}
+        report = scan("tests.loaders.recorded:named", Settings(**asked))
+        for result in report.results:
+            if result.status is Status.BROKEN:
+                print(f"{result.id}: {str(result.reason).strip().splitlines()[-1]}", file=sys.stderr)  # noqa: T201
+        found = {}
+        for path in sorted(Path(folder).iterdir()):
+            one = json.loads(anonymous(path.read_text(encoding="utf-8")))
+            if one.get("check") == check.stem:
+                name = one["loader"].partition(".")[2]
+                found[name] = {"reads": one["reads"], "verdict": _replayed(check, name, one["reads"])}
+    kept: dict[str, Any] = {}
+    for face in faces:
+        own = {name: one for name, one in found.items() if _is_of(face, name)}
+        if any(one["verdict"][0] for one in own.values()) == face.name.startswith("bad"):
+            kept |= own
+    return kept
+
+
+def _replayed(check: Check, name: str, reads: dict[str, Any]) -> Any:
+    """The verdict on what was recorded; fields of epochs that the judge does not read are emptied."""
+    recording = Recording(name, reads, None)
+    epochs = {path: recording.read(path) for path, read in reads.items() if _is_epoch(read)}
+    touched: set[str] = set()
+
+    class Tracked(EpochTrace):
+        __slots__ = ()
+
+        def __getattribute__(self, name: str) -> Any:
+            touched.add(name)
+            return object.__getattribute__(self, name)
+
+    for epoch in epochs.values():
+        object.__setattr__(epoch, "__class__", Tracked)
+    verdict = shown(verdict_of(check.judge, replace(recording, changed=epochs).lab))
+    for path in epochs:
+        for name in ("samples", "batches", "value_summaries"):
+            if name not in touched and name in reads[path]:
+                reads[path][name] = []
+        if "hashes" not in touched:
+            reads[path].pop("hashes", None)
+    assert shown(verdict_of(check.judge, Recording(name, reads, None).lab)) == verdict
+    return verdict
+
+
+def _is_epoch(read: Any) -> bool:
+    return isinstance(read, dict) and read.get("$", "").endswith(":EpochTrace")
+
+
+def _is_of(face: Face, loader: str) -> bool:
+    """Whether a loader is that of a face, or one of its loaders."""
+    return loader.split(".")[0] == face.name
+
+
+def anonymous(text: str) -> str:
+    """Without the folders of this machine."""
+    for folder, name in (
+        (ROOT, "/project"),
+        (sysconfig.get_path("purelib"), "/site-packages"),
+        (tempfile.gettempdir(), "/tmp"),
+    ):
+        text = text.replace(folder, name)
+    return text
+
+
+def note(check: Check, faces: list[Face], found: Mapping[str, Any]) -> None:
+    """Write down how many faces of each kind got the verdict that their names promise, of how many that were judged."""
+    verdicts = json.loads(VERDICTS.read_text(encoding="utf-8")) if VERDICTS.exists() else {}
+    row: dict[str, Any] = {"date": datetime.date.today().isoformat(), "torch": version("torch")}
+    for kind in ("bad", "good"):
+        own = [face for face in faces if face.name.startswith(kind)]
+        row[kind] = [sum(any(_is_of(face, name) for name in found) for face in own), len(own)]
+    verdicts[check.code] = row
+    VERDICTS.write_text(json.dumps(dict(sorted(verdicts.items())), indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Record, or only look for alterations of what is recorded."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("codes", nargs="*")
+    parser.add_argument("--others", type=int, default=4)
+    parser.add_argument("--only-alter", action="store_true", help="keep the recordings, and alter them")
+    asked = parser.parse_args()
+    with shared_zygote():
+        for check in CATALOGUE:
+            if asked.codes and not check.code.startswith(tuple(asked.codes)):
+                continue
+            if asked.only_alter:
+                found = {
+                    name: {"reads": one.reads, "verdict": one.verdict} for name, one in recordings(check.stem).items()
+                }
+            else:
+                faces = list(chosen(check, asked.others))
+                found = recorded(check, faces)
+                note(check, faces, found)
+            known = {name: Recording(name, one["reads"], one["verdict"]) for name, one in found.items()}
+            for name, kept in distinct(check, known).items():
+                found[name]["altered"] = kept
+            if found:
+                save(check, found)
+            count = sum(len(one["altered"]) for one in found.values())
+            print(f"{check.code}: {len(found)} recordings, {count} alterations", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""What a judge read from its lab, recorded in a scan and played back without one.
+
+A recording maps each access, such as `.facts` or `.ranks.shards()`, to what it returned or raised. Played back, a lab
+answers these and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from dataguard.model import Check, DataguardError, Finding, Judgement, Looked
+from tests.support.plain_json import Digests, NotPlain, decoded, encoded
+
+FOLDER = Path(__file__).parents[1] / "recordings"
+ROOT = str(Path(__file__).parents[2])
+LONG = 200
+"""Characters of arguments from which on their digest stands for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge made of a lab: its findings, and what it returned, or the exception that it raised."""
+
+    findings: tuple[Finding, ...]
+    outcome: Any
+
+
+def verdict_of(judge: Callable[[Any], Judgement], lab: Any) -> Verdict:
+    """The verdict of a judge, of which only the exceptions that an engine expects are part."""
+    findings: list[Finding] = []
+    judgement = judge(lab)
+    try:
+        while True:
+            findings.append(next(judgement))
+    except StopIteration as stop:
+        return Verdict(tuple(findings), stop.value)
+    except DataguardError as error:
+        return Verdict(tuple(findings), error)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One face of a check as its judge met it: what it read, and its verdict, as JSON."""
+
+    face: str
+    reads: Mapping[str, Any]
+    verdict: Any
+    altered: Sequence[Any] = ()
+    """What was altered, each with the verdict then; see `tests.support.alterations`."""
+    changed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def lab(self) -> Any:
+        """A lab that answers as recorded."""
+        return self.part("")
+
+    def part(self, path: str) -> Played:
+        """The part of the lab at a path, each time the same one: judges compare labs."""
+        return self._parts.setdefault(path, Played(self, path))
+
+    @cached_property
+    def _parts(self) -> dict[str, Played]:
+        return {}
+
+    def read(self, path: str) -> Any:
+        """What was read there: `.facts`, `.dataset.ends`."""
+        if path not in self._decoded:
+            self._decoded[path] = decoded(self.reads[path])
+        return self._decoded[path]
+
+    def but(self, changes: Mapping[str, Any]) -> Recording:
+        """The same with other answers, by path."""
+        other = Recording(self.face, self.reads, None, (), {**self.changed, **changes})
+        other.__dict__["_decoded"] = self._decoded
+        return other
+
+    @cached_property
+    def _decoded(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """A lab, or a part of one, that answers what is recorded."""
+
+    _recording: Recording
+    _path: str
+
+    def __getattr__(self, name: str) -> Any:
+        return _played(self._recording, f"{self._path}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _played(self._recording, f"{self._path}{_call(args, kwargs)}")
+
+
+def _played(recording: Recording, path: str) -> Any:
+    answer = _answer(recording, path)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _answer(recording: Recording, path: str) -> Any:
+    if path in recording.changed:
+        return recording.changed[path]
+    if path not in recording.reads:
+        raise AttributeError(f"not recorded for {recording.face}: {path}")
+    read = recording.reads[path]
+    if isinstance(read, dict) and "part" in read:
+        return recording.part(read["part"])
+    if isinstance(read, dict) and "labs" in read:
+        return {name: recording.part(part) for name, part in read["labs"].items()}
+    if isinstance(read, dict) and "some labs" in read:
+        return tuple(map(recording.part, read["some labs"]))
+    return recording.read(path)
+
+
+def _call(args: tuple[Any, ...], kwargs: dict[str, Any], digests: Digests | None = None) -> str:
+    """A call as part of a path."""
+    words = json.dumps([_argument(args, digests), _argument(dict(sorted(kwargs.items())), digests)])
+    return f"({hashlib.sha256(words.encode()).hexdigest()[:16] if len(words) > LONG else words})"
+
+
+def _argument(value: Any, digests: Digests | None) -> Any:
+    """An argument as JSON; labs by their paths."""
+    if isinstance(value, Played | Recorder):
+        return {"part": value._path}
+    if isinstance(value, list) or type(value) is tuple:
+        return [_argument(one, digests) for one in value]
+    if isinstance(value, dict):
+        return {str(name): _argument(one, digests) for name, one in value.items()}
+    return encoded(value, digests)
+
+
+class Recorder:
+    """Stands in for a lab, or a part of one, and records what is read from it."""
+
+    def __init__(
+        self, thing: Any, path: str, reads: dict[str, Any], digests: Digests, parts: list[Recorder] | None = None
+    ) -> None:
+        self._thing = thing
+        self._parts = [self] if parts is None else parts
+        self._path = path
+        self._reads = reads
+        self._digests = digests
+
+    def __getattr__(self, name: str) -> Any:
+        return self._recorded(f"{self._path}.{name}", lambda: getattr(self._thing, name))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        path = f"{self._path}{_call(args, kwargs, self._digests)}"
+        plain = [one._thing if isinstance(one, Recorder) else one for one in args]
+        return self._recorded(path, lambda: self._thing(*plain, **kwargs))
+
+    def _recorded(self, path: str, read: Callable[[], Any]) -> Any:
+        try:
+            value = read()
+        except DataguardError as error:
+            self._reads[path] = encoded(error, self._digests)
+            raise
+        try:
+            self._reads[path] = encoded(value, self._digests)
+        except NotPlain:
+            if isinstance(value, dict):  # the loaders of the target
+                parts = {name: self._part(one, f"[{name}]") for name, one in value.items()}
+                self._reads[path] = {"labs": {name: part._path for name, part in parts.items()}}
+                return parts
+            if isinstance(value, tuple | list):  # some of them
+                some = tuple(self._part(one, f"[{one.facts.name}]") for one in value)
+                self._reads[path] = {"some labs": [part._path for part in some]}
+                return some
+            part = self._part(value, path)
+            self._reads[path] = {"part": part._path}
+            return part
+        return value
+
+    def _part(self, thing: Any, path: str) -> Recorder:
+        """The one that stands in for a thing: judges compare labs."""
+        if not any(one._thing is thing for one in self._parts):
+            self._parts.append(Recorder(thing, path, self._reads, self._digests, self._parts))
+        return next(one for one in self._parts if one._thing is thing)
+
+
+def recording(
+    judge: Callable[[Any], Judgement], write: Callable[[Any, dict[str, Any]], None]
+) -> Callable[[Any], Judgement]:
+    """The same judge; `write` is called with the lab and what was read of it after each judgement."""
+
+    def recorded(lab: Any) -> Judgement:
+        reads: dict[str, Any] = {}
+        verdict = verdict_of(judge, Recorder(lab, "", reads, {}))
+        write(lab, reads)
+        yield from verdict.findings
+        if isinstance(verdict.outcome, Exception):
+            raise verdict.outcome
+        looked: Looked = verdict.outcome
+        return looked
+
+    return recorded
+
+
+def shown(verdict: Verdict) -> Any:
+    """A verdict as JSON, for a comparison."""
+    return json.loads(json.dumps([[encoded(one) for one in verdict.findings], _shown_outcome(verdict.outcome)]))
+
+
+def _shown_outcome(outcome: Any) -> Any:
+    return [type(outcome).__name__, str(outcome)] if isinstance(outcome, Exception) else encoded(outcome)
+
+
+def save(check: Check, recordings: Mapping[str, Any]) -> None:
+    """Write the recordings of a check by face."""
+    FOLDER.mkdir(exist_ok=True)
+    text = json.dumps(recordings, separators=(",", ":"), ensure_ascii=False)
+    (FOLDER / f"{check.stem}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+@cache
+def recordings(stem: str) -> dict[str, Recording]:
+    """The recordings of a check by face."""
+    return dict(_read(stem))
+
+
+def _read(stem: str) -> Iterator[tuple[str, Recording]]:
+    path = FOLDER / f"{stem}.json.xz"
+    if path.exists():
+        for face, one in json.loads(lzma.decompress(path.read_bytes())).items():
+            yield face, Recording(face, one["reads"], one["verdict"], one.get("altered", ()))
