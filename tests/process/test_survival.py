@@ -11,25 +11,44 @@ from tests.support.projects import MARK, TIMEOUT, Outcome, Project, failed, stat
 
 pytestmark = pytest.mark.scan
 
+SELECT = "DG0,DG301,DG501"
+ODD_FACTORIES = "daemon_factory thread_factory closing_factory changing_factory shared_factory"
+WRONG = {
+    "segfault_factory": ("DG002", "was killed by SIGSEGV while calling the factory"),
+    "leaving_factory": ("DG002", "exited with status 0 while calling the factory"),
+    "goodbye_factory": ("DG001", "calling the factory raised SystemExit: 3"),
+    "interrupted_factory": ("DG001", "calling the factory raised KeyboardInterrupt"),
+    "negative": ("DG001", "__len__() should return >= 0"),
+    "huge_shuffled": ("DG001", "can't allocate memory"),
+    "fractional": ("DG001", "'float' object cannot be interpreted as an integer"),
+    "silent": ("DG001", "no length today"),
+    "parsing_factory": (
+        "DG001",
+        "SystemExit: 2; its last words: nasty.py: error: the following arguments are required: --data",
+    ),
+    "leaving": ("DG001", "raised SystemExit: 3"),
+}
+"""Factories that fail and loaders that lie about their length, with what is found."""
+
 
 @pytest.fixture(scope="module")
 def deaths(project: Project) -> Outcome:
-    return project.scan("deaths")
+    return project.scan("deaths", "--select", SELECT)
 
 
 @pytest.fixture(scope="module")
 def raisings(project: Project) -> Outcome:
-    return project.scan("raisings", "--select", "DG0,DG301,DG501")
+    return project.scan(f"raisings {' '.join(WRONG)}", "--select", SELECT)
 
 
 @pytest.fixture(scope="module")
 def hangs(project: Project) -> Outcome:
-    return project.scan("hangs", "--select", "DG0,DG301")
+    return project.scan("hangs spins last_hang sleeping_factory", "--select", "DG0,DG301")
 
 
 @pytest.fixture(scope="module")
 def oddities(project: Project) -> Outcome:
-    return project.scan("oddities", "--select", "DG0,DG301,DG501")
+    return project.scan(f"oddities {ODD_FACTORIES}", "--select", SELECT)
 
 
 class TestDeaths:
@@ -39,7 +58,7 @@ class TestDeaths:
         assert (deaths.code, deaths.err) == (1, "")
 
     def test_a_healthy_loader_beside_them_is_judged_as_ever(self, deaths: Outcome) -> None:
-        assert statuses(deaths.results["healthy"]) == {"passed", "skipped"}
+        assert statuses(deaths.results["healthy"]) == {"passed"}
         assert deaths.results["healthy"]["DG002"]["exercised"]["samples"] == 16
 
     @pytest.mark.parametrize(
@@ -102,7 +121,7 @@ class TestExceptions:
         ],
     )
     def test_they_are_what_dg001_says(self, raisings: Outcome, loader: str, words: str) -> None:
-        found = failed(raisings.results[loader])
+        found = failed(raisings.results[f"raisings.{loader}"])
         assert list(found) == ["DG001"]
         assert words in found["DG001"]["message"]
         assert found["DG001"]["at"]["file"].endswith("nasty.py")
@@ -114,14 +133,21 @@ class TestExceptions:
     def test_a_process_that_leaves_in_order_is_dead_all_the_same(
         self, raisings: Outcome, place: str, words: str
     ) -> None:
-        found = failed(raisings.results[f"say_goodbye_{place}"])
+        found = failed(raisings.results[f"raisings.say_goodbye_{place}"])
         assert list(found) == ["DG002"]
         assert words in found["DG002"]["message"]
+
+    @pytest.mark.parametrize("target", WRONG)
+    def test_factories_that_fail_and_lengths_that_lie_are_findings(self, raisings: Outcome, target: str) -> None:
+        code, words = WRONG[target]
+        found = failed(raisings.results[target])
+        assert list(found) == [code]
+        assert words in found[code]["message"]
 
     def test_none_is_a_bug_of_ours(self, raisings: Outcome) -> None:
         assert raisings.code == 1
         assert "broken" not in set().union(*map(statuses, raisings.results.values()))
-        assert statuses(raisings.results["healthy"]) == {"passed"}
+        assert statuses(raisings.results["raisings.healthy"]) == {"passed"}
 
 
 class TestHangs:
@@ -142,7 +168,7 @@ class TestHangs:
     def test_dg003_shows_who_waits_and_on_which_line(
         self, hangs: Outcome, loader: str, where: str, function: str
     ) -> None:
-        found = failed(hangs.results[loader])
+        found = failed(hangs.results[f"hangs.{loader}"])
         assert list(found) == ["DG003"]
         assert f"no progress for {TIMEOUT} s while" in found["DG003"]["message"]
         assert where in found["DG003"]["message"]
@@ -151,19 +177,19 @@ class TestHangs:
         assert f'nasty.py", line {found["DG003"]["at"]["line"]} in {function}' in first
 
     def test_an_unpicklable_batch_is_told_and_does_not_stop_the_rest(self, hangs: Outcome) -> None:
-        found = failed(hangs.results["unpicklable"])
+        found = failed(hangs.results["hangs.unpicklable"])
         assert "cannot be sent to the main process" in found["DG003"]["message"]
-        assert hangs.results["unpicklable"]["DG301"]["status"] == "passed"
+        assert hangs.results["hangs.unpicklable"]["DG301"]["status"] == "passed"
 
     def test_the_healthy_loader_after_them_is_judged(self, hangs: Outcome) -> None:
         assert hangs.code == 1
-        assert statuses(hangs.results["healthy"]) == {"passed"}
+        assert statuses(hangs.results["hangs.healthy"]) == {"passed"}
 
-    def test_a_busy_loop_a_finalizer_and_a_factory_hang_as_well(self, project: Project) -> None:
-        outcome = project.scan("spins last_hang sleeping_factory", "--select", "DG003")
-        where = {loader: failed(results)["DG003"]["at"]["what"] for loader, results in outcome.results.items()}
-        assert where == {"spins.spin_worker": "spin", "last_hang": "sleep", "sleeping_factory": "sleep"}
-        assert outcome.code == 1
+    @pytest.mark.parametrize(
+        ("loader", "where"), [("spins.spin_worker", "spin"), ("last_hang", "sleep"), ("sleeping_factory", "sleep")]
+    )
+    def test_a_busy_loop_a_finalizer_and_a_factory_hang_as_well(self, hangs: Outcome, loader: str, where: str) -> None:
+        assert failed(hangs.results[loader])["DG003"]["at"]["what"] == where
 
 
 class TestOddities:
@@ -171,43 +197,10 @@ class TestOddities:
 
     def test_they_pass(self, oddities: Outcome) -> None:
         assert {loader: failed(results) for loader, results in oddities.results.items() if failed(results)} == {}
-        assert len(oddities.results) == 19
+        assert [loader for loader in oddities.results if "." not in loader] == ODD_FACTORIES.split()
+        assert len(oddities.results) == 19 + len(ODD_FACTORIES.split())
         assert set().union(*map(statuses, oddities.results.values())) <= {"passed", "skipped"}
         assert (oddities.code, oddities.err) == (0, "")
-
-    def test_so_do_factories(self, project: Project) -> None:
-        targets = "daemon_factory thread_factory closing_factory changing_factory shared_factory"
-        outcome = project.scan(targets, "--select", "DG001,DG301")
-        assert list(outcome.results) == targets.split()
-        assert [statuses(results) for results in outcome.results.values()] == [{"passed"}] * 5
-
-    def test_factories_that_fail_and_lengths_that_lie_are_findings(self, project: Project) -> None:
-        outcome = project.scan(" ".join(WRONG), "--select", "DG0,DG301")
-        found = {loader: failed(results) for loader, results in outcome.results.items()}
-        assert {loader: list(findings) for loader, findings in found.items()} == {
-            loader: [code] for loader, (code, _) in WRONG.items()
-        }
-        for loader, (code, words) in WRONG.items():
-            assert words in found[loader][code]["message"], loader
-        assert outcome.code == 1
-
-
-WRONG = {
-    "segfault_factory": ("DG002", "was killed by SIGSEGV while calling the factory"),
-    "leaving_factory": ("DG002", "exited with status 0 while calling the factory"),
-    "goodbye_factory": ("DG001", "calling the factory raised SystemExit: 3"),
-    "interrupted_factory": ("DG001", "calling the factory raised KeyboardInterrupt"),
-    "negative": ("DG001", "__len__() should return >= 0"),
-    "huge_shuffled": ("DG001", "can't allocate memory"),
-    "fractional": ("DG001", "'float' object cannot be interpreted as an integer"),
-    "silent": ("DG001", "no length today"),
-    "parsing_factory": (
-        "DG001",
-        "SystemExit: 2; its last words: nasty.py: error: the following arguments are required: --data",
-    ),
-    "leaving": ("DG001", "raised SystemExit: 3"),
-}
-"""Factories that fail and loaders that lie about their length, with what is found."""
 
 
 def test_a_session_in_this_process_survives_and_leaves_nothing(

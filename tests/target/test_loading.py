@@ -12,7 +12,6 @@ from dataguard.model import UsageError
 from dataguard.settings.settings import Settings
 from dataguard.target.loading import load
 from dataguard.target.spelling import require_findable
-from tests.support.targets import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
