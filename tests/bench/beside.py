@@ -3,7 +3,7 @@
 Four tools look at the same files and loaders in one run: dataguard, cleanvision, the image suites of deepchecks, and a
 test of fifty lines as careful people write it. A tool finds a bug if it reports something that it does not report of
 the clean loaders. cleanvision looks at the files, as it does not see what a loader makes of them. A tool that cannot be
-imported is named with the reason: deepchecks 0.19.1 needs `scikit-learn<1.6` and `setuptools<80`.
+imported is named with the reason: deepchecks 0.19.1 needs `setuptools<80 scikit-learn<1.6 category_encoders<2.7`.
 """
 
 from __future__ import annotations
