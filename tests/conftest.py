@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -61,8 +62,13 @@ def _refuse(*_: object, **__: object) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_import_of_torch() -> Iterator[None]:
-    """Fork the observing processes of all scans in this process from one that has torch imported."""
-    with shared_zygote():
+    """Fork the observing processes of all scans in this process from one that has torch imported.
+
+    They find dataguard from any folder, installed or not. Tests leave `PYTHONPATH` as it is: another value would have
+    torch imported again.
+    """
+    with pytest.MonkeyPatch.context() as patch, shared_zygote():
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
         yield
 
 

@@ -35,13 +35,13 @@ FILES = 240
 BUGS = {
     "every worker draws the same augmentations": "DG101",
     "every epoch draws the same augmentations": "DG102",
-    "`__len__` counts some samples twice": "DG303",
+    "`__len__` counts each sample twice": "DG303",
     "training is not shuffled": "DG207",
-    "labels are read from a shuffled list": "DG306",
+    "class numbers follow the order of a set": "DG310",
     "a label that no class has": "DG502",
     "channels are BGR": "DG505",
     "pixels are divided by 255 twice": "DG506",
-    "images are rotated: EXIF is ignored": "DG508",
+    "EXIF orientation is ignored": "DG508",
     "images that cannot be read are black": "DG504",
     "validation files are also in training": "DG514",
     "a cache grows with each sample": "DG602",
@@ -49,21 +49,35 @@ BUGS = {
 """Each bug and the check that is to find it; loaders are made by number, and 0 is the clean one."""
 
 
-class Photographs(Dataset[tuple[torch.Tensor, int]]):
-    """JPEGs in a folder a class, cropped at random; `bug` plants one of `BUGS`."""
+class Window:
+    """A random window of 64 x 64 in training, else that in the middle."""
 
-    def __init__(self, folder: Path, bug: str | None, training: bool) -> None:
+    def __init__(self, training: bool, own: bool) -> None:
+        self.training = training
+        self.rng = np.random.default_rng(0) if own else None
+
+    def __call__(self, pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        top, left = ((size - 64) // 2 for size in pixels.shape[:2])
+        if self.training:
+            draw = self.rng.integers if self.rng else np.random.randint
+            top, left = (int(draw(0, size - 64)) for size in pixels.shape[:2])
+        return np.ascontiguousarray(pixels[top : top + 64, left : left + 64])
+
+
+class Photographs(Dataset[tuple[torch.Tensor, int]]):
+    """JPEGs in a folder a class, cropped at random; `code` plants the bug that this check finds."""
+
+    def __init__(self, folder: Path, code: str | None, training: bool) -> None:
         files = sorted(folder.glob("*/*.jpg"))
-        self.classes = sorted({file.parent.name for file in files})
+        names = {file.parent.name for file in files}
+        self.classes = list(names) if code == "DG310" else sorted(names)
         own = [file for number, file in enumerate(files) if (number % 5 > 0) == training]
         leaked = [file for number, file in enumerate(files) if number % 25 == 0]
-        code = BUGS.get(bug or "")
-        self.code = code
         self.files = own + (leaked if code == "DG514" and training else [])
-        self.training = training
-        self.rng = np.random.default_rng(0)
+        self.code = code
         self.cache: list[np.ndarray[Any, Any]] = []
-        self.finish = transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+        finish = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+        self.transform = transforms.Compose([Window(training, own=code == "DG101"), *finish])
 
     def __len__(self) -> int:
         return len(self.files) * (2 if self.code == "DG303" else 1)
@@ -73,35 +87,23 @@ class Photographs(Dataset[tuple[torch.Tensor, int]]):
             raise IndexError(index)
         file = self.files[index % len(self.files)]
         image = Image.open(file)
-        pixels = np.asarray(image.convert("RGB") if self.code == "DG508" else upright(image).convert("RGB"))
+        pixels = np.asarray((image if self.code == "DG508" else upright(image)).convert("RGB"))
         if self.code == "DG505":
             pixels = pixels[:, :, ::-1]
         if self.code == "DG504" and index % 7 == 0:
             pixels = np.zeros_like(pixels)
         if self.code == "DG602":
             self.cache.append(np.array(pixels))
-        if self.training:
-            rng = self._generator(index)
-            top, left = rng.integers(0, pixels.shape[0] - 64), rng.integers(0, pixels.shape[1] - 64)
-        else:
-            top, left = (pixels.shape[0] - 64) // 2, (pixels.shape[1] - 64) // 2
-        tensor = self.finish(np.ascontiguousarray(pixels[top : top + 64, left : left + 64]))
+        tensor = self.transform(pixels)
         if self.code == "DG506":
             mean, std = torch.tensor(MEAN)[:, None, None], torch.tensor(STD)[:, None, None]
             tensor = ((tensor * std + mean) / 255 - mean) / std
-        label = self.classes.index(file.parent.name)
-        if self.code == "DG306":
-            label = int(np.random.permutation(len(self.classes))[label])
-        if self.code == "DG502" and index == 11:
-            label = len(self.classes)
+        label = len(self.classes) if self.code == "DG502" and index == 11 else self.classes.index(file.parent.name)
         return tensor, label
 
-    def _generator(self, index: int) -> np.random.Generator:
-        if self.code == "DG101":
-            return self.rng
-        if self.code == "DG102":
-            return np.random.default_rng(index)
-        return np.random.default_rng(int(torch.randint(2**31, ())))
+
+def same_seeds(worker: int) -> None:
+    np.random.seed(worker)
 
 
 def upright(image: Image.Image) -> Image.Image:
@@ -112,10 +114,11 @@ def upright(image: Image.Image) -> Image.Image:
 
 def make(folder: str, number: int = 0) -> dict[str, DataLoader[Any]]:
     """Loaders for training and validation with bug `number`, from 1; 0 is clean."""
-    bug = [None, *BUGS][number]
-    sets = {name: Photographs(Path(folder), bug, name == "train") for name in ("train", "val")}
-    shuffled = {"train": BUGS.get(bug or "") != "DG207", "val": False}
-    return {name: DataLoader(sets[name], batch_size=16, shuffle=shuffled[name], num_workers=2) for name in sets}
+    code = [None, *BUGS.values()][number]
+    common: dict[str, Any] = {"batch_size": 16, "num_workers": 2}
+    common["worker_init_fn"] = same_seeds if code == "DG102" else None
+    train, val = (Photographs(Path(folder), code, training) for training in (True, False))
+    return {"train": DataLoader(train, shuffle=code != "DG207", **common), "val": DataLoader(val, **common)}
 
 
 def write_files(folder: Path) -> None:

@@ -12,7 +12,7 @@ from dataguard.settings.settings import Settings
 
 pytestmark = pytest.mark.scan
 
-CLEAN = [f"tests.loaders.public:{name}" for name in ("clean", "clean_streams", "clean_objects")]
+CLEAN = [f"tests.loaders.{name}" for name in ("public:clean", "public:clean_streams", "public_objects:clean")]
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 SPAWNED = CLEAN if EVERY_FACE else []
 """Spawned workers import every library anew, which takes most of a minute for some: those only when asked for."""

@@ -44,7 +44,7 @@ By default the checks of its family judge the plain twins of a check, and one ot
 faces beside it and those of family 0.
 """
 
-MOST = 8
+MOST = 16
 """How many faces one scan judges: starting one, with the imports of its samples, takes longer than judging a face."""
 
 
@@ -86,9 +86,9 @@ def shown(faces: list[Face]) -> str:
 JUDGED = [check for check in CATALOGUE if check.code not in ELSEWHERE]
 FACES = [face for check in JUDGED for face in samples(check)]
 
-HEAVY = {"DG104", "DG105", "DG605", "DG804"}
-"""Checks whose faces take ten seconds and more, for workers that are spawned, or because time is what is judged: by
-default, their twins alone."""
+HEAVY = {"DG104", "DG105", "DG602", "DG604", "DG605", "DG804"}
+"""Checks whose faces take seconds, for workers that are spawned, thousands of samples that are read, or because time is
+what is judged: by default, their twins alone."""
 
 
 def others() -> Iterator[Face]:

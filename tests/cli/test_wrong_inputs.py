@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dataguard.cli import main
-from dataguard.process.launcher import shared_zygote
 
 DATA = """
 import sys
@@ -62,7 +60,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", "")
     return tmp_path
 
 
@@ -193,15 +190,8 @@ TARGETS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def _zygote() -> Iterator[None]:
-    """One import of torch for all of them."""
-    with shared_zygote():
-        yield
-
-
 @pytest.mark.scan
-@pytest.mark.usefixtures("project", "_zygote")
+@pytest.mark.usefixtures("project")
 @pytest.mark.parametrize(("arguments", "expected", "lines"), TARGETS, ids=[arguments for arguments, *_ in TARGETS])
 def test_a_wrong_target_is_answered(
     arguments: str, expected: str, lines: int, capsys: pytest.CaptureFixture[str]

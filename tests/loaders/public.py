@@ -131,76 +131,6 @@ def stateful_cloned() -> DataLoader[Any]:
     return loader
 
 
-def rings() -> Any:
-    """A dataset of PyG, of a class that is made once PyG is needed."""
-    from torch_geometric import transforms
-    from torch_geometric.data import Data, Dataset
-
-    class Rings(Dataset):
-        """Rings of three to seven nodes."""
-
-        def len(self) -> int:
-            return 40
-
-        def get(self, index: int) -> Any:
-            size = 3 + index % 5
-            ring = torch.stack([torch.arange(size), torch.arange(1, size + 1) % size])
-            return Data(x=torch.full((size, 4), float(index)), pos=torch.rand(size, 2), edge_index=ring, y=index % 2)
-
-        def __reduce__(self) -> Any:
-            return rings, ()
-
-    return Rings(transform=transforms.RandomJitter(0.1))
-
-
-def graphs() -> DataLoader[Any]:
-    """PyG's loader, whose batches are objects of its own, with a random transform."""
-    from torch_geometric.loader import DataLoader as GraphLoader
-
-    loader: DataLoader[Any] = GraphLoader(rings(), batch_size=8, shuffle=True, num_workers=2)
-    return loader
-
-
-def volumes() -> DataLoader[Any]:
-    """MONAI's CacheDataset, which keeps what comes before the first random transform."""
-    from monai.data import CacheDataset
-    from monai.data import DataLoader as VolumeLoader
-    from monai.transforms import Compose, EnsureTyped, RandFlipd, RandGaussianNoised, ScaleIntensityd
-
-    numbers = np.random.default_rng(0)
-    items = [
-        {
-            "image": numbers.normal(size=(1, 16, 16)).astype(np.float32),
-            "label": (numbers.random((1, 16, 16)) > 0.5).astype(np.float32),
-        }
-        for _ in range(32)
-    ]
-    transform = Compose(
-        [
-            EnsureTyped(["image", "label"]),
-            ScaleIntensityd("image"),
-            RandFlipd(["image", "label"], prob=0.5, spatial_axis=0),
-            RandGaussianNoised("image", prob=1.0),
-        ]
-    )
-    loader: DataLoader[Any] = VolumeLoader(
-        CacheDataset(items, transform, progress=False), batch_size=4, shuffle=True, num_workers=2
-    )
-    return loader
-
-
-def timm_folder() -> DataLoader[Any]:
-    """timm's reader of folders, which logs a warning and goes on to the next image where one cannot be read."""
-    from timm.data.dataset_factory import create_dataset
-    from timm.data.loader import create_loader
-
-    data = create_dataset("", root=str(PHOTOGRAPHS[0].parents[1]))
-    loader: DataLoader[Any] = create_loader(
-        data, (3, 64, 64), batch_size=4, is_training=True, num_workers=2, use_prefetcher=False, color_jitter=0.4
-    )
-    return loader
-
-
 clean = {"image_folder": image_folder, "fake_data": fake_data, "make_cv2": make_cv2, "make_folder": make_folder}
 clean_streams = {
     "numbers": numbers_stream,
@@ -209,7 +139,6 @@ clean_streams = {
     "stateful": stateful,
     "stateful_stream": stateful_stream,
 }
-clean_objects = {"graphs": graphs, "volumes": volumes, "timm_folder": timm_folder}
 cloned = {"image_folder": image_folder_cloned, "rows": hugging_face_cloned, "stateful": stateful_cloned}
 
 

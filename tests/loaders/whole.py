@@ -107,7 +107,7 @@ def healthy() -> DataLoader[Any]:
     return DataLoader(Stream(range(0)), batch_size=8, num_workers=2)
 
 
-several = {"shuffled": shuffled, "raising": raising, "losing": losing}
+several = {"shuffled": shuffled, "labelled": labelled, "raising": raising, "losing": losing}
 noted = {
     "first": lambda: DataLoader(Noted(), batch_size=4, shuffle=True, num_workers=2),
     "last": lambda: DataLoader(Numbers(), batch_size=8),

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -21,12 +22,17 @@ GONE_WITHIN = 8.0
 class TestInterruptions:
     """The reporting process is interrupted or killed while a loader with daemons hangs."""
 
-    @pytest.mark.parametrize("wholesale", [True, False], ids=["group", "process"])
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
-    def test_everything_is_gone_soon(self, project: Project, number: signal.Signals, wholesale: bool) -> None:
+    @pytest.mark.parametrize(
+        ("number", "kill"),
+        [(signal.SIGINT, os.kill), (signal.SIGINT, os.killpg), (signal.SIGTERM, os.killpg), (signal.SIGKILL, os.kill)],
+        ids=lambda one: getattr(one, "__name__", None) or one.name,
+    )
+    def test_everything_is_gone_soon(
+        self, project: Project, number: signal.Signals, kill: Callable[[int, int], None]
+    ) -> None:
         process = project.start("slow_hang", "--timeout", "60")
         self._wait_for_the_hang(project)
-        (os.killpg if wholesale else os.kill)(process.pid, number)
+        kill(process.pid, number)
         _, err = process.communicate(timeout=GONE_WITHIN)
         deadline = time.monotonic() + GONE_WITHIN
         while any(project.leftovers()) and time.monotonic() < deadline:

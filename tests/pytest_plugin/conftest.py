@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from dataguard.process.session import Session
-from tests.support.pytest_runs import LOADERS, ROOT
+from tests.support.pytest_runs import LOADERS
 
 
 @pytest.fixture
 def place(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """An empty folder, but for a module of loaders; the process that observes finds dataguard installed or not."""
+    """An empty folder, but for a module of loaders."""
     pytester.makepyfile(loaders=LOADERS)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("COLUMNS", "160")
     return pytester
 

@@ -16,6 +16,7 @@ from dataguard import Leaf, assert_contract, check
 from dataguard.model import Status, UsageError
 from dataguard.target.spelling import spelling_of
 from sample_datasets import dg301_overlong_len
+from tests.support.pytest_runs import PLUGIN
 
 pytest_plugins = ["pytester"]
 PAGE = (Path(__file__).parents[2] / "docs" / "toolbox.md").read_text(encoding="utf-8")
@@ -36,9 +37,9 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 
 
 @pytest.mark.scan
-def test_the_test_file_of_the_page_runs(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_data=example())
-    outcomes = pytester.runpytest_subprocess(*LOADED, "-W", "error", "-rA").parseoutcomes()
+def test_the_test_file_of_the_page_runs(bare: pytest.Pytester) -> None:
+    bare.makepyfile(test_data=example())
+    outcomes = run(bare, *PLUGIN, "-W", "error", "-rA").parseoutcomes()
     assert not outcomes.get("failed")
     assert not outcomes.get("errors")
     assert outcomes["xfailed"] == 1, "the expected finding"

@@ -27,9 +27,9 @@ def assert_nothing_is_left(place: pytest.Pytester) -> None:
 
 
 @pytest.mark.scan
-def test_a_clean_loader_passes_in_an_empty_directory_under_every_strictness(place: pytest.Pytester) -> None:
+def test_a_clean_loader_passes_in_an_empty_directory_under_every_strictness(bare: pytest.Pytester) -> None:
     strict = ("--strict-markers", "--strict-config", "-W", "error", "-p", "no:cacheprovider")
-    outcome = place.runpytest_subprocess(*LOADED, "--dataguard=loaders:good", "-rs", *strict)
+    outcome = bare.runpytest_inprocess(*PLUGIN, "--dataguard=loaders:good", "-rs", *strict)
     assert outcome.ret == pytest.ExitCode.OK
     counts = outcome.parseoutcomes()
     assert counts["passed"] + counts["skipped"] == len(CATALOGUE)
@@ -40,7 +40,7 @@ def test_a_clean_loader_passes_in_an_empty_directory_under_every_strictness(plac
             "SKIPPED * loaders:good: num_workers=0*",
         ]
     )
-    assert_nothing_is_left(place)
+    assert_nothing_is_left(bare)
 
 
 @pytest.mark.scan
@@ -90,9 +90,9 @@ def test_every_outcome_is_what_pytest_has_for_it(place: pytest.Pytester) -> None
 
 
 @pytest.mark.scan
-def test_a_finding_below_fail_on_passes_and_is_told(place: pytest.Pytester) -> None:
+def test_a_finding_below_fail_on_passes_and_is_told(bare: pytest.Pytester) -> None:
     mild = ("--dataguard-select=DG403", "--dataguard-role=train=train", "--dataguard-fail-on=error")
-    outcome = place.runpytest_subprocess(*LOADED, "--dataguard=loaders:bad", *mild, "-W", "error")
+    outcome = bare.runpytest_inprocess(*PLUGIN, "--dataguard=loaders:bad", *mild, "-W", "error")
     assert outcome.ret == pytest.ExitCode.OK
     outcome.stdout.fnmatch_lines(
         ["*= dataguard =*", "dataguard::DG403-singleton-batch?train? - warning: batch 3 of 4 holds a single sample"]
@@ -118,7 +118,7 @@ def test_what_could_not_be_decided_is_skipped_and_counted(place: pytest.Pytester
 
 @pytest.mark.scan
 def test_names_are_safe_to_print_and_to_paste(place: pytest.Pytester) -> None:
-    outcome = place.runpytest_subprocess(*LOADED, "--dataguard=loaders:named", "--dataguard-select=DG501", "-v", "-rA")
+    outcome = run(place, "--dataguard=loaders:named", "--dataguard-select=DG501", "-v", "-rA")
     outcome.assert_outcomes(failed=1)
     text = outcome.stdout.str()
     assert "dataguard::DG501-non-finite-sample[\\x1b[2J$(touch pwned)\\n::error::x]" in text
@@ -132,14 +132,23 @@ def test_names_are_safe_to_print_and_to_paste(place: pytest.Pytester) -> None:
 
 @pytest.mark.scan
 @pytest.mark.parametrize("distributed", [False, True])
-def test_a_run_in_which_nothing_could_be_decided_fails(distributed: bool, place: pytest.Pytester) -> None:
-    place.makepyfile(test_own=OWN_TESTS.partition("def test_product")[0])
-    workers = ("-p", "xdist", "-n", "2") if distributed else ()
+def test_a_run_in_which_nothing_could_be_decided_fails(distributed: bool, bare: pytest.Pytester) -> None:
+    bare.makepyfile(test_own=OWN_TESTS.partition("def test_product")[0])
     short = ("--dataguard=loaders:stream", "--dataguard-samples=4", "--dataguard-select=DG403,DG301")
-    outcome = place.runpytest_subprocess(*LOADED, *workers, *short)
+    if distributed:
+        outcome = bare.runpytest_subprocess(*PLUGIN, "-p", "xdist", "-n", "2", "--dist", "loadscope", "-v", *short)
+        assert len(observers(outcome)) == 2
+        assert len(set(observers(outcome))) == 1
+    else:
+        outcome = bare.runpytest_inprocess(*PLUGIN, *short)
     assert outcome.ret == pytest.ExitCode.TESTS_FAILED
     outcome.assert_outcomes(skipped=2, passed=1)
     outcome.stdout.fnmatch_lines(["1 inconclusive, no check reached a verdict: the run fails (-rs shows the reasons)"])
+
+
+def observers(outcome: pytest.RunResult) -> list[str]:
+    """The worker of xdist that ran each of the checks."""
+    return re.findall(r"^\[(gw\d)\] .* dataguard::", outcome.stdout.str(), re.MULTILINE)
 
 
 @pytest.mark.scan
@@ -231,13 +240,12 @@ def test_two_workers_of_xdist_share_the_tests(bare: pytest.Pytester) -> None:
 
 
 @pytest.mark.scan
-@pytest.mark.parametrize("mode", ["loadfile", "loadscope"])
-def test_one_worker_of_xdist_runs_all_checks(mode: str, bare: pytest.Pytester) -> None:
+def test_one_worker_of_xdist_runs_all_checks(bare: pytest.Pytester) -> None:
     bare.makepyfile(test_own=OWN_TESTS, test_other=OWN_TESTS)
     targets = ("--dataguard=loaders:good", "--dataguard=loaders:bad", "--dataguard-select=DG301,DG302,DG501")
-    outcome = bare.runpytest_subprocess(*PLUGIN, "-p", "xdist", "-n", "2", "--dist", mode, "-v", *targets)
+    outcome = bare.runpytest_subprocess(*PLUGIN, "-p", "xdist", "-n", "2", "--dist", "loadfile", "-v", *targets)
     outcome.assert_outcomes(passed=10, failed=3)
-    workers = re.findall(r"^\[(gw\d)\] .* dataguard::", outcome.stdout.str(), re.MULTILINE)
+    workers = observers(outcome)
     assert (len(workers), len(set(workers))) == (9, 1)
     assert re.search(r"^\[gw\d\] .* test_own\.py::test_sum", outcome.stdout.str(), re.MULTILINE)
 
@@ -245,7 +253,7 @@ def test_one_worker_of_xdist_runs_all_checks(mode: str, bare: pytest.Pytester) -
 @pytest.mark.scan
 def test_a_result_without_a_line_is_at_its_target(place: pytest.Pytester) -> None:
     select = ("--dataguard=loaders:bad", "--dataguard-select=DG403,DG501", "--junitxml=report.xml")
-    outcome = place.runpytest_subprocess(*LOADED, "--tb=line", *select)
+    outcome = run(place, "--tb=line", *select)
     outcome.assert_outcomes(failed=2, passed=1, skipped=1)
     lines = [line for line in outcome.outlines if line.startswith("loaders:")]
     assert lines == [
@@ -264,7 +272,7 @@ def test_a_result_without_a_line_is_at_its_target(place: pytest.Pytester) -> Non
 def test_both_plugins_of_the_name_work_in_one_run(place: pytest.Pytester) -> None:
     place.makefile(".csv", table="id,value\n1,2\n2,2")
     arguments = ("--dataguard=loaders:good", "--dataguard-select=DG501", "--file=table.csv", "--unique=id")
-    outcome = place.runpytest_subprocess(*LOADED, *arguments)
+    outcome = run(place, *arguments)
     outcome.assert_outcomes(passed=1)
     outcome.stdout.fnmatch_lines(["All specified columns passed the unique check."])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ from dataguard.model import UsageError
 from dataguard.settings.settings import Settings
 from dataguard.target.loading import load
 from dataguard.target.spelling import require_findable
-from tests.support.targets import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
@@ -200,22 +198,3 @@ def test_a_module_that_ends_the_import_says_so_in_one_line(project: Path, module
     (project / f"{module}.py").write_text(MODULES[module])
     with pytest.raises(UsageError, match=rf"\A{module}:make: importing {module} raised [^\n]*\Z"):
         load(f"{module}:make")
-
-
-@pytest.mark.scan
-@pytest.mark.parametrize(
-    ("spelling", "message"),
-    [
-        ("shop/data.py:make_train", "'shop/data.py:make_train' is not a target (did you mean shop.data:make_train?)"),
-        ("shop.dta:make_train", f"shop.dta:make_train: no module named 'shop.dta' {WHERE}; did you mean 'shop.data'?"),
-        ("shop.data:number", f"shop.data:number is an int, {KINDS}"),
-        ("shop.data:Lazy", f"shop.data:Lazy returned a Lazy, {KINDS}"),
-    ],
-)
-def test_the_command_line_ends_with_one_error_and_code_2(project: Path, spelling: str, message: str) -> None:
-    command = [sys.executable, "-m", "dataguard", "scan", spelling]
-    outcome = subprocess.run(command, capture_output=True, text=True, cwd=project, timeout=120)
-    assert (outcome.returncode, outcome.stdout) == (2, "")
-    line, *rest = outcome.stderr.splitlines()
-    assert rest == []
-    assert line.startswith(f"dataguard: error: {message}")

@@ -20,22 +20,13 @@ KIB = 1024
 FD, FS = "file_descriptor", "file_system"
 
 
-def _of(size: int) -> Iterator[Room]:
+@pytest.fixture(scope="module")
+def tight() -> Iterator[Room]:
     try:
-        with own_shared_memory(size) as own, room(own) as found:
+        with own_shared_memory(8 * MIB) as own, room(own) as found:
             yield found
     except NotPermittedError as reason:
         pytest.skip(f"no mount namespace of our own: {reason}")
-
-
-@pytest.fixture(scope="module")
-def tight() -> Iterator[Room]:
-    yield from _of(8 * MIB)
-
-
-@pytest.fixture(scope="module")
-def roomy() -> Iterator[Room]:
-    yield from _of(64 * MIB)
 
 
 @pytest.mark.parametrize("face", FACES if EVERY_FACE else FEW)
@@ -99,11 +90,11 @@ def test_the_prediction_is_what_happens(
 
 @pytest.mark.parametrize("sharing", [FD, FS])
 @pytest.mark.parametrize("collate", ["default", "custom", "list"])
-def test_the_peak_is_what_the_check_computes(roomy: Room, collate: str, sharing: str) -> None:
-    settings = {"workers": 2, "prefetch": 3, "batch_size": 4, "size": 256 * KIB, "batches": 20, "collate": collate}
-    peak = roomy.run(DRAWN, **settings, sharing=sharing).peak
+def test_the_peak_is_what_the_check_computes(tight: Room, collate: str, sharing: str) -> None:
+    settings = {"workers": 2, "prefetch": 3, "batch_size": 4, "size": 128 * KIB, "batches": 20, "collate": collate}
+    peak = tight.run(DRAWN, **settings, sharing=sharing).peak
     tensors = 4 if collate == "list" else 1
-    batch = 4 * 256 * KIB + (4096 if collate != "list" else 0) + (tensors * 4096 if sharing == FS else 0)
+    batch = 4 * 128 * KIB + (4096 if collate != "list" else 0) + (tensors * 4096 if sharing == FS else 0)
     most = (2 * 3 + 2) * batch + 4096 * (3 * (2 + 1) + 5)
     assert most - 2 * batch < peak <= most
 

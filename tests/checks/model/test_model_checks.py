@@ -15,7 +15,7 @@ from dataguard.model import Result, Status, UsageError
 from tests.loaders import trained
 
 HERE = "tests.loaders.trained"
-LIBRARIES = "tests.loaders.trained_libraries"
+GRAPHS = "tests.loaders.trained_graphs"
 CROSS_ENTROPY = "torch.nn.functional:cross_entropy"
 
 
@@ -72,9 +72,9 @@ def test_a_wrong_name_is_a_wrong_setting(named: dict[str, str], message: str) ->
 @pytest.mark.parametrize(
     ("target", "named"),
     [
-        (f"{HERE}:pairs", {"model": f"{LIBRARIES}:Lit"}),
-        (f"{LIBRARIES}:graphs", {"model": f"{LIBRARIES}:OfGraphs", "loss": CROSS_ENTROPY}),
-        (f"{LIBRARIES}:graphs", {"model": f"{LIBRARIES}:OfBatches", "loss": CROSS_ENTROPY}),
+        (f"{HERE}:pairs", {"model": "tests.loaders.trained_lightning:Lit"}),
+        (f"{GRAPHS}:graphs", {"model": f"{GRAPHS}:OfGraphs", "loss": CROSS_ENTROPY}),
+        (f"{GRAPHS}:graphs", {"model": f"{GRAPHS}:OfBatches", "loss": CROSS_ENTROPY}),
     ],
     ids=str,
 )

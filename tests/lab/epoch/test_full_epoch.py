@@ -59,13 +59,21 @@ def failing(report: Report) -> list[tuple[str, str, str]]:
     return [(result.loader, result.code, finding.message) for result in report.results for finding in result.findings]
 
 
+LATE = {"shuffled": "DG501", "labelled": "DG502", "raising": "DG513", "losing": "DG204"}
+"""Loaders with a defect that comes late, and the check that finds it."""
+
+
+@pytest.fixture(scope="module")
+def everything() -> Report:
+    """A scan of all samples of loaders with a defect that comes late."""
+    return judged("several", select=("DG0", *LATE.values()), all=True)
+
+
 @pytest.mark.scan
-@pytest.mark.parametrize(
-    ("name", "code"), [("shuffled", "DG501"), ("labelled", "DG502"), ("raising", "DG513"), ("losing", "DG204")]
-)
-def test_what_comes_late_is_found_among_all_samples_only(name: str, code: str) -> None:
-    assert not failing(judged(name, select=(code,), seed=1))
-    assert [found for _, found, _ in failing(judged(name, select=(code,), seed=1, all=True))] == [code]
+def test_what_comes_late_is_found_among_all_samples_only(everything: Report) -> None:
+    assert not failing(judged("several", select=tuple(LATE.values()), seed=1))
+    assert {loader: code for loader, code, _ in failing(everything)} == LATE
+    assert len(failing(everything)) == len(LATE)
 
 
 @pytest.mark.scan
@@ -301,20 +309,13 @@ RANKS = (1, 2, 4) if "DATAGUARD_EVERY_FACE" in os.environ else (2,)
 
 
 @pytest.mark.scan
-def test_any_number_of_ranks_finds_the_same() -> None:
-    target, select = "tests.loaders.whole:several", ("DG0", "DG501", "DG204", "DG513")
-    report = scan(target, Settings(all=True, select=select))
+def test_any_number_of_ranks_finds_the_same(everything: Report) -> None:
     found = [
         (result.loader, result.code, result.status.value, [one.message for one in result.findings])
-        for result in report.results
+        for result in everything.results
     ]
-    assert {(loader, code) for loader, code, status, _ in found if status == "failed"} == {
-        ("shuffled", "DG501"),
-        ("raising", "DG513"),
-        ("losing", "DG204"),
-    }
     for ranks in RANKS:
-        shared, done = launched(ranks, target, "--select", ",".join(select))
+        shared, done = launched(ranks, "tests.loaders.whole:several", "--select", ",".join(("DG0", *LATE.values())))
         assert found == [
             (result["loader"], result["code"], result["status"], [one["message"] for one in result["findings"]])
             for result in shared["results"]

@@ -35,7 +35,7 @@ def observed(
     return run(build, facts_of("loader", make(), {}, "loader"), settings, folder, *more)
 
 
-def learned(make: Callable[[], DataLoader[Any]], folder: Path, seconds: float = 20.0, **named: str) -> Learning:
+def learned(make: Callable[[], DataLoader[Any]], folder: Path, seconds: float = 60.0, **named: str) -> Learning:
     found: Learning = observed(run_learning, make, folder, seconds, **named)
     return found
 

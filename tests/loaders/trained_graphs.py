@@ -1,32 +1,16 @@
-"""Models of libraries, and the batches that they take."""
+"""Models of graphs, and the batches of PyG that they take."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import lightning
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.utils.data import DataLoader
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader as GraphLoader
 
 from tests.loaders.trained import CLASSES, WIDTH, numbers
-
-
-class Lit(lightning.LightningModule):
-    """A LightningModule that logs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.head = nn.Linear(WIDTH, CLASSES)
-
-    def training_step(self, batch: Any, number: int) -> Tensor:
-        rows, labels = batch
-        loss = functional.cross_entropy(self.head(rows), labels)
-        self.log("loss", loss)
-        return loss
 
 
 def graphs() -> DataLoader[Any]:
