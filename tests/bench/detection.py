@@ -105,7 +105,7 @@ def by_mutants() -> Iterator[str]:
         yield f"| {name} | {mutants} | {noticed} | {same} | {mutants - noticed - same} | {score} |"
     if EQUIVALENT.exists():
         yield ""
-        yield f"{total['equivalent']} of the sample are equivalent; the score leaves them out."
+        yield f"Equivalent: {total['equivalent']}; the score leaves them out."
 
 
 def page() -> str:
