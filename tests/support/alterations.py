@@ -52,7 +52,9 @@ def _changed(thing: Any, way: Sequence[Step], value: Any) -> Any:
         return value
     step, *rest = way
     other = copy.copy(thing)
-    inside = encoded(fields_of(thing[KIND])[str(step)]) if isinstance(thing, dict) and step not in thing else thing[step]
+    inside = (
+        encoded(fields_of(thing[KIND])[str(step)]) if isinstance(thing, dict) and step not in thing else thing[step]
+    )
     other[step] = _changed(inside, rest, value)
     return other
 

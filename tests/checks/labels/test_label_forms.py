@@ -225,12 +225,14 @@ class TestDividedMasks:
         samples = [{"x": IMAGE, "mask": torch.full((8, 8), 2 / 255), "label": place % 3} for place in range(24)]
         assert faults(samples, 3)[0].endswith("but the contract declares 3 classes")
 
-
         def without_masks(samples: list[Any]) -> Any:
             return default_collate([{"x": one["x"], "label": one["label"]} for one in samples])
 
         (fault,) = faults(samples, collate=without_masks)
-        assert fault == "sample['mask'] holds class indices divided by 255, up to 0.00784, but the labels look like 3 classes"
+        assert (
+            fault
+            == "sample['mask'] holds class indices divided by 255, up to 0.00784, but the labels look like 3 classes"
+        )
 
 
 class TestDeclaredForms:
