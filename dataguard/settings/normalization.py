@@ -101,7 +101,7 @@ class Reading:
     statistics: Statistics
     bgr: bool
     factor: float
-    times: int = 1
+    times: int
 
     @property
     def slip(self) -> str | None:

@@ -172,7 +172,9 @@ class Runner:
     def _is_noticed(self, mutant: Mutant, items: Sequence[pytest.Item]) -> bool:
         install(mutant)
         name = mutant.function.rpartition(".")[2]
-        wanted = f"{mutant.module}:{name}" if name else mutant.module
+        wanted = f"{mutant.module}:{name}"
+        if not any(wanted in called for called in self._called.values()):  # constants, and fields of classes
+            wanted = mutant.module
         for item in items:
             if wanted in self._called[item.nodeid]:
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)

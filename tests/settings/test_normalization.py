@@ -127,6 +127,11 @@ def test_a_symmetric_range_is_no_mixture(black: float, white: float, mixed: str 
     assert mixed_scales([(white - black) / 255], [black]) == mixed
 
 
+def test_each_channel_of_a_symmetric_range_is_symmetric() -> None:
+    assert mixed_scales([2048 / 255] * 3, [-1024, -1024, -1024]) is None
+    assert mixed_scales([2048 / 255] * 3, [-1024, -1024, -1000]) == BIG_MEAN
+
+
 @pytest.mark.parametrize("name", ["imagenet", "kinetics", "gtsrb"])
 def test_a_single_wrong_number_is_named(name: str) -> None:
     one = KNOWN[name]
@@ -164,8 +169,9 @@ def test_what_is_subtracted_from_bgr_images(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(KNOWN.keys() - PUBLISHED.keys()))
 def test_published_statistics_are_those_of_natural_images(name: str) -> None:
     one = KNOWN[name]
-    assert all(0.1 < mean <= 0.55 for mean in one.mean)
-    assert all(0.15 < std <= 0.5 for std in one.std)
+    for mean, std in one.of(len(one.mean), bgr=False):
+        assert 0.1 < mean <= 0.55
+        assert 0.15 < std <= 0.5
 
 
 @pytest.mark.parametrize(
@@ -186,6 +192,7 @@ def test_values_without_statistics_have_a_scale() -> None:
     assert plain_factor([1 / 255] * 3, [0.0] * 3) == pytest.approx(1)
     assert plain_factor([1.0] * 3, [0.0] * 3) == 255
     assert plain_factor([-1.0] * 3, [255.0] * 3) is None
+    assert plain_factor([0.0] * 3, [0.0] * 3) is None
     assert plain_factor([-1.0] * 3, [0.0] * 3) is None
     assert plain_factor([1.0, 1.0, 0.9], [0.0] * 3) is None
 

@@ -40,6 +40,15 @@ def test_a_leaf_has_some_forms_and_not_others(found: Table, forms: set[str]) -> 
     assert {form for form in TARGET_FORMS if fits(found, form, width) and (form != "multilabel" or width)} == forms
 
 
+@pytest.mark.parametrize(
+    ("numbers", "classes", "index"),
+    [((0, 2), 3, True), ((2, 9), 3, True), ((3, 9), 3, False), ((-1, -2), 3, False), ((3, 9), None, True)],
+)
+def test_some_indices_are_inside(numbers: Sequence[int], classes: int | None, index: bool) -> None:
+    labels = Table("", list(numbers_of(torch.tensor(numbers), rows=True)), [0, 1])
+    assert fits(labels, "index", classes) == index
+
+
 IMAGE = torch.rand(3, 8, 8)
 
 
@@ -70,7 +79,8 @@ class TestWhichLeavesAreTables:
         ("one", "paths"),
         [
             ((IMAGE, 1), ["[1]"]),
-            ((torch.rand(8), 1), ["[1]"]),
+            ((torch.rand(8), 1, 2), ["[1]", "[2]"]),
+            ((torch.rand(7), 1, 2), []),
             ((torch.rand(4), 1), ["[1]"]),
             ((torch.rand(4), 1, 2), []),
             ((torch.rand(1), 1), []),
@@ -158,13 +168,14 @@ class TestMisread:
 
     @pytest.mark.parametrize(
         ("on", "off", "sums"),
-        [(0.9, 0.05, "1.05"), (0.9, 0.0, "0.9"), (0.95, 0.05, None), (0.9, 0.05 - 0.15, None), (0.8, 0.1, None)],
+        [(0.9, 0.05, "1.05"), (0.9, 0.0, "0.9"), (0.95, 0.05, None), (0.9, 0.05 - 0.15, None), (0.3, 0.3, None), (0.8, 0.1, None)],
     )
     def test_rows_that_are_smoothed_wrongly(self, on: float, off: float, sums: str | None) -> None:
         eye = torch.eye(4 if sums or off != 0.1 else 3)
         samples = [(IMAGE, row * (on - off) + off) for row in eye] * 2
         found = faults(samples, len(eye))
         assert [fault.split("sum to ")[1].split()[0] for fault in found] == ([sums] if sums else [])
+        assert bool(faults(samples[:2], len(eye))) == bool(sums)
         assert faults(samples[:1], len(eye)) == []  # a single row may be anything
 
     def test_rows_that_differ_are_not_smoothed(self) -> None:
@@ -193,6 +204,11 @@ class TestMisread:
         samples = [(IMAGE, label) for label in labels * 3]
         assert bool(faults(samples, 3, collate=mixed(lambda table: blend(table) * factor))) == wrong
 
+    def test_rows_with_negative_numbers_are_no_probabilities(self) -> None:
+        samples = [(IMAGE, row) for row in torch.eye(3)] * 3
+        signs = torch.tensor([1.5, 1.5, -1.5]).repeat(3)[:, None]
+        assert faults(samples[:6], 3, collate=mixed(lambda table: blend(table) * signs[: len(table)])) == []
+
     def test_sums_of_one_hot_rows_are_multilabel_targets(self) -> None:
         samples = [(IMAGE, row) for row in torch.eye(3)] * 3
         assert faults(samples, 3, collate=mixed(lambda table: table + table.roll(1, 0) * 2)) == []
@@ -208,6 +224,7 @@ class TestDividedMasks:
             (IMAGE, [torch.full((8, 8), 2 / 255)], True),
             (IMAGE, [torch.full((8, 8), 5 / 255)], False),  # no index of five classes
             (IMAGE, [torch.cat([torch.full((4, 8), 2 / 255), torch.ones(4, 8)])], True),  # with void pixels
+            (IMAGE, [torch.cat([torch.full((4, 8), 2 / 255), torch.full((4, 8), 7 / 255)])], False),
             (IMAGE, [torch.full((8, 8), 2 / 255), torch.zeros(8, 8)], True),
             (IMAGE, [torch.full((8, 8), 2 / 255), torch.ones(8, 8)], False),  # undivided in another sample
             (IMAGE, [torch.full((8, 8), 2 / 255), torch.full((8, 8), 0.3333)], False),

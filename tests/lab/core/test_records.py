@@ -19,15 +19,18 @@ from dataguard.lab.core.records import (
     Seeding,
     WorkerEpoch,
     blank_of,
+    sample_records,
 )
 
 
 def test_nothing_is_remarkable_unless_it_is_said() -> None:
     leaf = LeafRecord("", "int", None, None, b"")
+    assert leaf.size == 1
     assert not any((leaf.nan, leaf.inf, leaf.mask, leaf.constant, leaf.shown, leaf.device))
     batch = BatchRecord(0, 0, 0, 4, (), 0.0, 0.0, (), 0)
     assert (batch.incident, batch.refuses_each, batch.threads, batch.began) == (None, False, 1, 0.0)
     seeding = Seeding("numpy", "0", "file.py", 1, "main")
+    assert seeding.place == ("numpy", "file.py", 1)
     assert (seeding.direct, seeding.epochs, seeding.path) == (True, False, None)
 
 
@@ -40,6 +43,18 @@ def test_generators_at_one_path_are_the_same_unless_another_was_made() -> None:
 @pytest.mark.parametrize(("worker", "place"), [(None, (0, 2)), (0, (0, 2)), (1, (1, 2))])
 def test_the_main_process_counts_as_the_first_worker(worker: int | None, place: tuple[int, int]) -> None:
     assert Census(worker, 2, 1, (), ()).where == WorkerEpoch(*place)
+
+
+def test_generators_are_found_by_path() -> None:
+    one, two = (GeneratorState(path, "numpy", b"", None) for path in ("dataset.rng", "global jax"))
+    assert Census(0, 0, 1, (one,), (), (two,)).states == {"dataset.rng": one, "global jax": two}
+
+
+def test_samples_of_a_fetch() -> None:
+    leaves = [(), ()]
+    one, two = sample_records((1, 0, 3), [7], [0.5], leaves)
+    assert (one.worker, one.batch, one.position, one.index, one.shown, one.seconds) == (1, 3, 0, 7, "7", 0.5)
+    assert (two.position, two.index, two.shown, two.seconds) == (1, None, None, 0.0)
 
 
 @pytest.mark.parametrize(
