@@ -168,7 +168,14 @@ class TestMisread:
 
     @pytest.mark.parametrize(
         ("on", "off", "sums"),
-        [(0.9, 0.05, "1.05"), (0.9, 0.0, "0.9"), (0.95, 0.05, None), (0.9, 0.05 - 0.15, None), (0.3, 0.3, None), (0.8, 0.1, None)],
+        [
+            (0.9, 0.05, "1.05"),
+            (0.9, 0.0, "0.9"),
+            (0.95, 0.05, None),
+            (0.9, 0.05 - 0.15, None),
+            (0.3, 0.3, None),
+            (0.8, 0.1, None),
+        ],
     )
     def test_rows_that_are_smoothed_wrongly(self, on: float, off: float, sums: str | None) -> None:
         eye = torch.eye(4 if sums or off != 0.1 else 3)
