@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, fit, follows, response_to
+from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, _pixels, fit, follows, paths_of, response_to
 from dataguard.lab.images.colour_chart_reader import ColourChartReader
 from dataguard.lab.images.painter import RGB
 from dataguard.settings.normalization import (
@@ -107,3 +108,133 @@ def test_two_draws_settle_the_usual_order_alone() -> None:
     )
     assert ColourChartReader._settled([usual], 2)
     assert not ColourChartReader._settled([other], 2)
+
+
+class TestWhichLeavesAreImages:
+    """The axes of an image, by its shape; `bands` is the number of channels of images without colours."""
+
+    @pytest.mark.parametrize(
+        ("shape", "bands", "pixels"),
+        [
+            ((3, 8, 8), 0, (64, 3)),
+            ((8, 8, 3), 0, (64, 3)),
+            ((4, 8, 8), 0, (64, 3)),  # without the alpha channel
+            ((1, 8, 8), 0, (64, 1)),
+            ((2, 8, 8), 0, None),
+            ((5, 8, 8), 5, (64, 5)),
+            ((8, 8, 5), 5, (64, 5)),
+            ((3, 8, 8), 5, None),
+            ((5, 8, 8), 4, None),
+            ((4, 8, 8), 4, (64, 3)),
+            ((8, 8), 0, None),
+            ((8, 8), 1, (64, 1)),
+            ((8, 8), 3, None),
+            ((3, 4, 8), 0, None),  # too small to have two axes of pixels
+            ((3, 5, 8), 0, (40, 3)),
+            ((4, 8, 3), 0, None),
+            ((5, 8, 3), 0, (40, 3)),
+            ((0, 8, 3), 0, None),
+            ((2, 3, 8, 8), 0, (128, 3)),
+            ((3, 2, 8, 8), 0, (128, 3)),  # channels, frames, height, width
+            ((3, 1, 8, 8), 0, (192, 1)),  # grey images
+            ((3, 3, 8, 8), 0, (192, 3)),
+            ((3, 4, 8, 8), 0, (256, 3)),  # four frames
+            ((3, 8, 8, 3), 0, (192, 3)),
+        ],
+    )
+    def test_by_shape(self, shape: tuple[int, ...], bands: int, pixels: tuple[int, int] | None) -> None:
+        found = _pixels(np.random.default_rng(0).random(shape), bands)
+        assert (None if found is None else found.shape) == pixels
+
+    def test_by_type(self) -> None:
+        assert _pixels(np.zeros((3, 8, 8), bool), 0) is None
+        assert _pixels(torch.zeros(3, 8, 8), 0) is not None
+        assert _pixels("text", 0) is None
+
+    def test_channels_stay_together(self) -> None:
+        colour = np.array([1.0, 2.0, 3.0])
+        for image in (np.tile(colour[:, None, None], (1, 8, 9)), np.tile(colour, (8, 9, 1))):
+            found = _pixels(image, 0)
+            assert found is not None
+            assert (found == colour).all()
+
+    def test_large_images_are_sampled(self) -> None:
+        found = _pixels(np.zeros((3, 100, 100)), 0)
+        assert found is not None
+        assert 3000 < len(found) <= 4096
+
+
+@pytest.mark.parametrize(("share", "colours"), [(4, 2), (3, 1), (50, 2)])
+def test_a_colour_covers_some_of_its_image(share: int, colours: int) -> None:
+    pixels = np.zeros((3, 10, 10))
+    pixels.reshape(3, -1)[:, :share] = np.array([[0.5], [0.25], [1.0]])
+    found = response_to(BLACK, 0, pixels).shades[""]
+    assert len(found) == colours
+    assert any(shade.tolist() == [0, 0, 0] for shade in found)
+    assert any(shade.tolist() == [0.5, 0.25, 1.0] for shade in found) == (colours == 2)
+
+
+def test_colours_that_differ_in_one_channel_are_two() -> None:
+    pixels = np.zeros((3, 10, 10))
+    pixels[1, :4], pixels[2, 4:7] = 1.0, 1.0
+    assert len(response_to(BLACK, 0, pixels).shades[""]) == 3
+
+
+def test_the_leaves_that_all_responses_have() -> None:
+    both, one = ({"a": image(BLACK), "b": image(BLACK)}, {"b": image(BLACK)})
+    assert paths_of([response_to(BLACK, 0, both), response_to(BLACK, 1, both)]) == ["['a']", "['b']"]
+    assert paths_of([response_to(BLACK, 0, both), response_to(BLACK, 1, one)]) == ["['b']"]
+    assert paths_of([response_to(BLACK, 0, one), response_to(BLACK, 1, both)]) == ["['b']"]
+    assert paths_of([]) == []
+
+
+def test_a_leaf_follows_the_colour_in_every_channel() -> None:
+    assert follows(responses(lambda pixels, _: pixels / 255), "")
+    assert follows(responses(lambda pixels, _: -pixels / 65025), "")
+    assert not follows(responses(lambda pixels, _: pixels / 255 * np.array([1, 1, 0])[:, None, None]), "")
+    white_only = [one for one in responses(lambda pixels, _: pixels / 255) if one.chart != BLACK]
+    assert not follows(white_only, "")
+
+
+def test_channels_of_very_different_gains() -> None:
+    gains = np.array([1.0, 2.0, 0.001])
+    found = fit(responses(lambda pixels, _: pixels / 255 * gains[:, None, None]), "")
+    assert found is not None
+    assert found.order == "RGB"
+    assert found.gains == pytest.approx(gains / 255)
+    assert fit(responses(lambda pixels, _: pixels / 255 * np.array([1, 1, 0])[:, None, None]), "") is None
+
+
+@pytest.mark.parametrize(
+    ("share", "order"),
+    [(1.0, "RGB"), (0.7, "RGB"), (0.6, "RGB"), (0.5, "")],
+)
+def test_a_clear_channel_shows_most_of_its_colour(share: float, order: str) -> None:
+    """Colours of lower saturation: each channel has the same part of every colour beside its own."""
+    rest = (1 - share) / 2
+    mixing = np.full((3, 3), rest) + np.eye(3) * (share - rest)
+
+    def mix(pixels: np.ndarray, _: int) -> np.ndarray:
+        return np.tensordot(mixing, pixels / 255, 1)
+
+    found = fit(responses(mix, draws=4), "")
+    assert found is not None
+    assert found.order == order
+
+
+def test_grey_images_have_no_order() -> None:
+    weights = np.array([0.299, 0.587, 0.114])
+
+    def grey(pixels: np.ndarray, _: int) -> np.ndarray:
+        return np.stack([np.tensordot(weights, pixels / 255, 1)] * 3)
+
+    found = fit(responses(grey, draws=4), "")
+    assert found is not None
+    assert found.order == ""
+
+
+def test_channels_are_decided_one_by_one_where_draws_are_few() -> None:
+    shown = [response_to(chart, 0, image(chart)) for chart in CHARTS if chart != (0, 0, 255)]
+    found = fit([*shown, response_to(BLACK, 1, image(BLACK)), response_to(CHARTS[1], 1, image(CHARTS[1]))], "")
+    assert found is not None
+    assert found.order is None  # nothing shows which channel is blue
