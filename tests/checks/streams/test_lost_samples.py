@@ -11,12 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataguard.checks.streams.dg204_lost_samples import dg204_lost_samples
 from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss
 from dataguard.engine import scan
+from dataguard.incident import Incident
+from dataguard.lab.core.repro import Repro
 from dataguard.lab.ranks.shares import Shards, Share
 from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.model import Status, Undecided
 from dataguard.settings.settings import Settings
+from tests.support.recordings import Verdict, verdict_of
 
 Shares = Sequence[Sequence[int]]
 
@@ -166,3 +170,98 @@ def test_batches_are_counted_beyond_the_samples_that_are_looked_at(name: str, fa
     report = scan(f"tests.loaders.long:{name}", Settings(select=("DG203", "DG205")))
     assert [result.code for result in report.results if result.status is Status.FAILED] == failing
     assert not report.count(Status.INCONCLUSIVE)
+
+
+class TestTheSamplersOfRanks:
+    """DG204 on a map-style loader: what its samplers leave out."""
+
+    @staticmethod
+    def judged(own: Shards | None = None, seeded: Shards | None = None, **changes: Any) -> Verdict:
+        facts = {"kind": "map", "length": 40, "unweighted": 0, "sampler": "Sampler", "collate": "default_collate"}
+        ranks = SimpleNamespace(
+            declared=own is not None, world=2, shards=lambda same_seed=False: seeded if same_seed else own
+        )
+        lab = SimpleNamespace(
+            stops=changes.pop("stops", ()),
+            facts=SimpleNamespace(**{**facts, **vars(FACTS), **changes}),
+            epoch=SimpleNamespace(exercised={"samples": 40}),
+            ranks=ranks,
+            repro=Repro("module:loader", "train", 0),
+        )
+        return verdict_of(dg204_lost_samples.judge, lab)
+
+    def test_weights_of_classes_instead_of_samples(self) -> None:
+        (finding,) = self.judged(unweighted=30).findings
+        assert finding.message == "30 of 40 samples have no weight in Sampler"
+        assert finding.evidence["first lost sample"] == "index 10"
+        assert self.judged().findings == ()
+
+    def test_indices_that_no_rank_gets(self) -> None:
+        lost = shards([range(0, 10), range(10, 20)], range(40))
+        (finding,) = self.judged(lost, lost).findings
+        assert finding.message == "20 of 40 samples are read by no rank"
+        assert finding.evidence["first lost sample"] == "index 20"
+        whole = shards([range(0, 20), range(20, 40)], range(40))
+        assert self.judged(whole, whole).outcome.exercised == {"samples": 40, "indices": 40, "ranks": 2}
+
+    def test_ranks_that_only_need_the_same_seed(self) -> None:
+        verdict = self.judged(
+            shards([range(0, 10), range(10, 20)], range(40)), shards([range(0, 20), range(20, 40)], range(40))
+        )
+        assert isinstance(verdict.outcome, Undecided)
+        assert verdict.findings == ()
+
+    @pytest.mark.parametrize(("index", "batch"), [("7", ("6", "7")), (None, ())])
+    def test_an_epoch_that_ends_early(self, index: str | None, batch: tuple[str, ...]) -> None:
+        stop = Incident("sample", "StopIteration", index=index, batch=batch, worker=1)
+        verdict = self.judged(stops=(stop,))
+        (finding,) = verdict.findings
+        what = f"dataset[{index}]" if index else "the dataset"
+        assert finding.message == f"{what} raises StopIteration, which silently ends the epoch"
+        assert finding.evidence.get("batch") == (list(batch) or None)
+        assert (finding.repro is None) == (index is None)
+        assert verdict.outcome.exercised == {}
+
+
+def test_most_samples_are_recognised_where_streams_are_mixed() -> None:
+    alone = runs(trace([range(20)]))
+    with pytest.raises(Undecided, match="number are random"):
+        find_loss(runs(trace([[0, 1, 2], [50, 51]])), alone)  # three of five
+    assert find_loss(runs(trace([[0, 1], [50, 51]])), alone).counted
+
+
+def test_the_better_of_two_epochs_counts() -> None:
+    alone = runs(trace([range(20)], again=[range(20)], salt="a"))
+    assert find_loss(runs(trace([range(12)], again=[range(15)])), alone) == Loss(5, 20, counted=True)
+    assert find_loss(runs(trace([range(15)], again=[range(12)])), alone) == Loss(5, 20, counted=True)
+
+
+@pytest.mark.parametrize(("passed", "enough"), [(17, True), (16, False)])
+def test_an_endless_stream_is_compared_from_sixteen_samples_on(passed: int, enough: bool) -> None:
+    shared = runs(trace([range(passed)], ended=False))
+    alone = runs(trace([range(100)], ended=False))
+    if enough:
+        assert find_loss(shared, alone) == Loss(0, passed - 1)
+    else:
+        with pytest.raises(Undecided):
+            find_loss(shared, alone)
+
+
+def test_what_an_endless_stream_loses_first() -> None:
+    shared = runs(trace([[*range(0, 40, 4)], [*range(1, 40, 4)]], ended=False))
+    loss = find_loss(shared, runs(trace([range(100)], ended=False)))
+    assert (loss.same, loss.first) == (True, "sample 2 in a single process")
+
+
+@pytest.mark.parametrize(
+    ("loss", "batch_size", "ranks", "expected"),
+    [
+        (Loss(25, 50), 8, 99, False),
+        (Loss(24, 50), 8, 99, True),
+        (Loss(1, 50), None, 2, True),
+        (Loss(1, 50), None, 1, False),
+    ],
+)
+def test_at_least_half_is_never_excused(loss: Loss, batch_size: int | None, ranks: int, expected: bool) -> None:
+    facts: Any = SimpleNamespace(**{**vars(FACTS), "batch_size": batch_size})
+    assert excused(loss, facts, ranks) is expected
