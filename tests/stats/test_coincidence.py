@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pytest
 
-from dataguard.stats.coincidence import Agreement, Groups, agreement, is_shared
+from dataguard.stats.coincidence import Agreement, Groups, agreement, is_shared, log_odds
 
 
 def groups(*several: str) -> Groups:
@@ -49,3 +50,20 @@ def test_one_random_series_is_enough() -> None:
 )
 def test_what_two_collections_have_in_common(one: Sequence[object], other: Sequence[object], shared: bool) -> None:
     assert is_shared(one, other) is shared
+
+
+@pytest.mark.parametrize(("items", "found"), [(4, Agreement.UNSURE), (5, Agreement.CERTAIN)])
+def test_chance_has_to_be_less_than_one_in_a_thousand_million(items: int, found: Agreement) -> None:
+    series = groups(*["abc"] * items)
+    assert agreement(series, series) is found
+
+
+def test_the_odds_of_equal_draws() -> None:
+    assert log_odds(groups("ab")) == pytest.approx(2 * math.log10(1 / 2))
+    assert log_odds(groups("aab")) == pytest.approx(3 * math.log10(2 / 4))
+    assert log_odds(groups("aaa")) == 0
+
+
+def test_one_of_two_groups_may_be_constant() -> None:
+    assert agreement(groups("aaa", "abc"), groups("aaa", "abd")) is Agreement.DIFFERENT
+    assert agreement(groups("aaa", "abc"), groups("aaa", "abc")) is Agreement.UNSURE

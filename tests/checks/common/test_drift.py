@@ -8,11 +8,25 @@ from typing import Any
 
 import pytest
 
-from dataguard.checks.common.drift import Cause, drifts, ignores_index, is_input, mutations, repeatable, shifts, shown
-from dataguard.lab.core.records import LeafRecord
+from dataguard.checks.common.drift import (
+    Cause,
+    _identifies,
+    _is_label,
+    _repeats,
+    drifts,
+    ignores_index,
+    is_input,
+    mutations,
+    reads_agree,
+    repeatable,
+    shifts,
+    shown,
+)
+from dataguard.lab.core.records import LeafRecord, SampleRecord
 from dataguard.lab.dataset.repeated_reads import BACKWARD_PASSES, DRAWS, ITEMS, Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
 from dataguard.lab.reading.sample_reader import Answer
+from dataguard.model import NotApplicable
 
 Give = Callable[[int, int, int, int], object]
 """A value by item, how often that was read before, how many reads there were in all, and the state of generators."""
@@ -140,3 +154,65 @@ def test_a_value_is_shown_as_it_is_where_it_can_be() -> None:
     assert shown(leaf("a", 3)) == "3"
     assert shown(LeafRecord("a", "Tensor", "int64", (2,), b"\x01\x02\x03\x04")) == "int64 010203"
     assert shown(None) == "absent"
+
+
+class TestLabelsBesideInputs:
+    """Which of two leaves is a label, by their sizes."""
+
+    @pytest.mark.parametrize(
+        ("label", "beside", "found"),
+        [
+            ((), (1,), True),
+            ((1,), (8,), True),
+            ((4,), (32,), True),
+            ((4,), (31,), False),
+            ((8,), (4,), False),
+            (None, (2,), True),
+            ((2,), None, False),
+        ],
+    )
+    def test_by_size(self, label: tuple[int, ...] | None, beside: tuple[int, ...] | None, found: bool) -> None:
+        both = Answer(0, (leaf("a", 1, label), leaf("b", 2, beside)))
+        assert _is_label("a", "b", both) is found
+
+    def test_strings(self) -> None:
+        short = LeafRecord("a", "str", None, None, b"", shown="'cat'")
+        text = LeafRecord("b", "str", None, None, b"")
+        assert _is_label("a", "b", Answer(0, (short, text)))
+        assert not _is_label("b", "a", Answer(0, (short, text)))
+        assert not _is_label("c", "b", Answer(0, (short, text)))
+        assert _is_label("a", "a", Answer(0, (short,)))
+
+
+@pytest.mark.parametrize(
+    ("values", "found"), [("abcde", True), ("abcda", False), ("abcdefghij", True), ("aaaaa", False)]
+)
+def test_a_leaf_that_identifies_samples_differs_in_most_of_them(values: str, found: bool) -> None:
+    assert _identifies([Answer(place, (leaf("a", one),)) for place, one in enumerate(values)], "a") is found
+
+
+@pytest.mark.parametrize(("values", "found"), [("aaaab", True), ("aabb", False), ("aaab", False), ("abcd", False)])
+def test_a_class_repeats_in_the_samples_of_a_worker(values: str, found: bool) -> None:
+    samples = [SampleRecord(1, 0, 0, 0, at, "", 0.0, (leaf("a", one), leaf("b", at))) for at, one in enumerate(values)]
+    assert _repeats("a", samples) is found
+    assert _repeats("b", samples) is False
+
+
+def test_reads_that_agree() -> None:
+    assert reads_agree(lab(image=picture, label=lambda item, own, total, draw: draw))
+    assert not reads_agree(lab(image=picture, label=lambda item, own, total, draw: total))
+
+    def refuse() -> None:
+        raise NotApplicable("no index")
+
+    class Unread:
+        readings = property(lambda _: refuse())
+
+    assert not reads_agree(SimpleNamespace(dataset=Unread()))
+    assert not ignores_index(SimpleNamespace(dataset=Unread()))
+
+
+def test_each_leaf_that_is_mutated_is_named() -> None:
+    fading: Give = lambda item, own, total, draw: (item, own)  # noqa: E731
+    settling: Give = lambda item, own, total, draw: (item, min(own, 1))  # noqa: E731
+    assert list(mutations(lab([ROW], settled=settling, image=fading))) == ["image"]
