@@ -7,10 +7,15 @@ from collections.abc import Sequence
 import pytest
 
 from dataguard.settings.normalization import (
+    BIG_MEAN,
+    BIG_STD,
     KNOWN,
+    Statistics,
+    applied,
     declared,
     mixed_scales,
     muddled,
+    near_miss,
     plain_factor,
     read,
     recovered,
@@ -72,6 +77,7 @@ def test_custom_statistics_are_not_known_ones() -> None:
             "ImageNet statistics are applied, then Inception statistics",
         ),
         ((0.725, 0.725, 0.725), (0.1125, 0.1125, 0.1125), None),
+        ((0.1307 + 0.3081 * 0.2860,), (0.3081 * 0.3530,), None),
         (IMAGENET.mean, (0.5, 0.5, 0.5), None),
         (IMAGENET.mean, (1, 1, 1), None),
         ((0.45, 0.45, 0.45), (0.45, 0.45, 0.45), None),
@@ -87,8 +93,15 @@ def test_numbers_that_do_not_belong_together_are_named(
 @pytest.mark.parametrize(
     ("scale", "mean", "std", "mixed"),
     [
-        (1, (123.675, 116.28, 103.53), IMAGENET.std, "the mean is for values from 0 to 255"),
-        (1 / 255, IMAGENET.mean, (58.395, 57.12, 57.375), "the mean is for values from 0 to 1"),
+        (1, (123.675, 116.28, 103.53), IMAGENET.std, BIG_MEAN),
+        (1 / 255, (123.675, 116.28, 103.53), IMAGENET.std, BIG_MEAN),
+        (1 / 255, (123.675, 116.28, 0.4), IMAGENET.std, None),  # one of them is a share
+        (1 / 255, IMAGENET.mean, (58.395, 57.12, 57.375), BIG_STD),
+        (1 / 255, IMAGENET.mean, (58.395, 57.12, 10), None),
+        (1, IMAGENET.mean, (58.395, 57.12, 57.375), BIG_STD),
+        (1, IMAGENET.mean, (58.395, 57.12, 9), None),
+        (1, (0.485, 0.456, 0.1), (58.395, 57.12, 57.375), None),
+        (1, (0.485, 0.456, 1.5), (58.395, 57.12, 57.375), None),
         (1, (123.68, 116.779, 103.939), (1, 1, 1), None),
         (1, (127.5,), (128,), None),
         (1 / 255, IMAGENET.mean, (1, 1, 1), None),
@@ -97,8 +110,76 @@ def test_numbers_that_do_not_belong_together_are_named(
 def test_a_mean_and_a_deviation_for_different_scales_are_named(
     scale: float, mean: Sequence[float], std: Sequence[float], mixed: str | None
 ) -> None:
-    found = mixed_scales(*numbers(scale, mean, std))
-    assert found is None if mixed is None else str(found).startswith(mixed)
+    assert mixed_scales(*numbers(scale, mean, std)) == mixed
+
+
+@pytest.mark.parametrize(
+    ("black", "white", "mixed"),
+    [
+        (-1024, 1024, None),  # X-rays
+        (-1000, 1000, None),
+        (-1024.5, 1024.5, BIG_MEAN),  # not whole
+        (-1024, 1030, BIG_MEAN),  # not symmetric
+        (-1020, 1020, BIG_MEAN),  # (v - 127.5) / 0.125
+    ],
+)
+def test_a_symmetric_range_is_no_mixture(black: float, white: float, mixed: str | None) -> None:
+    assert mixed_scales([(white - black) / 255], [black]) == mixed
+
+
+@pytest.mark.parametrize("name", ["imagenet", "kinetics", "gtsrb"])
+def test_a_single_wrong_number_is_named(name: str) -> None:
+    one = KNOWN[name]
+    typed = (one.mean[0], one.mean[1] + 0.01, one.mean[2])
+    missed = near_miss(*numbers(1 / 255, typed, one.std))
+    assert missed == (one, one.mean[1], pytest.approx(typed[1]))
+    assert near_miss(*numbers(1 / 255, one.mean, one.std)) is None
+    assert near_miss(*numbers(1 / 255, (typed[0] + 0.01, *typed[1:]), one.std)) is None
+
+
+@pytest.mark.parametrize(
+    ("std", "telling"), [((0.2, 0.2, 0.3), True), ((0.01, 0.2, 0.3), False), ((1 / 255,) * 3, False)]
+)
+def test_a_deviation_that_only_scales_is_not_telling(std: tuple[float, ...], telling: bool) -> None:
+    assert Statistics("own", (0.5, 0.4, 0.3), std).is_telling == telling
+
+
+PUBLISHED = {
+    "caffe": (103.939, 116.779, 123.68),
+    "ssd": (104, 117, 123),
+    "fcn": (104.00698793, 116.66876762, 122.67891434),
+    "faster-rcnn": (102.9801, 115.9465, 122.7717),
+    "detectron": (103.53, 116.28, 123.675),
+}
+"""Means that models of Caffe subtract, in BGR order, as they were published."""
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_what_is_subtracted_from_bgr_images(name: str) -> None:
+    found = read([1.0] * 3, [-number for number in PUBLISHED[name]], [KNOWN[name]])
+    assert found is not None
+    assert (found.bgr, found.factor) == (True, pytest.approx(1))
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN.keys() - PUBLISHED.keys()))
+def test_published_statistics_are_those_of_natural_images(name: str) -> None:
+    one = KNOWN[name]
+    assert all(0.1 < mean <= 0.55 for mean in one.mean)
+    assert all(0.15 < std <= 0.5 for std in one.std)
+
+
+@pytest.mark.parametrize(
+    ("gain", "words"),
+    [
+        (1 / 255, "scale 1/255, not normalized"),
+        (1 / 65535, "scale 1/65535, not normalized"),
+        (0.3, "scale 0.3, not normalized"),
+        (1.0, "scale 1, not normalized"),
+        (2.0, "scale 2, not normalized"),
+    ],
+)
+def test_a_scale_in_words(gain: float, words: str) -> None:
+    assert applied([gain] * 3, [0.0] * 3, []) == words
 
 
 def test_values_without_statistics_have_a_scale() -> None:
@@ -107,9 +188,25 @@ def test_values_without_statistics_have_a_scale() -> None:
     assert plain_factor([-1.0] * 3, [255.0] * 3) is None
     assert plain_factor([-1.0] * 3, [0.0] * 3) is None
     assert plain_factor([1.0, 1.0, 0.9], [0.0] * 3) is None
-    assert slip_of(1) is None
-    assert slip_of(1.004) is None
-    assert slip_of(255) == "not divided by 255"
+
+
+@pytest.mark.parametrize(
+    ("factor", "slip"),
+    [
+        (1, None),
+        (1.004, None),
+        (255, "not divided by 255"),
+        (1 / 255, "divided by 255 twice"),
+        (1 / 255**2, "divided by 255 three times"),
+        (255 * 255, "multiplied by 255 instead of divided by it"),
+        (65535 / 255, "16-bit data scaled as 8-bit"),
+        (255 / 65535, "8-bit data scaled as 16-bit"),
+        (65535, "16-bit data not divided by 65535"),
+        (1 / 65535, "divided by 255 and by 65535"),
+    ],
+)
+def test_a_scale_error_is_named(factor: float, slip: str | None) -> None:
+    assert slip_of(factor) == slip
 
 
 def test_the_contract_gives_statistics_in_either_unit() -> None:
@@ -118,3 +215,6 @@ def test_the_contract_gives_statistics_in_either_unit() -> None:
     small = declared({"normalization": {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]}})
     large = declared({"normalization": {"mean": [127.5, 127.5, 127.5], "std": [63.75, 63.75, 63.75]}})
     assert small == large
+    assert declared({"normalization": {"mean": [1.5], "std": [51.0]}}) == Statistics(
+        "the contract", (1.5 / 255,), (0.2,)
+    )

@@ -43,21 +43,20 @@ WORDS = ("train", "val", "map", "stream", "fork", "spawn", None)
 def altered(recording: Recording, alteration: Alteration) -> Recording:
     """The recording with one thing altered."""
     read, way, value = alteration
-    thing = copy.deepcopy(recording.reads[read])
+    return recording.but({read: decoded(_changed(recording.reads[read], way, value), recording.parts(read))})
+
+
+def _changed(thing: Any, way: Sequence[Step], value: Any) -> Any:
+    """The same JSON with one thing altered, and all others shared."""
     if not way:
-        thing = value
-    else:
-        inside = thing
-        for step in way[:-1]:
-            inside = _entered(inside, step)
-        inside[way[-1]] = value
-    return recording.but({read: decoded(thing)})
-
-
-def _entered(thing: Any, step: Step) -> Any:
-    if isinstance(thing, dict) and step not in thing:
-        thing[step] = encoded(fields_of(thing[KIND])[str(step)])
-    return thing[step]
+        return value
+    step, *rest = way
+    other = copy.copy(thing)
+    inside = (
+        encoded(fields_of(thing[KIND])[str(step)]) if isinstance(thing, dict) and step not in thing else thing[step]
+    )
+    other[step] = _changed(inside, rest, value)
+    return other
 
 
 def distinct(check: Check, recordings: Mapping[str, Recording]) -> dict[str, list[Any]]:

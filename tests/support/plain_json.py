@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 KIND = "$"
@@ -81,12 +82,15 @@ def encoded(value: Any, digests: Digests | None = None) -> Any:
     }
 
 
-def decoded(value: Any) -> Any:
-    """The value that was encoded."""
-    if isinstance(value, list):
-        return tuple(map(decoded, value))
-    if not isinstance(value, Mapping):
+def decoded(value: Any, known: Mapping[int, Any] = MappingProxyType({})) -> Any:
+    """The value that was encoded; `known` are parts of it that are decoded already, by their identity."""
+    if type(value) not in (list, dict):
         return value
+    if id(value) in known:
+        return known[id(value)]
+    again = partial(decoded, known=known)
+    if type(value) is list:
+        return tuple(map(again, value))
     kind = value[KIND]
     if kind == "bytes":
         return bytes.fromhex(value["hex"])
@@ -95,21 +99,31 @@ def decoded(value: Any) -> Any:
     if kind == "path":
         return Path(value["path"])
     if kind in CONTAINERS:
-        return CONTAINERS[kind](map(decoded, value["of"]))
+        return CONTAINERS[kind](map(again, value["of"]))
     if kind in MAPPINGS:
-        return MAPPINGS[kind]({decoded(one): decoded(other) for one, other in value["of"]})
+        return MAPPINGS[kind]({again(one): again(other) for one, other in value["of"]})
     made: Any = class_of(kind)
     if issubclass(made, Enum):
         return made[value["is"]]
     if issubclass(made, Exception):
-        return made(*map(decoded, value["args"]))
+        return made(*map(again, value["args"]))
     if issubclass(made, tuple):
-        return made(*map(decoded, value["of"]))
+        return made(*map(again, value["of"]))
     # Not by calling it: a field may be set by the class itself.
     thing = object.__new__(made)
     for field, default in _defaults(made).items():
-        object.__setattr__(thing, field, decoded(value[field]) if field in value else default)
+        object.__setattr__(thing, field, again(value[field]) if field in value else default)
     return thing
+
+
+def parts_of(value: Any, known: dict[int, Any] | None = None) -> dict[int, Any]:
+    """Every part of an encoded value, decoded, by the identity of its JSON."""
+    known = {} if known is None else known
+    for part in value.values() if type(value) is dict else value if type(value) is list else ():
+        parts_of(part, known)
+    if type(value) in (list, dict):
+        known[id(value)] = decoded(value, known)
+    return known
 
 
 def fields_of(name: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.model import Check, DataguardError, Finding, Judgement, Looked
-from tests.support.plain_json import Digests, NotPlain, decoded, encoded
+from tests.support.plain_json import Digests, NotPlain, decoded, encoded, parts_of
 
 FOLDER = Path(__file__).parents[1] / "recordings"
 ROOT = str(Path(__file__).parents[2])
@@ -75,6 +75,12 @@ class Recording:
             self._decoded[path] = decoded(self.reads[path])
         return self._decoded[path]
 
+    def parts(self, path: str) -> dict[int, Any]:
+        """All parts of what was read there, for readings that share most of them."""
+        if path not in self._decoded_parts:
+            self._decoded_parts[path] = parts_of(self.reads[path])
+        return self._decoded_parts[path]
+
     def but(self, changes: Mapping[str, Any]) -> Recording:
         """The same with other answers, by path."""
         other = Recording(self.face, self.reads, None, (), {**self.changed, **changes})
@@ -83,6 +89,10 @@ class Recording:
 
     @cached_property
     def _decoded(self) -> dict[str, Any]:
+        return {}
+
+    @cached_property
+    def _decoded_parts(self) -> dict[str, dict[int, Any]]:
         return {}
 
 

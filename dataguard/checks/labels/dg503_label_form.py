@@ -55,8 +55,8 @@ def dg503_label_form(lab: Lab) -> Judgement:
 
 def _is_usual(table: Table, classes: int) -> bool:
     """Whether cross entropy or binary cross entropy accepts a leaf as it is."""
-    values = table.values or {-1}
-    usual = fits(table, "index", classes) and table.rank == 1 and len(values) <= classes + 1
+    few = table.values is None or len(table.values) <= classes + 1
+    usual = fits(table, "index", classes) and table.rank == 1 and few
     several = fits(table, "multilabel", classes) and not table.one_hot
     return usual or several or fits(table, "soft", classes)
 

@@ -157,7 +157,7 @@ def inferred(lab: Lab, found: Sequence[Table]) -> int | None:
     values, entries = table.values or set(), sum(one.shape[0] for one in table.numbers)
     clear = not table.is_float or table.named or any(len(leaf.shape or ()) > 2 for leaf in lab.epoch.samples[0].leaves)
     every = values == set(range(len(values))) and entries >= MANY * len(values)
-    return len(values) if clear and every else None
+    return len(values) if values and clear and every else None
 
 
 def misread(lab: Lab, table: Table, classes: int) -> str | None:
@@ -237,7 +237,7 @@ def divided(lab: Lab, classes: int) -> Mapping[str, str]:
     return {
         path: f"holds class indices divided by 255, up to {max(values) / 255:.3g}"
         for path, values in found.items()
-        if path not in whole and 0 < max(values - {_VOID}, default=0) < classes
+        if path not in whole and max(values - {_VOID}) < classes
     }
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+import torch
 
-from dataguard.checks.common.labels import Kind, Labels, _common, _kind, chosen, is_named
+from dataguard.checks.common.labels import Kind, Labels, _common, _kind, candidates, chosen, is_named
 from dataguard.lab.core.leaves import describe
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.core.value_summary import Numbers
+from tests.support.epochs import lab
 
 
 def sample(*values: tuple[str, Any]) -> SampleRecord:
@@ -59,3 +62,82 @@ def test_a_label_next_to_a_list_of_tokens(lengths: Sequence[int], known: bool) -
     label, token = (Numbers(path, "int", (), 2, 2, whole=True) for path in (".label", ".ids[2]"))
     assert _common([_kind(label, (), record) for record in records], {()}) is (Kind.SAMPLE if known else None)
     assert _common([_kind(token, (), record) for record in records], {()}) is None
+
+
+IMAGE = torch.rand(3, 8, 8)
+
+
+class TestCandidates:
+    """The leaves of integers that may be labels."""
+
+    @pytest.mark.parametrize(
+        ("make", "found"),
+        [
+            (lambda place: {"x": IMAGE, "y": place % 3}, {"['y']": Kind.SAMPLE}),
+            (lambda place: {"x": torch.rand(8), "y": place % 3, "z": 0.5}, {"['y']": Kind.SAMPLE}),
+            (lambda place: {"x": torch.rand(7), "y": place % 3, "z": 0.5}, {}),
+            (lambda place: {"x": torch.rand(7), "y": place % 3}, {"['y']": Kind.SAMPLE}),  # a row of a table
+            (lambda place: {"x": torch.rand(1), "y": place % 3}, {}),
+            (lambda place: {"x": torch.rand(2, 2), "y": place % 3}, {}),
+            (lambda place: {"x": "text", "y": place % 3}, {"['y']": Kind.SAMPLE}),
+            (lambda place: {"x": IMAGE, "y": place % 2 == 0}, {}),
+            (lambda place: {"x": IMAGE, "y": place * 0.5}, {}),
+            (lambda place: {"x": IMAGE, "length": place % 3}, {}),
+            (lambda place: {"x": IMAGE, "class_id": place % 3}, {"['class_id']": Kind.SAMPLE}),
+            (lambda place: {"x": IMAGE, "sample_id": place % 3}, {}),
+            (lambda place: {"x": IMAGE, "label_id": place % 3}, {"['label_id']": Kind.SAMPLE}),
+            (lambda place: {"x": torch.rand(8 + place), "n": 8 + place}, {}),  # a length under another name
+            (lambda place: {"x": torch.rand(8 + place), "n": place}, {"['n']": Kind.SAMPLE}),
+            (lambda place: {"x": torch.rand(8), "n": 8}, {"['n']": Kind.SAMPLE}),  # always the same: a class
+            (
+                lambda place: {"words": torch.arange(9) + place, "tags": torch.arange(9) % 3},
+                {"['words']": Kind.TOKEN, "['tags']": Kind.TOKEN},
+            ),
+            (lambda place: {"ids": torch.arange(9) + place, "weights": torch.rand(9)}, {}),
+            (lambda place: {"x": IMAGE, "boxes": torch.rand(2, 4), "y": torch.arange(2)}, {"['y']": Kind.BOX}),
+            (lambda place: {"x": IMAGE, "mask": torch.arange(64).reshape(8, 8) % 3}, {"['mask']": Kind.PIXEL}),
+            (lambda place: {"x": IMAGE, "mask": torch.arange(64).reshape(1, 8, 8) % 3}, {"['mask']": Kind.PIXEL}),
+            (lambda place: {"x": IMAGE, "mask": torch.arange(49).reshape(7, 7) % 3}, {}),
+            (lambda place: {"x": IMAGE, "hashes": torch.arange(600).reshape(20, 30)}, {}),
+        ],
+    )
+    def test_by_type_and_shape(self, make: Callable[[int], Any], found: Mapping[str, Kind]) -> None:
+        made = lab([make(place) for place in range(8)], collate=lambda samples: samples)
+        assert {one.path: one.kind for one in candidates(made)} == found
+
+    def test_names_do_not_matter_where_the_classes_are_declared(self) -> None:
+        made = lab([{"x": IMAGE, "length": place % 3} for place in range(8)], {"num_classes": 3})
+        assert [one.path for one in candidates(made)] == ["['length']"]
+
+    @pytest.mark.parametrize(("labelled", "found"), [(4, 0), (5, 1), (8, 1)])
+    def test_more_than_half_of_the_samples_have_it(self, labelled: int, found: int) -> None:
+        samples = [{"x": IMAGE, **({"y": place % 3} if place < labelled else {})} for place in range(8)]
+        assert len(candidates(lab(samples, collate=lambda one: one))) == found
+
+    def test_what_is_counted(self) -> None:
+        (one,) = candidates(lab([{"x": IMAGE, "y": 3}]))
+        assert (one.type_name, one.of, one.fixed, one.values, one.samples) == ("int64", 1, True, {3: 1}, {3: 1})
+        boxes = [{"x": IMAGE, "boxes": torch.rand(2, 4), "y": torch.tensor([place % 2, 5])} for place in range(3)]
+        (one,) = candidates(lab(boxes))
+        assert (one.of, one.values, one.samples) == (3, {0: 2, 1: 1, 5: 3}, {0: 2, 1: 1, 5: 3})
+        assert (one.first[5].index, one.first[1].index) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "repeats"),
+    [
+        (dict.fromkeys(range(4), 2), Kind.SAMPLE, True),
+        ({**dict.fromkeys(range(5), 1), 6: 3}, Kind.SAMPLE, False),
+        ({7: 1}, Kind.SAMPLE, True),
+        (dict.fromkeys(range(9), 1), Kind.BOX, True),
+    ],
+)
+def test_classes_repeat_and_identifiers_do_not(values: Mapping[int, int], kind: Kind, repeats: bool) -> None:
+    assert labels("[1]", values, kind).repeats == repeats
+
+
+@pytest.mark.parametrize(
+    ("value", "share"), [(0, 1), (3, 1), (4, 1), (5, 0.5), (-1, 1), (-2, 0.5), (255, 1), (-100, 1), (254, 0.5)]
+)
+def test_the_share_of_values_that_may_be_indices_of_four_classes(value: int, share: float) -> None:
+    assert labels("[1]", Counter([1, value])).inside(4) == share

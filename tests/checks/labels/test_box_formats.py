@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Sequence
+from typing import Any
 
-from dataguard.checks.labels.box_formats import Box, _judged
+import pytest
+import torch
+
+from dataguard.checks.labels.box_formats import OUTSIDE, Box, _judged, boxes_of
 from dataguard.lab.core.value_summary import ValueSummary
+from tests.support.epochs import lab
 
 BOX = ValueSummary(None, 0, 0, 0, ())
 
@@ -27,6 +32,8 @@ def boxes(*numbers: tuple[float, float, float, float]) -> list[Box]:
         ("cxcywh-normalized", (0.5, 0.5, 1, 1), None),
         ("xyxy-normalized", (0.5, 0.5, 1.2, 0.5), "has no area in"),
         ("xywh-normalized", (5, 5, 1, 1), "lies outside"),
+        ("xyxy-normalized", (0.9, 0.1, 1.4, 0.5), "lies outside"),
+        ("xyxy-normalized", (0.1, 0.9, 0.5, 1.4), "lies outside"),
     ],
 )
 def test_a_box_has_an_area_inside_its_image(
@@ -46,3 +53,76 @@ def test_formats_are_those_that_most_boxes_fit() -> None:
     assert _judged("", boxes(*CORNERS[:3]), None).formats == ()
     strange = _judged("", boxes(*CORNERS, *CORNERS, (50, 50, 40, 90)), None)
     assert [box.place for box, _ in strange.wrong] == [8]
+
+
+INSIDE, CUT = (10.0, 10.0, 50.0, 40.0), (-60.0, -50.0, -10.0, -5.0)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "wrong"),
+    [
+        ([INSIDE] * 8 + [CUT] * 8, 8),
+        ([INSIDE] * 7 + [CUT] * 8, None),  # too few boxes
+        ([INSIDE] * 7 + [CUT] * 9, None),  # too few of them inside
+        ([INSIDE] * 20 + [CUT] * 8, 8),
+        ([INSIDE] * 8 + [CUT] * 8 + [(10.0, 40.0, 50.0, 10.0)], None),
+        ([INSIDE] * 8 + [CUT] * 8 + [(50.0, 10.0, 10.0, 40.0)], None),
+        ([INSIDE] * 8 + [(150.0, 95.0, 500.0, 400.0)] * 8, None),  # cut, but the corner is not negative
+    ],
+)
+def test_two_corners_of_boxes_that_a_crop_moved_outside(numbers: Sequence[Any], wrong: int | None) -> None:
+    found = _judged("", boxes(*numbers), None)
+    assert found.formats == (("xyxy",) if wrong else ())
+    assert [fault for _, fault in found.wrong] == [OUTSIDE] * (wrong or 0)
+
+
+WIDE, HIGH, FLAT = (10.0, 10.0, 50.0, 20.0), (50.0, 10.0, 50.0, 20.0), (50.0, 20.0, 80.0, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "wrong"),
+    [
+        ([WIDE] * 8 + [HIGH] * 8, 8),
+        ([WIDE] * 8 + [FLAT] * 8, 8),
+        ([WIDE] * 8 + [HIGH] * 7, 0),  # too few boxes
+        ([WIDE] * 7 + [HIGH] * 9, 0),  # too few with an area
+        ([WIDE] * 15 + [(60.0, 10.0, 50.0, 20.0)], 0),  # a second corner before the first: no corners
+    ],
+)
+def test_torchvision_takes_ordered_numbers_as_corners(numbers: Sequence[Any], wrong: int) -> None:
+    assert len(_judged("", boxes(*numbers), None, conventional=True).wrong) == wrong
+    assert not _judged("", boxes(*numbers), None).wrong  # widths and heights, otherwise
+
+
+class TestBoxesOfSamples:
+    """Leaves of four numbers are boxes by their name, their type, or labels beside them."""
+
+    IMAGE = torch.rand(1, 100, 200)
+    ROWS = torch.tensor(CORNERS)
+
+    def found(self, *samples: Any, **contract: str) -> dict[str, int]:
+        made = lab(samples, contract, collate=lambda one: one)
+        return {one.path: len(one.seen) for one in boxes_of(made)}
+
+    def test_names_and_neighbours(self) -> None:
+        assert self.found({"x": self.IMAGE, "boxes": self.ROWS}) == {"['boxes']": 4}
+        assert self.found({"x": self.IMAGE, "box": self.ROWS[0]}) == {"['box']": 1}
+        assert self.found({"x": self.IMAGE, "numbers": self.ROWS}) == {}
+        assert self.found({"x": self.IMAGE, "numbers": self.ROWS, "labels": torch.arange(4)}) == {"['numbers']": 4}
+        assert self.found({"x": self.IMAGE, "numbers": self.ROWS}, bbox_format="xyxy") == {"['numbers']": 4}
+        assert self.found({"x": self.IMAGE, "numbers": self.ROWS, "rois": self.ROWS}, bbox_format="xyxy") == {
+            "['rois']": 4
+        }
+        assert self.found({"boxes": self.ROWS}) == {}  # in no image
+
+    @pytest.mark.parametrize("shape", [(1, 100, 200), (3, 100, 200), (100, 200, 3), (100, 200, 4)])
+    def test_the_size_is_that_of_the_image(self, shape: tuple[int, ...]) -> None:
+        (found,) = boxes_of(lab([{"x": torch.rand(shape), "boxes": self.ROWS}]))
+        assert {(box.height, box.width) for box in found.seen} == {(100, 200)}
+
+    def test_rows_that_pad_a_table(self) -> None:
+        padded = torch.cat([self.ROWS, torch.zeros(2, 4)])
+        one = {"x": self.IMAGE, "boxes": padded}
+        assert self.found(one, one) == {"['boxes']": 8}
+        assert self.found(one, {"x": self.IMAGE, "boxes": self.ROWS}) == {"['boxes']": 10}  # tables of any length
+        assert self.found(one) == {"['boxes']": 6}
