@@ -1,10 +1,15 @@
-"""Scan every hostile loader with all checks, and print a table: `python -m tests.bench.hostile [PATTERN]`."""
+"""Scan every hostile loader with all checks: `python -m tests.bench.hostile [PATTERN]`.
+
+Each is a line on stderr; stdout has the counts, as a markdown table.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
 import tempfile
+import time
+from collections import Counter
 from pathlib import Path
 
 from tests.hostile.arena import Outcome, arena
@@ -26,16 +31,19 @@ def problems(hostile: Hostile, outcome: Outcome) -> list[str]:
 
 def main(pattern: str = "") -> None:
     """Print the table."""
-    rows, good = [], 0
+    counts: Counter[str] = Counter()
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, arena(Path(folder)) as place:
         for hostile in (one for one in declared() if re.search(pattern, one.target)):
             outcome = place.scan_for(hostile, everything=True)
             wrong = problems(hostile, outcome)
-            good += not wrong
-            named = ", ".join(outcome.failed) or "passes"
-            rows.append(f"| {hostile.name} | {'; '.join(wrong) or named} | {outcome.seconds:.1f} s |")
-            print(rows[-1], flush=True)  # noqa: T201 - the product
-    print(f"\n{good} of {len(rows)}")  # noqa: T201
+            counts["wrong" if wrong else "named by a finding" if outcome.failed else "pass"] += 1
+            named = "; ".join(wrong) or ", ".join(outcome.failed) or "passes"
+            sys.stderr.write(f"{hostile.name}: {named}, {outcome.seconds:.1f} s\n")
+    sys.stdout.write("| hostile loaders | all checks |\n|---|---|\n")
+    for words, count in [*sorted(counts.items()), ("all", counts.total())]:
+        sys.stdout.write(f"| {words} | {count} |\n")
+    sys.stdout.write(f"\nThe scans took {time.monotonic() - started:.0f} s.\n")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from unittest import mock
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from dataguard import baseline
 from dataguard.checks import CATALOGUE
 from dataguard.cli import main as cli
 from dataguard.fingerprint import first_change
@@ -235,6 +236,25 @@ def benches_are_compared_or_refused(value: Any) -> None:
                 renderer("bench", form)(made, found, width=80)
 
 
+BASELINE = {
+    "schema": baseline.SCHEMA,
+    "findings": [{"target": "t", "loader": "train", "check": "DG501-non-finite-sample", "culprit": "sample[0]"}],
+}
+
+
+def baselines_are_applied_or_refused(value: Any) -> None:
+    for file in _written(value):
+        answered(["scan", "no_such_module:make", "--baseline", file.name])
+        with contextlib.suppress(UsageError):
+            known = baseline.read(file.name)
+            for status in (Status.PASSED, Status.FAILED):
+                findings = (Finding("sample[0] of index 3 has NaN"),) if status is Status.FAILED else ()
+                result = Result("DG501", "non-finite-sample", Severity.ERROR, "train", status, findings, target="t")
+                report = Report(("t",), (known.applied(result),), {}, {})
+                file.write_text(baseline.written(report, known), encoding="utf-8")
+                assert baseline.read(file.name).findings >= known.findings or status is Status.PASSED
+
+
 def resume_stores_are_used_or_refused(content: bytes) -> None:
     with alone() as folder:
         state = folder / "state"
@@ -300,6 +320,7 @@ PROPERTIES: dict[Callable[[Any], None], st.SearchStrategy[Any]] = {
     settings_are_answered: SETTINGS,
     fingerprints_are_compared_or_refused: damaged(FINGERPRINTS) | JSON | st.binary(max_size=50),
     benches_are_compared_or_refused: damaged(BENCH) | JSON | st.binary(max_size=50),
+    baselines_are_applied_or_refused: damaged(BASELINE) | JSON | st.binary(max_size=50),
     resume_stores_are_used_or_refused: st.binary(max_size=50) | JSON.map(lambda value: json.dumps(value).encode()),
     reports_are_rendered: reports(),
 }

@@ -99,7 +99,8 @@ PAGES: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_the_golden_one(name: str) -> None:
-    text = PAGES[name]()
+    text = re.sub(r"<style>.*?</style>", "<style></style>", PAGES[name](), flags=re.DOTALL)  # a file of its own
+    text = re.sub(r"'sha256-[^']*'", "'sha256-'", text)
     path = GOLDEN / name
     if os.environ.get("DATAGUARD_REGOLD"):
         path.write_text(text, encoding="utf-8")

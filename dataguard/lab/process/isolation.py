@@ -40,6 +40,7 @@ from dataguard.process.process_tree import (
     descendants,
     die_with_parent,
     end_descendants,
+    has_only,
     work_done,
 )
 
@@ -76,7 +77,7 @@ def isolated(
     recorder = FlightRecorder(folder)
     recorder.mark(None, "factory")
     if not _running:
-        _bystanders[:] = descendants()
+        _bystanders[:] = [] if has_only(()) else descendants()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -88,7 +89,8 @@ def isolated(
     finally:
         _running.remove(pid)
         # Whatever left the session of its observation is ended with the last one that runs.
-        ended = end_descendants(spare=_bystanders, session=pid if _running else None)
+        others = {*_running, *(one.pid for one in _bystanders)}
+        ended = set() if has_only(others) else end_descendants(spare=_bystanders, session=pid if _running else None)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
         shm_cleanup.remove_tensors({pid, *ended, *(mark.pid for mark in recorder.last() if mark.worker is not None)})
