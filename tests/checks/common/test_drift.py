@@ -208,8 +208,9 @@ def test_reads_that_agree() -> None:
     class Unread:
         readings = property(lambda _: refuse())
 
-    assert not reads_agree(SimpleNamespace(dataset=Unread()))
-    assert not ignores_index(SimpleNamespace(dataset=Unread()))
+    unread: Any = SimpleNamespace(dataset=Unread())
+    assert not reads_agree(unread)
+    assert not ignores_index(unread)
 
 
 def test_each_leaf_that_is_mutated_is_named() -> None:

@@ -64,7 +64,7 @@ def test_floats_that_are_not_scaled_may_be_meant(white: float) -> None:
 def test_grey_files_of_16_bits_that_are_scaled_as_8_bits(white: float, dtype: str, shallow: bool) -> None:
     curve = Curve("[0]", dtype, tuple(level * white / 65535 for level in LEVELS))
     depth = SimpleNamespace(files=7, index=3, curves=(curve,))
-    changes = {
+    changes: dict[str, Any] = {
         ".images.charts": NotApplicable("no image has colours"),
         ".files": SimpleNamespace(depth=depth),
         ".facts": SimpleNamespace(kind="map"),
@@ -81,5 +81,5 @@ def test_grey_files_of_16_bits_that_are_scaled_as_8_bits(white: float, dtype: st
 
 
 def test_without_16_bit_files_there_is_nothing_to_judge() -> None:
-    changes = {".images.charts": NotApplicable("no image"), ".files": SimpleNamespace(depth=None)}
+    changes: dict[str, Any] = {".images.charts": NotApplicable("no image"), ".files": SimpleNamespace(depth=None)}
     assert str(judged(1.0, **changes).outcome) == "no image"

@@ -121,7 +121,8 @@ class TestCaches:
 
     def judged(self, *leaves: str, changed: Sequence[Location] = (), workers: int = 0, **options: Any) -> Any:
         cached = CachedDraws(leaves, tuple(changed))
-        return verdict_of(by_cache, lab(workers, cached=cached, **options))
+        judge: Any = by_cache
+        return verdict_of(judge, lab(workers, cached=cached, **options))
 
     def test_an_augmented_sample_that_is_kept(self) -> None:
         place = Location("data.py", 7, "dataset.cache")

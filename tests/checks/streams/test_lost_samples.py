@@ -197,16 +197,16 @@ class TestTheSamplersOfRanks:
         assert self.judged().findings == ()
 
     def test_indices_that_no_rank_gets(self) -> None:
-        lost = shards([range(0, 10), range(10, 20)], range(40))
+        lost = shards([range(10), range(10, 20)], range(40))
         (finding,) = self.judged(lost, lost).findings
         assert finding.message == "20 of 40 samples are read by no rank"
         assert finding.evidence["first lost sample"] == "index 20"
-        whole = shards([range(0, 20), range(20, 40)], range(40))
+        whole = shards([range(20), range(20, 40)], range(40))
         assert self.judged(whole, whole).outcome.exercised == {"samples": 40, "indices": 40, "ranks": 2}
 
     def test_ranks_that_only_need_the_same_seed(self) -> None:
         verdict = self.judged(
-            shards([range(0, 10), range(10, 20)], range(40)), shards([range(0, 20), range(20, 40)], range(40))
+            shards([range(10), range(10, 20)], range(40)), shards([range(20), range(20, 40)], range(40))
         )
         assert isinstance(verdict.outcome, Undecided)
         assert verdict.findings == ()
