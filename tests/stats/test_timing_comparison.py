@@ -6,11 +6,12 @@ import math
 import random
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataguard.stats.timing_comparison import LEAST_ROUNDS, MOST_ROUNDS, paired, race, rank, unpaired
+from dataguard.stats.timing_comparison import LEAST_ROUNDS, MOST_ROUNDS, _ratio, paired, race, rank, unpaired
 
 SECONDS = st.floats(1e-6, 1e3)
 
@@ -111,3 +112,44 @@ class TestRatios:
 
     def test_nothing_is_ranked_of_nothing(self) -> None:
         assert rank({}).best is None
+
+    def test_faster_and_slower_and_alike(self) -> None:
+        one, other = [1.0, 1.1, 0.9, 1.0], [2.0, 2.1, 1.9, 2.0]
+        for compare in (paired, unpaired):
+            fast, slow = compare(one, other), compare(other, one)
+            assert fast is not None
+            assert slow is not None
+            assert (fast.faster, fast.slower, fast.alike) == (True, False, False)
+            assert (slow.faster, slow.slower, slow.alike) == (False, True, False)
+            assert slow.measured == pytest.approx(2, rel=0.05)
+
+    def test_extremes_are_left_out_from_eight_rounds_on(self) -> None:
+        burst = [1.0] * 6 + [100.0]
+        assert paired([*burst, 1.0], [1.0] * 8) == paired([1.0] * 8, [1.0] * 8)
+        few = paired(burst, [1.0] * 7)
+        assert few is not None
+        assert few.measured > 1.5
+
+
+@pytest.mark.parametrize("freedom", range(1, 21))
+def test_a_difference_by_chance_has_a_probability_of_one_in_a_thousand(freedom: int) -> None:
+    """The tail of Student's t beyond the bound of the interval, by the density."""
+    bound = math.log(_ratio(0.0, 0.01, freedom).most) / 0.01
+    steps = (np.arange(100_000) + 0.5) / 100_000
+    beyond = bound / steps
+    scale = math.gamma((freedom + 1) / 2) / math.gamma(freedom / 2) / math.sqrt(freedom * math.pi)
+    density = scale * (1 + beyond**2 / freedom) ** (-(freedom + 1) / 2)
+    assert (density * beyond / steps).mean() == pytest.approx(0.001, rel=2e-3)
+
+
+def test_the_settings_of_a_round_take_turns_in_any_order() -> None:
+    laps: list[str] = []
+
+    def lap(name: str) -> float:
+        laps.append(name)
+        return 1.0 + len(laps) % 5
+
+    race(["a", "b", "c"], lap, may_continue=lambda: True)
+    rounds = {tuple(laps[start : start + 3]) for start in range(0, 12, 3)}
+    assert len(rounds) > 1
+    assert all(sorted(one) == ["a", "b", "c"] for one in rounds)

@@ -152,6 +152,11 @@ class TestMisread:
         samples = [{"x": IMAGE, "id": place, "label": float(place % 3)} for place in range(24)]
         assert len(faults(samples, 3)) == 1
 
+    def test_indices_beside_a_label_that_is_right(self) -> None:
+        for right in (lambda place: place % 3, lambda place: torch.eye(3)[place % 3], lambda place: torch.ones(3)):
+            samples = [{"x": IMAGE, "right": right(place), "other": float(place % 3)} for place in range(24)]
+            assert faults(samples, 3) == []
+
     def test_indices_that_are_mixed(self) -> None:
         samples = [(IMAGE, place % 3) for place in range(24)]
         (fault,) = faults(samples, 3, collate=mixed(blend))

@@ -1,0 +1,63 @@
+"""DG512 on boxes: which share of them follows the image, and when none needs to."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dataguard.checks.geometry.alignment import box_findings
+from dataguard.lab.geometry.box_alignment import BoxAlignment
+from dataguard.model import NotApplicable
+
+
+def table(found: int, *, moved: bool = True, points: bool = False) -> BoxAlignment:
+    return BoxAlignment("['boxes']", "['image']", points, "xyxy", 10, found, 3, moved, 4, "unchanged", "flipped")
+
+
+def judged(*tables: BoxAlignment, role: str = "train", collated: bool = False) -> Any:
+    charts = SimpleNamespace(root="sample", tables=tables, collated=collated, exercised={"draws": 4})
+    lab: Any = SimpleNamespace(
+        geometry=SimpleNamespace(boxes=charts),
+        facts=SimpleNamespace(role=role),
+        dataset=SimpleNamespace(location=None),
+        repro=SimpleNamespace(expression="expression {}".format),
+    )
+    return box_findings(lab)
+
+
+@pytest.mark.parametrize(("found", "wrong"), [(10, False), (7, False), (6, True), (0, True)])
+def test_most_boxes_follow_the_image(found: int, wrong: bool) -> None:
+    findings, exercised = judged(table(found))
+    assert bool(findings) == wrong
+    assert exercised == {"draws": 4}
+
+
+def test_the_finding_counts_those_that_do_not() -> None:
+    ((finding,), _) = judged(table(3))
+    assert (
+        finding.message
+        == "sample['boxes'] does not follow sample['image']: 7 of 10 boxes are wrong when the image moves"
+    )
+    assert finding.repro == "expression .dataset[4]"
+    ((finding,), _) = judged(table(3, points=True), collated=True)
+    assert "7 of 10 points" in finding.message
+    assert finding.repro is None
+
+
+def test_boxes_beside_others_that_follow_are_kept_on_purpose() -> None:
+    assert judged(table(10), table(0))[0] == []
+    assert len(judged(table(1), table(0))[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("role", "moved", "kept"), [("val", False, True), ("val", True, False), ("train", False, False)]
+)
+def test_evaluation_may_keep_the_coordinates_of_files(role: str, moved: bool, kept: bool) -> None:
+    if kept:
+        with pytest.raises(NotApplicable, match="boxes keep the coordinates of the file"):
+            judged(table(0, moved=moved), role=role)
+    else:
+        assert judged(table(0, moved=moved), role=role)[0]
+    assert judged(table(10, moved=moved), role=role)[0] == []

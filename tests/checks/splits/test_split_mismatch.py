@@ -1,0 +1,110 @@
+"""DG515: how two splits differ in their structure, classes and values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from dataguard.checks.splits.split_mismatch import _alike, _function, mismatches
+from dataguard.lab.images.chart_fit import Fit
+from dataguard.model import NotApplicable
+from tests.support import epochs
+
+IMAGE = torch.rand(3, 16, 16)
+
+
+class Uncharted:
+    """A loader whose images cannot be charted."""
+
+    @property
+    def charts(self) -> Any:
+        raise NotApplicable("no images")
+
+
+def lab(name: str, samples: Sequence[Any]) -> Any:
+    made = epochs.lab(samples, folders=())
+    made.images = Uncharted()
+    made.facts.name = name
+    return made
+
+
+def faults(own: Sequence[Any], other: Sequence[Any]) -> list[str]:
+    return [one.fault for one in mismatches(lab("val", own), lab("train", other))]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "fault"),
+    [
+        ({"x": IMAGE, "y": 1}, {"x": IMAGE, "y": 1}, None),
+        ({"x": IMAGE, "y": 1}, {"image": IMAGE, "y": 1}, "has its input in batch['x'], train in batch['image']"),
+        ({"x": IMAGE, "y": 1}, {"image": IMAGE, "y": 1, "z": 2}, None),  # other parts differ as well
+        ({"x": IMAGE, "y": 1, "z": 2}, {"image": IMAGE, "y": 1}, None),
+        ({"x": IMAGE, "y": 1}, {"image": IMAGE.double(), "y": 1}, None),
+        ((IMAGE, torch.rand(3, 8, 8)), (torch.rand(3, 8, 8), IMAGE), "has its input in batch[0], train in batch[1]"),
+        ({"x": IMAGE}, {"x": IMAGE.double()}, "returns batch['x'] as float32, train as float64"),
+        (
+            {"x": IMAGE},
+            {"x": IMAGE.movedim(0, -1)},
+            "returns batch['x'] with 3 channels first, train with 3 channels last",
+        ),
+        ({"x": IMAGE}, {"x": IMAGE[:1]}, "returns batch['x'] with 3 channels first, train with 1 channel first"),
+        ({"x": IMAGE}, {"x": IMAGE[0]}, "returns batch['x'] with 3 channels first, train without a channel axis"),
+        ({"x": IMAGE}, {"x": torch.rand(3, 16, 3)}, None),  # both may be the channels
+        ({"x": IMAGE}, {"x": torch.rand(16, 4)}, None),  # rows of four numbers are no image
+    ],
+)
+def test_the_input(own: Any, other: Any, fault: str | None) -> None:
+    assert faults([own] * 8, [other] * 8) == ([fault] if fault else [])
+
+
+def test_the_range_of_values() -> None:
+    image = torch.linspace(0, 1, 768).reshape(3, 16, 16)
+    (fault,) = faults([{"x": image * 255}] * 8, [{"x": image}] * 8)
+    assert fault == "has values from 0 to 255 in sample['x'], train from 0 to 1"
+    assert faults([{"x": image * 40}] * 8, [{"x": image}] * 8)
+    assert not faults([{"x": image * 39}] * 8, [{"x": image}] * 8)
+    assert not faults([{"x": image * 255}] * 3, [{"x": image}] * 8)  # too few samples
+    assert not faults([{"x": image * 0}] * 8, [{"x": image}] * 8)
+
+
+def test_classes_that_stand_beside_their_names() -> None:
+    def samples(names: str) -> list[Any]:
+        return [{"x": IMAGE, "name": names[place % 3], "y": place % 3} for place in range(12)]
+
+    (fault,) = faults(samples("acb"), samples("abc"))
+    assert fault == "assigns index 1 to class 'c', train assigns 2"
+    assert faults(samples("abc"), samples("abc")) == []
+    assert faults(samples("xyz"), samples("abc")) == []
+
+
+@pytest.mark.parametrize(
+    ("pairs", "found"),
+    [
+        ([("a", 0), ("b", 1), ("a", 0), ("b", 1)], {"a": 0, "b": 1}),
+        ([("a", 0), ("b", 1), ("a", 0)], {}),  # too few samples
+        ([("a", 0), ("b", 1), ("a", 0), (None, 1)], {}),
+        ([("a", 0), ("b", 0), ("a", 0), ("b", 0)], {}),  # two names of one index
+        ([("a", 0)] * 4, {}),  # a single class
+        ([("a", 0), ("b", 1), ("c", 2), ("a", 0), ("c", 1)], {"a": 0, "b": 1}),  # c has two
+        ([(name, place) for place, name in enumerate("abc")] + [("a", 0), ("a", 0)], {"a": 0, "b": 1, "c": 2}),
+        ([(name, place) for place, name in enumerate("abc")] + [("a", 0)], {}),  # most names are seen once
+    ],
+)
+def test_names_of_classes(pairs: Sequence[tuple[str | None, int | None]], found: dict[str, int]) -> None:
+    assert _function(pairs) == found
+
+
+@pytest.mark.parametrize(
+    ("scale", "exact", "alike"),
+    [(1.0, True, True), (1.015, True, True), (1.03, True, False), (1.05, False, True), (1.07, False, False)],
+)
+@pytest.mark.parametrize("white", [1.0, 255.0, 0.01])
+def test_images_are_alike_up_to_a_share_of_their_range(scale: float, exact: bool, white: float, alike: bool) -> None:
+    one, two = (
+        Fit("", "float32", "RGB", (white * each / 255,) * 3, (0.0,) * 3, 0.0, exact=exact) for each in (1.0, scale)
+    )
+    assert _alike(one, two) is alike
+    assert _alike(two, one) is alike
