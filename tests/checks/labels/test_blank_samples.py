@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 
+from dataguard.checks.labels.blank_samples import empty, lasts
+from dataguard.checks.labels.dg504_blank_sample import dg504_blank_sample
 from dataguard.lab.core.leaves import describe
 from dataguard.lab.core.records import SampleRecord
+from tests.support.epochs import lab
+from tests.support.epochs import sample as record
+from tests.support.recordings import Verdict, verdict_of
 
 
 def sample(*values: tuple[str, Any]) -> SampleRecord:
@@ -35,3 +42,68 @@ def test_a_normalized_image_of_one_colour_is_blank() -> None:
     assert not sample(("image", marked)).blank
     assert not sample(("rows", torch.arange(5.0).view(5, 1, 1).expand(5, 16, 16))).blank
     assert not sample(("rows", colour.view(3, 1).expand(3, 64))).blank
+
+
+IMAGE, BLACK = torch.rand(3, 16, 16), torch.zeros(3, 16, 16)
+
+
+class TestBlankSamples:
+    """DG504: how many blank samples are a defect, and what else explains them."""
+
+    @staticmethod
+    def judged(blank: int, of: int = 40, *, clipped: bool | None = None, lasts: bool = True) -> Verdict:
+        made = lab([(BLACK if place < blank else IMAGE, 1) for place in range(of)], is_blank=lambda _: lasts)
+        made.files = SimpleNamespace(depth=None if clipped is None else SimpleNamespace(clipped=clipped))
+        return verdict_of(dg504_blank_sample.judge, made)
+
+    @pytest.mark.parametrize(("blank", "found"), [(0, False), (1, True), (20, True), (21, False), (40, False)])
+    def test_more_than_half_are_normal(self, blank: int, found: bool) -> None:
+        verdict = self.judged(blank)
+        assert bool(verdict.findings) == found
+        normal = f"sample[0] has a single colour in {blank} of 40 samples: taken as normal for these data"
+        assert verdict.outcome.note == (normal if blank > 20 else None)
+
+    def test_the_first_sixteen_are_listed(self) -> None:
+        (finding,) = self.judged(20).findings
+        assert finding.message == "sample[0] has a single colour in dataset[0]"
+        assert finding.evidence["indices"] == [str(place) for place in range(16)]
+        assert finding.evidence["blank samples"] == "20 of 40 read"
+
+    def test_clipped_files_are_another_defect(self) -> None:
+        verdict = self.judged(3, clipped=True)
+        assert (verdict.findings, verdict.outcome.note) == (
+            (),
+            "sample[0] has a single colour in 3 of 40 samples, read from clipped files: see DG509",
+        )
+        assert self.judged(3, clipped=False).findings
+
+    def test_what_is_blank_only_beside_other_workers_is_not(self) -> None:
+        assert self.judged(3, lasts=False).findings == ()
+
+    @pytest.mark.parametrize(("bad", "asked"), [(2, 3), (1, 2), (3, 3)])
+    def test_up_to_three_are_read_again(self, bad: int, asked: int) -> None:
+        reads: list[object] = []
+
+        def is_blank(index: object) -> bool:
+            reads.append(index)
+            return len(reads) > bad
+
+        made = lab([(BLACK, 1)] * 5, is_blank=is_blank)
+        assert lasts(made, made.epoch.samples) == (bad < 3)
+        assert len(reads) == asked
+
+
+@pytest.mark.parametrize(
+    ("samples", "fault"),
+    [
+        ([torch.rand(5), torch.rand(7), torch.rand(0)], "sample is empty"),
+        (["ab", "c", ""], "sample is empty"),
+        ([("ab", 1), ("", 1), ("c", 1)], "sample[0] is empty"),
+        ([torch.rand(1), torch.rand(1), torch.rand(0)], None),
+        ([torch.rand(5), torch.rand(0), torch.rand(0)], None),  # most have none
+        ([torch.rand(5), torch.rand(7)], None),
+    ],
+)
+def test_empty_inputs(samples: list[Any], fault: str | None) -> None:
+    found = empty([record(one) for one in samples])
+    assert list(found) == ([fault] if fault else [])

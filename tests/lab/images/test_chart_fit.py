@@ -126,6 +126,7 @@ class TestWhichLeavesAreImages:
             ((3, 8, 8), 5, None),
             ((5, 8, 8), 4, None),
             ((4, 8, 8), 4, (64, 3)),
+            ((3, 8, 8), 4, (64, 3)),
             ((8, 8), 0, None),
             ((8, 8), 1, (64, 1)),
             ((8, 8), 3, None),
@@ -185,6 +186,7 @@ def test_the_leaves_that_all_responses_have() -> None:
     assert paths_of([response_to(BLACK, 0, both), response_to(BLACK, 1, both)]) == ["['a']", "['b']"]
     assert paths_of([response_to(BLACK, 0, both), response_to(BLACK, 1, one)]) == ["['b']"]
     assert paths_of([response_to(BLACK, 0, one), response_to(BLACK, 1, both)]) == ["['b']"]
+    assert paths_of([response_to(BLACK, 0, one)]) == ["['b']"]
     assert paths_of([]) == []
 
 
