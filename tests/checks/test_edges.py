@@ -225,6 +225,16 @@ class TestContractOfStatistics:
         (finding, *_) = findings(dg507_wrong_normalization, recorded.but({".images.expected": self.OWN}).lab)
         assert "the contract says mean" in finding.message
 
+    def test_they_are_applied_once(self) -> None:
+        recorded = recordings("dg507_wrong_normalization")["bad"]
+        twice = tuple(1 / 255 / std**2 for std in self.OWN.std)
+        shifted = tuple(-mean / std - mean / std**2 for mean, std in zip(self.OWN.mean, self.OWN.std, strict=True))
+        fit = Fit("[0]", "float32", "RGB", twice, shifted, 0.0, exact=True)
+        charts = replace(recorded.read(".images.charts"), fits=(fit,))
+        changes = {".images.charts": charts, ".images.expected": self.OWN}
+        (finding,) = findings(dg507_wrong_normalization, recorded.but(changes).lab)
+        assert finding.message.endswith("the contract's statistics are applied twice")
+
     def test_a_scale_that_is_no_slip(self) -> None:
         (finding,) = self.judged(factor=1.01).findings
         assert "the contract says mean" in finding.message
