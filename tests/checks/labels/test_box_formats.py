@@ -120,6 +120,21 @@ class TestBoxesOfSamples:
         (found,) = boxes_of(lab([{"x": torch.rand(shape), "boxes": self.ROWS}]))
         assert {(box.height, box.width) for box in found.seen} == {(100, 200)}
 
+    @pytest.mark.parametrize(
+        ("names", "wrong"),
+        [(("boxes", "labels"), 8), (("boxes", "classes"), 0), (("rois", "labels"), 0), (("my_boxes", "labels"), 0)],
+    )
+    def test_the_names_of_torchvision_say_that_numbers_are_corners(self, names: tuple[str, str], wrong: int) -> None:
+        rows = torch.tensor([WIDE] * 8 + [HIGH] * 8)
+        (found,) = boxes_of(lab([{"x": self.IMAGE, names[0]: rows, names[1]: torch.arange(16)}]))
+        assert len(found.wrong) == wrong
+
+    @pytest.mark.parametrize(("count", "unknown"), [(3, False), (4, True)])
+    def test_boxes_that_fit_no_format(self, count: int, unknown: bool) -> None:
+        rows = torch.tensor([(500.0, 10.0, 400.0, 5.0)] * count) + torch.arange(count)[:, None]
+        (found,) = boxes_of(lab([{"x": self.IMAGE, "boxes": rows}]))
+        assert found.is_unknown == unknown
+
     def test_rows_that_pad_a_table(self) -> None:
         padded = torch.cat([self.ROWS, torch.zeros(2, 4)])
         one = {"x": self.IMAGE, "boxes": padded}
