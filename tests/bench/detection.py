@@ -53,11 +53,12 @@ MUTANTS = """\
 ## Mutants
 
 A mutant is one change of the code that decides: a comparison, `and` or `or`, `not`, a number, an operator, a returned
-value, or a finding or exception left out. `python -m tests.bench.mutation` tries a sample, the same each time, in
-every module of `dataguard/checks` but those that draw figures, and in modules below them that decide; it runs the
-quick tests that call the changed function. Judges are tested on recorded observations of the samples (`tests/recordings`), on the same with one
-thing altered, and by hand. A mutant that reads what was not recorded counts as noticed. Equivalent mutants, which
-change nothing that anyone could observe, are listed with their reasons in `tests/bench/equivalent_mutants.json`.
+value, or a finding or exception left out. `python -m tests.bench.mutation` tries a sample, the same each time, in every
+module of `dataguard/checks` but those that draw figures, and in modules below them that decide; it runs the quick tests
+that call the changed function. Judges are tested on recorded observations of the samples (`tests/recordings`), on the
+same with one thing altered, and by hand. A mutant that reads what was not recorded counts as noticed. Equivalent
+mutants, which change nothing that anyone could observe, are listed with their reasons in
+`tests/bench/equivalent_mutants.json`.
 
 """
 

@@ -1,4 +1,4 @@
-"""Mutation testing of what decides: `python -m tests.bench.mutation [--sample 2000] [--only PREFIX] [--jobs 2]`.
+"""Mutation testing of what decides: `python -m tests.bench.mutation [--sample 2100] [--only PREFIX] [--jobs 2]`.
 
 One process collects the quick tests and notes which functions each of them calls. Each mutant is a fork in which one
 change takes effect and the tests of the changed function run until one fails. The mutants are a sample, the same each
@@ -207,7 +207,7 @@ def equivalent() -> dict[str, str]:
 def main() -> int:
     """Try the mutants, and write down what was noticed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sample", type=int, default=2000)
+    parser.add_argument("--sample", type=int, default=2100)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--tests", nargs="+", default=[place for place in TESTS if (ROOT / place).exists()])
     parser.add_argument("--jobs", type=int, default=2)

@@ -22,7 +22,9 @@ def trace(*shares: Sequence[int], ended: bool = True, **leaves: Shares) -> Strea
 
 
 def runs(plain: StreamTrace, seeded: StreamTrace | None = None, rows: StreamTrace | None = None) -> Any:
-    def look(*, seeded: bool, rows: bool = False, _all: Any = (plain, seeded, rows)) -> StreamTrace:
+    def look(
+        *, seeded: bool, rows: bool = False, _all: tuple[StreamTrace | None, ...] = (plain, seeded, rows)
+    ) -> StreamTrace:
         found = _all[2] if rows else _all[1] if seeded else _all[0]
         assert found is not None
         return found
