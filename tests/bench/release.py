@@ -74,6 +74,11 @@ def tried(wheel: Path, python: str, torch: str, folder: Path) -> str:
         "scan bad": (run("dataguard", "scan", "shop:bad"), 1, "DG101"),
         "pytest good": (run("python", "-m", "pytest", "-q", "--dataguard=shop:good"), 0, "passed"),
         "pytest bad": (run("python", "-m", "pytest", "-q", "--dataguard=shop:bad"), 1, "DG101-cloned-worker-rng[bad]"),
+        "html": (
+            run("dataguard", "scan", "shop:bad", "--select", "DG101", "--output", "a.html"),
+            1,
+            "written to a.html",
+        ),
         "doctor": (run("dataguard", "doctor"), None, "torch"),
     }
     for door, ((code, text), expected, words) in doors.items():
