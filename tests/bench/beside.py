@@ -229,7 +229,12 @@ def looked(tool: Callable[[Path, int], set[str]], folder: Path) -> Looked:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.manual_seed(0)
-            reports.append(tool(folder, number))
+            try:
+                reports.append(tool(folder, number))
+            except ImportError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a tool that refuses a loader has noticed something
+                reports.append({f"raises {type(error).__name__}"})
         times.append(time.perf_counter() - started)
     clean, *buggy = reports
     found = {bug: said - clean for bug, said in zip(BUGS, buggy, strict=True)}
