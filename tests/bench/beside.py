@@ -37,7 +37,7 @@ BUGS = {
     "every epoch draws the same augmentations": "DG102",
     "`__len__` counts each sample twice": "DG303",
     "training is not shuffled": "DG207",
-    "class numbers follow the order of a set": "DG310",
+    "class indices follow the order of a set": "DG310",
     "a label that no class has": "DG502",
     "channels are BGR": "DG505",
     "pixels are divided by 255 twice": "DG506",
