@@ -29,7 +29,7 @@ from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.process.host_lost import HostLost, result_of, without_verdict
 from dataguard.process.launcher import Reaper, start
-from dataguard.process.process_tree import how_it_ended
+from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.process.progress import PROGRESS, ProgressListener
 from dataguard.process.reaper import LOG, STACKS
 from dataguard.settings.settings import Settings
@@ -262,8 +262,7 @@ class Session:
                 return answer
             if self.on_progress is not None:
                 self.on_progress(answer[1])
-        end = self._end()
-        signal = end.rpartition(" ")[2] if "killed" in end else None
+        end, signal = self._end()
         raise HostLost(f"the observing process {end}{self._last_words()}", signal)
 
     def _received(self) -> tuple[str, Any] | None:
@@ -274,13 +273,16 @@ class Session:
             return answer
         return None
 
-    def _end(self) -> str:
-        """How the observing process ended, as the reaper reports it."""
+    def _end(self) -> tuple[str, str | None]:
+        """How the observing process ended, as the reaper reports it, and the signal that killed it, if one did."""
         assert self._reaper is not None
         if not select.select([self._reaper.stdout], [], [], _PARTING)[0]:
-            return "ended"
-        status = os.read(self._reaper.stdout.fileno(), 16)
-        return how_it_ended(int(status)) if status else "ended"
+            return "ended", None
+        reported = os.read(self._reaper.stdout.fileno(), 16)
+        if not reported:
+            return "ended", None
+        status = int(reported)
+        return how_it_ended(status), signal_name(-status) if status < 0 else None
 
     def _last_words(self) -> str:
         lines = self._read(LOG).splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -91,3 +92,13 @@ def in_stream(act: Act) -> DataLoader:
 
 def healthy() -> DataLoader:
     return of(Numbers())
+
+
+def after(act: Act) -> DataLoader:
+    """A healthy loader of a factory that does something first."""
+    act()
+    return healthy()
+
+
+def sleep(*_: object) -> Any:
+    time.sleep(1000)

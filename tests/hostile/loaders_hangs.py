@@ -7,7 +7,6 @@ import itertools
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,11 +24,8 @@ from tests.hostile.healthy import (
     in_stream,
     in_worker,
     of,
+    sleep,
 )
-
-
-def sleep(*_: object) -> Any:
-    time.sleep(1000)
 
 
 @hangs("while calling the factory")

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from multiprocessing import resource_tracker, shared_memory
 from pathlib import Path
 from typing import Any
@@ -19,19 +18,9 @@ import torch
 from torch.utils.data import DataLoader
 
 from tests.hostile.declared import passes
-from tests.hostile.healthy import Numbers, healthy, in_init, in_main, in_worker, of
+from tests.hostile.healthy import Numbers, after, in_init, in_main, in_worker, of, sleep
 
 kept: list[Any] = []
-
-
-def sleep() -> None:
-    time.sleep(1000)
-
-
-def after(act: Callable[[], Any]) -> DataLoader:
-    """A healthy loader of a factory that does something first."""
-    act()
-    return healthy()
 
 
 def daemon() -> None:

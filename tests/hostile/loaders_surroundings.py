@@ -17,7 +17,6 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from tests.hostile.declared import hangs, named, passes
-from tests.hostile.healthy import Numbers, healthy, in_main, in_worker, of
-
-
-def after(act: Callable[[], Any]) -> DataLoader:
-    """A healthy loader of a factory that does something first."""
-    act()
-    return healthy()
+from tests.hostile.healthy import Numbers, after, healthy, in_main, in_worker, of
 
 
 def nothing(*_: Any, **__: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.checks.figures.pairs import beside_original
+from dataguard.checks.geometry import alignment
 from dataguard.figures import Pictures
 from dataguard.lab.pictures.views import View
 
@@ -34,26 +35,22 @@ def blended(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
 
 
 def misaligned_masks(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
-    """A mask over its image, in the draws in which they are most misaligned."""
+    """A mask over its image, in the draw in which they are most misaligned."""
+    del findings
     charts = lab.geometry.masks
-    for mask in charts.masks:
-        message = f"{charts.root}{mask.image}", f"{charts.root}{mask.path} is "
-        if any(finding.message.startswith(message[0]) and message[1] in finding.message for finding in findings):
-            worst = sorted(mask.shifts, key=lambda shift: -shift.distance)
-            draws = [shift.draw for shift in worst if shift.index == worst[0].index][:1]
-            words = f"The image is {worst[0].image}, the mask {worst[0].mask}."
-            yield from beside_original(lab, [worst[0].index], _masked(charts, mask, tuple(draws)), words)
+    for mask, worst in alignment.misaligned_masks(lab):
+        words = f"The image is {worst.image}, the mask {worst.mask}."
+        yield from beside_original(lab, [worst.index], _masked(charts, mask, (worst.draw,)), words)
 
 
 def misaligned_boxes(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
     """Boxes over their image, in several draws."""
-    charts = lab.geometry.boxes
-    for one in charts.tables:
-        table = f"{charts.root}{one.path}"
-        if any(finding.message.startswith(f"{table} does not follow") for finding in findings):
-            view = View(f"{charts.root}{one.image}", tuple(range(DRAWS)), boxes=table, box_format=one.box_format)
-            words = f"{'Points' if one.points else 'Boxes'} of the sample are laid over its image."
-            yield from beside_original(lab, [one.index], view, words)
+    del findings
+    root = lab.geometry.boxes.root
+    for one in alignment.unfollowing_tables(lab):
+        view = View(f"{root}{one.image}", tuple(range(DRAWS)), boxes=f"{root}{one.path}", box_format=one.box_format)
+        words = f"{'Points' if one.points else 'Boxes'} of the sample are laid over its image."
+        yield from beside_original(lab, [one.index], view, words)
 
 
 def _masked(

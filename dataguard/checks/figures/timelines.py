@@ -6,6 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from dataguard.figures import Line, Plot, Span, Timeline
@@ -29,8 +30,8 @@ def workers(lab: Lab, findings: Sequence[Finding]) -> Iterator[Timeline]:
             by_worker[batch.worker or 0].append(batch)
     if not by_worker:
         return
-    chosen = {number: sorted(by_worker[number], key=_began)[:MOST_BATCHES] for number in sorted(by_worker)}
-    start = min(_began(batches[0]) for batches in chosen.values())
+    chosen = {number: sorted(by_worker[number], key=attrgetter("began"))[:MOST_BATCHES] for number in sorted(by_worker)}
+    start = min(batches[0].began for batches in chosen.values())
     lanes = tuple(
         (f"worker {number}" if lab.facts.num_workers else "main process", tuple(_spans(batches, start)))
         for number, batches in list(chosen.items())[:MOST_WORKERS]
@@ -44,10 +45,6 @@ def workers(lab: Lab, findings: Sequence[Finding]) -> Iterator[Timeline]:
         f"collating them {_ms(collate)} (medians of {len(batches)} batches)."
     )
     yield Timeline("Batches by worker", summary, lanes)
-
-
-def _began(batch: BatchRecord) -> float:
-    return batch.began
 
 
 def _spans(batches: Sequence[BatchRecord], start: float) -> Iterator[Span]:

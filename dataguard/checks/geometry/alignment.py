@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.model import Finding, NotApplicable, Undecided
@@ -28,27 +29,40 @@ def mask_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
     Raises NotApplicable where there are none, and Undecided where they cannot be compared.
     """
     charts = lab.geometry.masks
-    compared = [mask for mask in charts.masks if mask.shifts and not mask.untransformed]
-    if not compared:
+    if not _compared(charts):
         untransformed = [mask.path for mask in charts.masks if mask.untransformed]
         if untransformed:
             raise NotApplicable(f"{charts.root}{untransformed[0]} keeps its original size, as masks for evaluation do")
         if all(mask.values is None or mask.values.edge_share > COMPUTED for mask in charts.masks):
             raise NotApplicable("the sample holds only values computed from the mask, not the mask itself")
         raise Undecided("no draw shows enough of both the image and its mask to compare them")
-    found = [_misaligned(lab, charts, mask, shift) for mask in compared for shift in [_worst(mask)] if shift]
-    return found, charts.exercised
+    return [_misaligned(lab, charts, mask, shift) for mask, shift in misaligned_masks(lab)], charts.exercised
 
 
 def box_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
     """The same about boxes and points, compared with where their image comes from in each draw."""
     charts = lab.geometry.boxes
+    return [_not_following(lab, charts, one) for one in unfollowing_tables(lab)], charts.exercised
+
+
+def misaligned_masks(lab: Lab) -> list[tuple[MaskLeaf, Shift]]:
+    """The masks that are misaligned with their image, each with the draw in which it is most so."""
+    worst = [(mask, _worst(mask)) for mask in _compared(lab.geometry.masks)]
+    return [(mask, shift) for mask, shift in worst if shift]
+
+
+def unfollowing_tables(lab: Lab) -> Sequence[BoxAlignment]:
+    """The boxes and points that do not follow their image. Raises NotApplicable if they are kept on purpose."""
+    charts = lab.geometry.boxes
     follows = [one for one in charts.tables if one.found >= FOLLOWED * one.comparable]
     # Boxes that do not follow are kept on purpose where other boxes of the sample do.
     if not follows and lab.facts.role in EVALUATION and not any(one.moved for one in charts.tables):
         raise NotApplicable("boxes keep the coordinates of the file, as evaluation expects")
-    found = [] if follows else [_not_following(lab, charts, one) for one in charts.tables]
-    return found, charts.exercised
+    return () if follows else charts.tables
+
+
+def _compared(charts: ChartedMasks) -> list[MaskLeaf]:
+    return [mask for mask in charts.masks if mask.shifts and not mask.untransformed]
 
 
 def _worst(mask: MaskLeaf) -> Shift | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dataguard.model import Doc, Finding, Report, Severity, Status
-from dataguard.render.ci.project import Project, bounded, cut
+from dataguard.render.ci.project import Project, bounded, clean
 from dataguard.render.summary import counts
 from dataguard.render.text import render as render_text
 
@@ -47,8 +47,8 @@ def _annotations(report: Report) -> Iterator[str]:
 
 
 def _command(level: str, words: str, **properties: str | int | None) -> str:
-    given = ",".join(f"{key}={_property(cut(str(value)))}" for key, value in properties.items() if value is not None)
-    return f"::{level} {given}::{_data(cut(words))}"
+    given = ",".join(f"{key}={_property(clean(str(value)))}" for key, value in properties.items() if value is not None)
+    return f"::{level} {given}::{_data(clean(words))}"
 
 
 def _data(words: str) -> str:

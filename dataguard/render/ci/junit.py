@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from dataguard.model import Doc, Report, Result, Severity, Status
-from dataguard.render.ci.project import bounded, cut
+from dataguard.render.ci.project import bounded, clean, thresholds
 from dataguard.render.text import render_result
 from dataguard.unnamed import shown
 
@@ -19,8 +19,7 @@ _LONGEST = 50_000
 def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **look: Any) -> str:
     """Return a test suite for each loader, with a test case for each check; `look` is ignored."""
     report = bounded(report)
-    fail_on = Severity(report.settings.get("fail_on", Severity.WARNING))
-    undecided_fails = bool(report.settings.get("fail_on_undecided"))
+    fail_on, undecided_fails = thresholds(report)
     root = Xml.Element("testsuites", name="dataguard")
     suites: dict[str, Xml.Element] = {}
     for result in report.results:
@@ -85,4 +84,4 @@ def _count(element: Xml.Element, seconds: float | None = None) -> None:
 
 
 def _clean(words: str) -> str:
-    return _NOT_XML.sub("\ufffd", cut(words, _LONGEST))
+    return _NOT_XML.sub("\ufffd", clean(words, _LONGEST))

@@ -12,8 +12,8 @@ from dataguard.machine.checkup import Checkup
 from dataguard.machine.units import counted
 from dataguard.model import Check, Doc, Finding, Report, Result, Status
 from dataguard.render import machine, timings
-from dataguard.render.ci.project import Project, bounded, cut
-from dataguard.render.escapes import without_commands
+from dataguard.render.ci.project import Project, bounded, clean
+from dataguard.render.escapes import one_line, without_commands
 from dataguard.render.failure import MARKS
 from dataguard.render.layout import fold
 from dataguard.render.summary import WORDS, counts
@@ -88,7 +88,7 @@ def _table(project: Project, report: Report) -> str:
             f"{result.code}-{result.name}",
             _safe(result.loader),
             _safe(f"{file}:{line}" if line else file),
-            _safe(cut(first.message, 300)) + (f" (and {more} more)" if more else ""),
+            _safe(clean(first.message, 300)) + (f" (and {more} more)" if more else ""),
         )
         rows.append(f"| {' | '.join(cells)} |\n")
     if len(failed) > _ROWS:
@@ -109,7 +109,7 @@ def _details(project: Project, result: Result, doc: Doc | None) -> str:
     if doc:
         parts += ["**Cause**", doc.cause, "**Fix**", doc.fix, f"<{result.page}>"]
     repros = dict.fromkeys(finding.repro for finding in shown if finding.repro)
-    parts += [_block("\n".join(cut(repro) for repro in repros))] if repros else []
+    parts += [_block("\n".join(clean(repro) for repro in repros))] if repros else []
     return "\n\n".join([*parts, "</details>\n"])
 
 
@@ -120,12 +120,12 @@ def _evidence(project: Project, finding: Finding) -> Iterator[str]:
         at = replace(at, file=project.relative(at.file) or at.file)
     place = [f"- at {_safe(str(at))}"] if at and str(at) else []
     values = {_safe(str(name).replace("_", " ")): fold(value) for name, value in finding.evidence.items()}
-    lines = [f"- {name}: {_safe(cut(value, _VALUE))}" for name, value in values.items() if "\n" not in value]
+    lines = [f"- {name}: {_safe(clean(value, _VALUE))}" for name, value in values.items() if "\n" not in value]
     if place or lines:
         yield "\n".join([*place, *lines])
     for name, value in values.items():
         if "\n" in value:
-            yield f"{name}:\n\n{_block(cut(value, _VALUE))}"
+            yield f"{name}:\n\n{_block(clean(value, _VALUE))}"
 
 
 def _others(report: Report) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _others(report: Report) -> Iterator[str]:
     lists["notes"] = list(report.notes)
     for title, entries in lists.items():
         if entries:
-            items = "".join(f"- {_safe(cut(entry, 1_000))}\n" for entry in entries)
+            items = "".join(f"- {_safe(clean(entry, 1_000))}\n" for entry in entries)
             yield f"<details><summary>{title} ({len(entries)})</summary>\n\n{items}\n</details>\n"
 
 
@@ -162,7 +162,7 @@ def _text(words: str) -> str:
 
 
 def _line(words: str) -> str:
-    return cut(words).replace("\n", "\\n")
+    return one_line(clean(words))
 
 
 def _block(text: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Report, Result, UsageError
+from dataguard.model import Finding, Report, Result, Severity, UsageError
 from dataguard.render.escapes import escaped
 from dataguard.settings.target_spelling import parsed
 from dataguard.unnamed import script_of
@@ -116,6 +116,11 @@ def _kept(words: str, longest: int = _LONGEST) -> str:
     return f"{words[:longest]} … {counted(len(words) - longest, 'more characters')}"
 
 
-def cut(words: str, longest: int = _LONGEST + 100) -> str:
+def clean(words: str, longest: int = _LONGEST + 100) -> str:
     """Words that can be shown anywhere; of more than so many characters, the first, and how many follow."""
     return escaped(_kept(words, longest))
+
+
+def thresholds(report: Report) -> tuple[Severity, bool]:
+    """The lowest severity that fails a scan, and whether a check that was not decided does."""
+    return Severity(report.settings.get("fail_on", Severity.WARNING)), bool(report.settings.get("fail_on_undecided"))

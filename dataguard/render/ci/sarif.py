@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from dataguard.baseline import identity
 from dataguard.model import Doc, Finding, Report, Result, Severity, Status
-from dataguard.render.ci.project import Project, bounded, cut
+from dataguard.render.ci.project import Project, bounded, clean, thresholds
 from dataguard.render.json import written
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -89,10 +89,10 @@ def _result(project: Project, result: Result, finding: Finding, rule: int) -> di
     path = at.what if at and at.what else None
     names = [(result.loader or "loader", "resource"), *([(path, "member")] if path else [])]
     file, line = project.place(result, finding)
-    location: dict[str, Any] = {"artifactLocation": {"uri": quote(cut(file)), "uriBaseId": "%SRCROOT%"}}
+    location: dict[str, Any] = {"artifactLocation": {"uri": quote(clean(file)), "uriBaseId": "%SRCROOT%"}}
     if line:
         location["region"] = {"startLine": line}
-    logical = [{"name": cut(name), "fullyQualifiedName": cut(name), "kind": kind} for name, kind in names]
+    logical = [{"name": clean(name), "fullyQualifiedName": clean(name), "kind": kind} for name, kind in names]
     written = {
         "ruleId": result.code,
         "ruleIndex": rule,
@@ -100,27 +100,26 @@ def _result(project: Project, result: Result, finding: Finding, rule: int) -> di
         "message": {"text": _plain(f"{finding.message} [{result.loader}]" if result.loader else finding.message)},
         "locations": [{"physicalLocation": location, "logicalLocations": logical}],
         "partialFingerprints": {FINGERPRINT: identity(result, finding).digest},
-        "properties": {"evidence": {cut(str(name)): _short(value) for name, value in finding.evidence.items()}},
+        "properties": {"evidence": {clean(str(name)): _short(value) for name, value in finding.evidence.items()}},
     }
     if result.status is Status.EXPECTED:
-        written["suppressions"] = [{"kind": "external", "justification": cut(result.reason or "expected")}]
+        written["suppressions"] = [{"kind": "external", "justification": clean(result.reason or "expected")}]
     return written
 
 
 def _short(value: Any) -> Any:
     """A number as it is, any other value as text."""
-    return value if value is None or isinstance(value, bool | int | float) else cut(str(value), 1_000)
+    return value if value is None or isinstance(value, bool | int | float) else clean(str(value), 1_000)
 
 
 def _plain(words: str) -> str:
     """A message without the two characters that begin the target of a link."""
-    return cut(words).replace("](", "] (")
+    return clean(words).replace("](", "] (")
 
 
 def _invocation(report: Report, index: Mapping[str, int]) -> dict[str, Any]:
-    severity = report.settings.get("fail_on", Severity.WARNING)
-    undecided = bool(report.settings.get("fail_on_undecided"))
-    code = report.exit_code(Severity(severity), fail_on_undecided=undecided)
+    fail_on, undecided_fails = thresholds(report)
+    code = report.exit_code(fail_on, fail_on_undecided=undecided_fails)
     invocation: dict[str, Any] = {"executionSuccessful": code < 3, "exitCode": code}
     said = [*_notifications(report, index)]
     return {**invocation, "toolExecutionNotifications": said} if said else invocation
