@@ -28,7 +28,7 @@ from dataguard.incident import LoaderFailed
 from dataguard.machine.environment import environment
 from dataguard.machine.machine import Machine
 from dataguard.model import Check, NotApplicable, Result, Status, Undecided, UsageError
-from dataguard.process import shm_cleanup
+from dataguard.process import imported_modules, shm_cleanup
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.process_tree import adopt_orphans, die_with_parent
@@ -93,6 +93,7 @@ def main(descriptor: int, parent: int) -> None:
             surveys = _surveys(target, settings, folder, importer)
             os.register_at_fork(after_in_child=pipe.close)
             adopt_orphans()
+            imported_modules.remember()
             labs = _labs(surveys, settings, folder, job)
             pipe.send(("ready", (tuple(labs), environment(), tuple(_notes(surveys)))))
             checks = {check.code: check for check in CATALOGUE}
