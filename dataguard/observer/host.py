@@ -79,6 +79,7 @@ def main(descriptor: int, parent: int) -> None:
             sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
             if not is_held(spelling):  # a module that parses the command line gets none
                 sys.argv[:] = [f"{parsed(spelling).module.rpartition('.')[2]}.py"]
+                _hide_main_module()
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             shm_cleanup.log_creations(folder / CREATIONS)
             importer = _Importer(folder / STACKS, IMPORT_PATIENCE * settings.timeout)
@@ -117,6 +118,16 @@ def main(descriptor: int, parent: int) -> None:
             pass
         except Exception:  # noqa: BLE001 - a bug of ours, which the reporting process shows
             pipe.send(("broken", traceback.format_exc()))
+
+
+def _hide_main_module() -> None:
+    """Keep spawned workers from importing the main module of this process, with all of dataguard.
+
+    Python passes its name to them, and they skip one of this form: it would be the command of a package.
+    """
+    spec = sys.modules["__main__"].__spec__
+    if spec is not None:
+        spec.name = "dataguard.__main__"
 
 
 class _Importer:
