@@ -57,6 +57,8 @@ IMPORT_PATIENCE = 6
 """Importing the user's module may take this many times the timeout, because an import shows no progress."""
 MOST_AT_ONCE = 4
 """Observations that run side by side at most; each has workers of its own."""
+MANY = 8
+"""Loaders from which on forks are so many that it pays to make them cheap once more, after the user's modules."""
 ROOMY = 1 << 30
 """Bytes of free shared memory from which on observations run side by side."""
 EXPENSIVE = ("DG1", "DG6", "DG8")
@@ -96,6 +98,8 @@ def main(descriptor: int, parent: int) -> None:
             adopt_orphans()
             imported_modules.remember()
             labs = _labs(surveys, settings, folder, job)
+            if len(labs) >= MANY:
+                prepare_to_fork()
             pipe.send(("ready", (tuple(labs), environment(), tuple(_notes(surveys)))))
             checks = {check.code: check for check in CATALOGUE}
             while True:

@@ -19,8 +19,8 @@ def prepare_to_fork() -> None:
 
     What the collector touches is copied into each fork, and a fork copies an entry for each page: with huge pages, a
     fork of a process that has imported torch and torchvision (400 MB) and its end take 9 ms of CPU and not 27 ms;
-    moving takes 0.3 s, once (Linux 6.18). Memory that is shared with a parent would be copied, so call this before the
-    first fork, in a process that is no fork itself.
+    moving takes 0.3 s, once (Linux 6.18). Memory that is shared with a parent is copied, so call this before the first
+    fork, in a process that is no fork itself, or in one that will be forked some 60 times.
     """
     gc.freeze()
     if sys.platform == "linux":

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from dataguard.checks import CATALOGUE
-from dataguard.engine import scan
 from dataguard.model import Check, Status
-from dataguard.settings.settings import Settings
+from dataguard.process.start_methods import examine
+from dataguard.settings.settings import Settings, chosen
 from tests.support.faces import TRAINED, WHOLE, Face, samples
 
 ELSEWHERE = {"DG601", "DG603", "DG801", "DG802", "DG803"}
@@ -40,41 +41,67 @@ TWINS = {"bad", "good"}
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 """Runs every face under every start method, and every check on each: about an hour, and so only when asked for.
 
-By default the checks of its family judge the plain twins of a check, and one other face is judged by the checks of the
-faces beside it and those of family 0.
+By default, the checks of its family judge the plain twins of a check, and its own check one other face. In
+test_judges.py, its own check judges what was recorded of every face.
 """
 
-MOST = 16
+MOST = 20
 """How many faces one scan judges: starting one, with the imports of its samples, takes longer than judging a face."""
 
 
-def trips(faces: Sequence[Face], select: tuple[str, ...], method: str | None = None) -> dict[str, list[str]]:
-    """The codes that fail for each of these faces, which one scan judges together."""
+def trips(
+    faces: Sequence[Face], select: Callable[[Face], tuple[str, ...]], method: str | None = None
+) -> dict[str, list[str]]:
+    """The codes that fail for each of these faces, of those selected for it. One process observes all faces."""
     timeout = 20 if method else 4  # spawned workers import torch, which takes its time
-    whole = faces[0].check.code in WHOLE
+    trained = TRAINED if faces[0].check.code.startswith("DG9") else {}
+    settings = Settings(timeout=timeout, start_method=method, all=faces[0].check.code in WHOLE, **trained)
+    by_name = {face.loader: face for face in faces}
+    found: dict[str, list[str]] = {name: [] for name in by_name}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FACES", " ".join(map(str, faces)))
-        trained = TRAINED if faces[0].check.code.startswith("DG9") else {}
-        chosen = () if EVERY_FACE else select
-        settings = Settings(timeout=timeout, start_method=method, select=chosen, all=whole, **trained)
-        report = scan("tests.loaders.faces:named", settings)
-    assert not report.count(Status.BROKEN), report
-    found: dict[str, list[str]] = {face.loader: [] for face in faces}
-    for result in report.results:
-        loader = ".".join(result.loader.split(".")[:2])
-        found[loader] += [result.code] if result.status is Status.FAILED else []
+        with examine("tests.loaders.faces:named", settings) as session:
+            pairs = []
+            for loader in session.loaders():
+                codes = () if EVERY_FACE else select(by_name[_face_of(loader)])
+                pairs += [(check, loader) for check in chosen(CATALOGUE, replace(settings, select=codes))]
+            results = [result for _, result in session.judge_all(pairs)]
+    for result in sorted(results, key=lambda one: one.code):
+        assert result.status is not Status.BROKEN, result
+        found[_face_of(result.loader)] += [result.code] if result.status is Status.FAILED else []
     return found
+
+
+def _face_of(loader: str) -> str:
+    """The name of the face of a loader, which may be one of several of that face."""
+    return ".".join(loader.split(".")[:2])
+
+
+def family_of(face: Face) -> tuple[str, ...]:
+    """The checks of its family, and of whether it runs."""
+    return "DG0", face.check.code[:3]
+
+
+def own(face: Face) -> tuple[str, ...]:
+    """Its check, and those of whether it runs."""
+    return "DG0", face.check.code
 
 
 def promised(faces: Sequence[Face]) -> dict[str, list[str]]:
     return {face.loader: face.expected for face in faces}
 
 
-def together(faces: Iterable[Face]) -> list[list[Face]]:
-    """Scans of a few faces of one family each; those of a check that reads all samples go by themselves."""
+def together(faces: Iterable[Face], *, families: bool = False) -> list[list[Face]]:
+    """Scans of a few faces each, of one family if asked for; those with settings of their own go by themselves."""
+
+    def kind(face: Face) -> str:
+        if face.check.code in WHOLE:
+            return face.check.code
+        return face.check.code[:3] if families or face.check.code.startswith("DG9") else ""
+
     scans = []
-    for _, family in itertools.groupby(faces, lambda face: face.check.code[: None if face.check.code in WHOLE else 3]):
-        everyone = list(family)
+    for _, alike in itertools.groupby(sorted(faces, key=kind), kind):
+        everyone = list(alike)
         scans += [everyone[start : start + MOST] for start in range(0, len(everyone), MOST)]
     return scans
 
@@ -99,15 +126,15 @@ def others() -> Iterator[Face]:
 
 
 @pytest.mark.scan
-@pytest.mark.parametrize("faces", together(face for face in FACES if face.name in TWINS), ids=shown)
+@pytest.mark.parametrize("faces", together((face for face in FACES if face.name in TWINS), families=True), ids=shown)
 def test_twins_trip_what_their_names_say_and_nothing_of_their_family(faces: list[Face]) -> None:
-    assert trips(faces, ("DG0", faces[0].check.code[:3])) == promised(faces)
+    assert trips(faces, family_of) == promised(faces)
 
 
 @pytest.mark.scan
 @pytest.mark.parametrize("faces", together(others()), ids=shown)
 def test_other_faces_trip_what_their_names_say(faces: list[Face]) -> None:
-    assert trips(faces, ("DG0", *{face.check.code: None for face in faces})) == promised(faces)
+    assert trips(faces, own) == promised(faces)
 
 
 SENT = ("DG101",)
@@ -126,7 +153,7 @@ def sent() -> Iterator[Face]:
 @pytest.mark.parametrize("method", ["spawn", *(["forkserver"] if EVERY_FACE else [])])
 @pytest.mark.parametrize("faces", together(sent()), ids=shown)
 def test_the_verdict_holds_under_every_start_method(faces: list[Face], method: str) -> None:
-    assert trips(faces, ("DG0", *{face.check.code: None for face in faces}), method) == promised(faces)
+    assert trips(faces, own, method) == promised(faces)
 
 
 @pytest.mark.parametrize("check", CATALOGUE, ids=lambda check: check.code)
