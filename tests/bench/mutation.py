@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
 import itertools
 import json
 import os
 import platform
-import random
 import resource
 import signal
 import sys
@@ -77,29 +77,28 @@ def family(module: str) -> str:
     return parts[2] if parts[1] == "checks" else f"{parts[1]}.{parts[2]}"
 
 
-def sample(size: int, only: Sequence[str], seed: int = 0) -> list[Mutant]:
-    """So many mutants, some of each module; those of the modules with one of these prefixes."""
+def sample(size: int, only: Sequence[str]) -> list[Mutant]:
+    """So many mutants, some of each module; those of the modules with one of these prefixes.
+
+    They are drawn by their digests: code that changes leaves the mutants of all other lines in the sample, or out of it.
+    """
     chosen: list[Mutant] = []
     rest: list[Mutant] = []
     for module in modules():
-        found = mutants_of(module)
-        random.Random(f"{seed} {module}").shuffle(found)
+        found = sorted(mutants_of(module), key=_digest)
         chosen += found[:FEWEST]
         rest += found[FEWEST:]
-    random.Random(seed).shuffle(rest)
-    chosen += rest[: max(size - len(chosen), 0)]
+    chosen += sorted(rest, key=_digest)[: max(size - len(chosen), 0)]
     return [one for one in chosen if not only or any(part in one.module for part in only)]
 
 
+def _digest(mutant: Mutant) -> bytes:
+    return hashlib.sha256(mutant.key.encode()).digest()
+
+
 def still_open(keys: Sequence[str]) -> list[Mutant]:
-    """The mutants with these keys; no more of a key than there are."""
-    left = Counter(keys)
-    found: list[Mutant] = []
-    for mutant in itertools.chain.from_iterable(map(mutants_of, modules())):
-        if left[mutant.key]:
-            left[mutant.key] -= 1
-            found.append(mutant)
-    return found
+    """The mutants with these keys."""
+    return [one for one in itertools.chain.from_iterable(map(mutants_of, modules())) if one.key in keys]
 
 
 class Runner:
