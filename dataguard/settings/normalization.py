@@ -142,7 +142,7 @@ def _factor(
     gains: Sequence[float], offsets: Sequence[float], one: Statistics, times: int, *, bgr: bool
 ) -> float | None:
     numbers = one.of(len(gains), bgr=bgr)
-    if not numbers or min(gains) <= 0:
+    if not numbers:
         return None
     factors = []
     for gain, offset, (mean, std) in zip(gains, offsets, numbers, strict=True):
@@ -150,7 +150,8 @@ def _factor(
         if not isclose(offset, expected, rel_tol=1e-3, abs_tol=1e-4):
             return None
         factors.append(gain * std**times * 255)
-    return factors[0] if all(isclose(factor, factors[0], rel_tol=2e-3) for factor in factors) else None
+    even = factors[0] > 0 and all(isclose(factor, factors[0], rel_tol=2e-3) for factor in factors)
+    return factors[0] if even else None
 
 
 def declared(contract: Mapping[str, Any]) -> Statistics | None:

@@ -80,7 +80,7 @@ def family(module: str) -> str:
 def sample(size: int, only: Sequence[str]) -> list[Mutant]:
     """So many mutants, some of each module; those of the modules with one of these prefixes.
 
-    They are drawn by their digests: code that changes leaves the mutants of all other lines in the sample, or out of it.
+    They are drawn by their digests: changed code leaves the mutants of all other lines in the sample, or out of it.
     """
     chosen: list[Mutant] = []
     rest: list[Mutant] = []

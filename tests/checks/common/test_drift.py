@@ -164,6 +164,7 @@ class TestLabelsBesideInputs:
         [
             ((), (1,), True),
             ((1,), (8,), True),
+            ((2,), (8,), False),
             ((4,), (32,), True),
             ((4,), (31,), False),
             ((8,), (4,), False),

@@ -42,7 +42,14 @@ def test_a_leaf_has_some_forms_and_not_others(found: Table, forms: set[str]) -> 
 
 @pytest.mark.parametrize(
     ("numbers", "classes", "index"),
-    [((0, 2), 3, True), ((2, 9), 3, True), ((3, 9), 3, False), ((-1, -2), 3, False), ((3, 9), None, True)],
+    [
+        ((0, 2), 3, True),
+        ((0, 9), 3, True),
+        ((2, 9), 3, True),
+        ((3, 9), 3, False),
+        ((-1, -2), 3, False),
+        ((3, 9), None, True),
+    ],
 )
 def test_some_indices_are_inside(numbers: Sequence[int], classes: int | None, index: bool) -> None:
     labels = Table("", list(numbers_of(torch.tensor(numbers), rows=True)), [0, 1])

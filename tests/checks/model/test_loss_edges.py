@@ -106,6 +106,8 @@ class TestInputs:
         [
             (leaf(".other", changes=False), True),
             (leaf(".other", changes=True), False),
+            (leaf(".other", changes=False, used=False), True),  # the model takes it, and leaves it
+            (leaf(".other", changes=False, handed=False), True),  # a loss takes it, and leaves it
             (leaf(".other", changes=False, constant=True), False),
             (leaf(".other", changes=False, target=True), False),
             (leaf(".label", changes=False), False),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from dataguard.checks.splits.split_mismatch import _alike, _function, mismatches
+from dataguard.incident import Incident
 from dataguard.lab.images.chart_fit import Fit
 from dataguard.model import NotApplicable
 from tests.support import epochs
@@ -52,12 +54,26 @@ def faults(own: Sequence[Any], other: Sequence[Any]) -> list[str]:
         ),
         ({"x": IMAGE}, {"x": IMAGE[:1]}, "returns batch['x'] with 3 channels first, train with 1 channel first"),
         ({"x": IMAGE}, {"x": IMAGE[0]}, "returns batch['x'] with 3 channels first, train without a channel axis"),
+        (
+            {"x": IMAGE},
+            {"x": torch.rand(4, 16, 16)},
+            "returns batch['x'] with 3 channels first, train with 4 channels first",
+        ),
         ({"x": IMAGE}, {"x": torch.rand(3, 16, 3)}, None),  # both may be the channels
         ({"x": IMAGE}, {"x": torch.rand(16, 4)}, None),  # rows of four numbers are no image
     ],
 )
 def test_the_input(own: Any, other: Any, fault: str | None) -> None:
     assert faults([own] * 8, [other] * 8) == ([fault] if fault else [])
+
+
+def test_a_batch_that_collate_fn_refuses_shows_no_input() -> None:
+    own, other = lab("val", [{"x": IMAGE}] * 16), lab("train", [{"x": IMAGE[0]}] * 16)
+    own.epoch.batches[0] = replace(own.epoch.batches[0], leaves=(), incident=Incident("collate", "TypeError"))
+    (fault,) = (one.fault for one in mismatches(own, other))
+    assert fault == "returns batch['x'] with 3 channels first, train without a channel axis"
+    own.epoch.batches[0] = replace(own.epoch.batches[0], incident=None)
+    assert len(mismatches(own, other)) == 1
 
 
 def test_the_range_of_values() -> None:
@@ -68,6 +84,9 @@ def test_the_range_of_values() -> None:
     assert not faults([{"x": image * 39}] * 8, [{"x": image}] * 8)
     assert not faults([{"x": image * 255}] * 3, [{"x": image}] * 8)  # too few samples
     assert not faults([{"x": image * 0}] * 8, [{"x": image}] * 8)
+    assert not faults([{"x": image * 255 + 1000}] * 8, [{"x": image * 100}] * 8)
+    (fault,) = faults([{"x": image * 255, "weight": 0.5}] * 8, [{"x": image, "weight": 0.5}] * 8)
+    assert fault == "has values from 0 to 255 in sample['x'], train from 0 to 1"
 
 
 def test_classes_that_stand_beside_their_names() -> None:
@@ -78,6 +97,8 @@ def test_classes_that_stand_beside_their_names() -> None:
     assert fault == "assigns index 1 to class 'c', train assigns 2"
     assert faults(samples("abc"), samples("abc")) == []
     assert faults(samples("xyz"), samples("abc")) == []
+    long = [{**one, "text": str(place) * 1000} for place, one in enumerate(samples("acb"))]  # too long to be shown
+    assert faults(long, samples("abc")) == [fault]
 
 
 @pytest.mark.parametrize(

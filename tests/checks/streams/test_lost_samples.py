@@ -121,6 +121,7 @@ FACTS = SimpleNamespace(batch_size=8, drop_last=False, num_workers=3)
         (Loss(7, 50, same=True), True, 1, True),
         (Loss(8, 50, same=True), True, 1, False),
         (Loss(21, 50, same=False), True, 1, True),
+        (Loss(7, 50, same=False), True, 1, True),
         (Loss(22, 50, same=False), True, 1, False),
         (Loss(15, 50, same=True), False, 2, True),
         (Loss(16, 50, same=True), False, 2, False),
@@ -247,10 +248,22 @@ def test_an_endless_stream_is_compared_from_sixteen_samples_on(passed: int, enou
             find_loss(shared, alone)
 
 
+def test_one_epoch_that_ends_and_one_that_does_not() -> None:
+    class EndsOnce(StreamTrace):
+        second = property(lambda self: trace([range(3)], ended=False))
+
+    once = EndsOnce(((0, 1), (2,)), True, {})
+    with pytest.raises(Undecided, match="one of two epochs ends"):
+        find_loss(runs(once), runs(trace([range(4)])))
+
+
 def test_what_an_endless_stream_loses_first() -> None:
     shared = runs(trace([[*range(0, 40, 4)], [*range(1, 40, 4)]], ended=False))
     loss = find_loss(shared, runs(trace([range(100)], ended=False)))
     assert (loss.same, loss.first) == (True, "sample 2 in a single process")
+    shared = runs(trace([[*range(0, 40, 2)], [1]], ended=False), trace([[*range(0, 40, 2)], [*range(1, 40, 4)]]))
+    salted = runs(trace([range(100)], ended=False, salt="a"), trace([range(100)], ended=False))
+    assert find_loss(shared, salted).first == "sample 3 in a single process"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from dataguard.settings.normalization import (
 
 
 def image(colour: RGB, size: int = 16) -> np.ndarray:
-    return np.broadcast_to(np.array(colour, np.float64)[:, None, None], (3, size, size)).copy()
+    return np.broadcast_to(np.array(colour, np.uint8)[:, None, None], (3, size, size)).astype(np.float64)
 
 
 def responses(make: object, draws: int = 2) -> list[ChartResponse]:
@@ -25,9 +25,10 @@ def responses(make: object, draws: int = 2) -> list[ChartResponse]:
     return [response_to(chart, draw, make(image(chart), draw)) for draw in range(draws) for chart in CHARTS]
 
 
-def test_padding_is_not_a_colour() -> None:
+@pytest.mark.parametrize("rows", [4, 20])
+def test_padding_is_not_a_colour(rows: int) -> None:
     def pad(pixels: np.ndarray, _: int) -> np.ndarray:
-        return np.pad(pixels / 255, ((0, 0), (20, 20), (0, 0)), constant_values=0.3)
+        return np.pad(pixels / 255, ((0, 0), (rows, rows), (0, 0)), constant_values=0.3)
 
     found = fit(responses(pad), "")
     assert found is not None
@@ -59,9 +60,10 @@ def test_jitter_is_clipped_at_black_and_white() -> None:
     assert std == pytest.approx(KNOWN["imagenet"].std, abs=1e-6)
 
 
-def test_a_nonlinear_response_has_no_fit() -> None:
+@pytest.mark.parametrize("scale", [1, 0.01])
+def test_a_nonlinear_response_has_no_fit(scale: float) -> None:
     def curve(pixels: np.ndarray, _: int) -> np.ndarray:
-        return (pixels / 255) ** 2.2
+        return scale * (pixels / 255) ** 2.2
 
     def noise(pixels: np.ndarray, draw: int) -> np.ndarray:
         return pixels / 255 + 0.01 * np.random.default_rng(draw * 1000 + int(pixels.sum()) % 997).normal()
@@ -71,8 +73,9 @@ def test_a_nonlinear_response_has_no_fit() -> None:
 
 
 def test_a_leaf_with_one_value_does_not_follow_the_colour() -> None:
-    taken = responses(lambda pixels, _: (pixels - pixels.mean()) * 0)
-    assert not follows(taken, "")
+    for value in (0, 0.5):
+        taken = responses(lambda pixels, _: np.full_like(pixels, value))  # noqa: B023
+        assert not follows(taken, "")
     nothing = [ChartResponse(BLACK, 0, {"": ()}, {"": "float32"})]
     assert not follows(nothing, "")
 
@@ -87,6 +90,8 @@ def test_a_leaf_with_one_value_does_not_follow_the_colour() -> None:
         (["RGB", "BGR", "GBR", "RBG", "GRB", "BRG"], None),
         (["RGB", "BGR", "GBR", "RBG", "GRB", "BRG"] * 4, ""),
         (["RGB", "BGR"] * 12, None),
+        (["RGB", "RGB", "BGR"] * 2, "RGB"),
+        (["RGB", "GBR", "BRG"] * 8, ""),
     ],
 )
 def test_the_order_is_that_of_most_draws(orders: list[str], found: str | None) -> None:
@@ -193,6 +198,7 @@ def test_the_leaves_that_all_responses_have() -> None:
 def test_a_leaf_follows_the_colour_in_every_channel() -> None:
     assert follows(responses(lambda pixels, _: pixels / 255), "")
     assert follows(responses(lambda pixels, _: -pixels / 65025), "")
+    assert follows(responses(lambda pixels, _: pixels / 127.5 - 1), "")
     assert not follows(responses(lambda pixels, _: pixels / 255 * np.array([1, 1, 0])[:, None, None]), "")
     white_only = [one for one in responses(lambda pixels, _: pixels / 255) if one.chart != BLACK]
     assert not follows(white_only, "")
@@ -224,6 +230,13 @@ def test_a_clear_channel_shows_most_of_its_colour(share: float, order: str) -> N
     assert found.order == order
 
 
+def test_one_colour_that_is_unclear_leaves_the_order_open() -> None:
+    mixing = np.array([[1, 0, 0], [0, 1, 0], [0.25, 0.25, 0.5]])
+    found = fit(responses(lambda pixels, _: np.tensordot(mixing, pixels / 255, 1), draws=4), "")
+    assert found is not None
+    assert found.order is None
+
+
 def test_grey_images_have_no_order() -> None:
     weights = np.array([0.299, 0.587, 0.114])
 
@@ -235,8 +248,11 @@ def test_grey_images_have_no_order() -> None:
     assert found.order == ""
 
 
-def test_channels_are_decided_one_by_one_where_draws_are_few() -> None:
-    shown = [response_to(chart, 0, image(chart)) for chart in CHARTS if chart != (0, 0, 255)]
+@pytest.mark.parametrize(
+    ("unseen", "order"), [(None, "RGB"), ((0, 0, 255), None)], ids=["each colour was seen", "nothing shows blue"]
+)
+def test_channels_are_decided_one_by_one_where_draws_are_few(unseen: RGB | None, order: str | None) -> None:
+    shown = [response_to(chart, 0, image(chart)) for chart in CHARTS if chart != unseen]
     found = fit([*shown, response_to(BLACK, 1, image(BLACK)), response_to(CHARTS[1], 1, image(CHARTS[1]))], "")
     assert found is not None
-    assert found.order is None  # nothing shows which channel is blue
+    assert found.order == order

@@ -1,0 +1,302 @@
+"""What a judge says of a recorded loader that differs in one thing: refusals, and edges between two verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dataguard.checks import CATALOGUE
+from dataguard.incident import (
+    EmptyEpoch,
+    Incident,
+    LoaderDied,
+    LoaderHung,
+    LoaderInterleaved,
+    LoaderRaised,
+    LoaderUnspawnable,
+)
+from dataguard.lab.ranks.shares import Share
+from dataguard.model import DataguardError, Looked, Undecided
+from tests.support.recordings import Verdict, recordings, verdict_of
+
+
+def judged(check: str, face: str, changes: dict[str, Any]) -> Verdict:
+    (one,) = (one for one in CATALOGUE if one.code == check)
+    return verdict_of(one.judge, recordings(one.stem)[face].having(changes).lab)
+
+
+def said(verdict: Verdict) -> list[str]:
+    """The messages of findings, and the reason or the note."""
+    outcome = verdict.outcome
+    last = outcome.note if isinstance(outcome, Looked) else str(outcome)
+    return [*(finding.message for finding in verdict.findings), *([last] if last else [])]
+
+
+def hung(worker: int | None) -> LoaderUnspawnable:
+    failure = LoaderUnspawnable(Incident("init", "no batch in 10 s", worker=worker))
+    failure.__cause__ = LoaderHung(failure.incident)
+    return failure
+
+
+FULL = Incident("collate", "RuntimeError: unable to allocate shared memory")
+ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
+
+
+@pytest.mark.parametrize(
+    ("check", "face", "changes", "words"),
+    [
+        ("DG002", "bad", {".failures([[], {}])": (LoaderRaised(ERROR),)}, "KeyError: 9"),
+        ("DG003", "bad", {".failures([[], {}])": (LoaderDied(ERROR),)}, "KeyError: 9"),
+        (
+            "DG101",
+            "bad",
+            {".facts.num_workers": 1, ".randomness.latent_clone": SimpleNamespace(path="dataset.rng")},
+            "num_workers=1: fewer than two workers; two workers would draw the same random numbers from dataset.rng",
+        ),
+        (
+            "DG101",
+            "bad",
+            {".facts.num_workers": 0, ".randomness.latent_clone": None},
+            "num_workers=0: fewer than two workers",
+        ),
+        (
+            "DG104",
+            "bad_spawn",
+            {".epoch": hung(None)},
+            "no batch in 10 s while workers started by spawn, which is slow with many imports: raise --timeout",
+        ),
+        (
+            "DG105",
+            "bad",
+            {".randomness.spawn_trial.failure": Incident("init", "TypeError: no")},
+            "see DG104: under spawn, TypeError: no",
+        ),
+        (
+            "DG106",
+            "bad",
+            {".randomness.shared_offsets": LoaderRaised(ERROR)},
+            "not decided: with num_workers=2, which this check needs, the loader fails: KeyError: 9",
+        ),
+        (
+            "DG103",
+            "good_made_up",
+            {'.randomness.seeds([[], {"always": true}])': Undecided("the budget ran out")},
+            "the budget ran out",
+        ),
+        ("DG206", "bad", {".facts.role": "val"}, "the role is val: a fixed order does no harm"),
+        (
+            "DG207",
+            "bad.train",
+            {".streams.orders.epochs": ((), (), ())},
+            "the indices of the loader cannot be observed",
+        ),
+        (
+            "DG311",
+            "bad",
+            {".dataset.semantics.last.incident": ERROR},
+            "the last sample cannot be read: KeyError: 9",
+        ),
+        ("DG404", "bad", {".epoch": EmptyEpoch((ERROR,))}, "see DG404: the epoch has no batches"),
+        (
+            "DG505",
+            "bad_by_hand",
+            {
+                ".images.charts.fits": lambda fits: [
+                    replace(one, gains=tuple(1.5 * gain for gain in one.gains)) for one in fits
+                ]
+            },
+            "channels are BGR, and it is unknown whether the model expects that: "
+            'set [tool.dataguard.contract] channels = "RGB" or "BGR"',
+        ),
+        ("DG409", "bad", {".facts.default_collate": True}, "default_collate stacks samples and changes none"),
+        ("DG505", "bad", {".images.charts.grey": True}, "images are grey and have no channel order"),
+        (
+            "DG510",
+            "good",
+            {".files.modes.refused": ("RGBA", "P")},
+            "collate_fn fails when RGBA files meet others in a batch: see DG401",
+        ),
+        (
+            "DG701",
+            "bad",
+            {".reproducibility.pair": lambda pair: (replace(pair[0], used={"as_completed": ("a.py", 3)}), pair[1])},
+            "results are taken as they are ready (as_completed): see DG702",
+        ),
+        ("DG804", "bad", {".epoch.ride": None}, "the budget ran out during the first epoch: raise --budget"),
+        ("DG901", "bad", {".facts.role": "test"}, "no model learns from a test loader"),
+    ],
+)
+def test_nothing_is_decided(check: str, face: str, changes: dict[str, Any], words: str) -> None:
+    verdict = judged(check, face, changes)
+    assert said(verdict) == [words]
+    assert isinstance(verdict.outcome, DataguardError)
+
+
+def of_many_values(mask: Any) -> Any:
+    return replace(mask, values=replace(mask.values, most_values=50, dtype="float32"))
+
+
+def share(*samples: int) -> Share:
+    return Share((samples,), batches=-(-len(samples) // 2), ended=True)
+
+
+RANKS = ".ranks.shards([[], {}])"
+
+
+@pytest.mark.parametrize(
+    ("check", "face", "changes", "words"),
+    [
+        (
+            "DG003",
+            "bad_lock",
+            {".failures([[], {}])": (LoaderHung(Incident("transfer", "TypeError: cannot pickle")),)},
+            "the batch cannot be sent to the main process, which would wait forever: TypeError: cannot pickle",
+        ),
+        (
+            "DG106",
+            "bad",
+            {
+                ".epoch": LoaderInterleaved(Incident("sample", "BadZipFile: Bad magic number")),
+                ".randomness.shared_offsets.wrong": (),
+                ".randomness.shared_offsets.raised": None,
+            },
+            ": BadZipFile: Bad magic number",
+        ),
+        ("DG202", "bad", {f"{RANKS}.alone": share(3)}, None),
+        ("DG202", "bad", {f"{RANKS}.alone": share(3, 4)}, "more than one of 2 ranks reads"),
+        (
+            "DG210",
+            "good.val",
+            {f"{RANKS}.alone": share(0, 1, 2, 3), f"{RANKS}.ranks": (share(0, 1, 2, 3), share(3))},
+            "more than one of 2 ranks reads 1 sample of 4",
+        ),
+        (
+            "DG303",
+            "bad",
+            {
+                ".dataset.semantics.repeats": lambda repeats: (replace(repeats[0], length=80),),
+                ".settings.contract": {"repeat": 2},
+            },
+            "dataset repeats its 40 samples 2 times: the contract allows it",
+        ),
+        ("DG403", "bad", {".epoch.sizes": (2, 2, 1)}, "batch 2 of 3 holds a single sample"),
+        (
+            "DG403",
+            "bad_ranks.train",
+            {f"{RANKS}.ranks": (replace(share(*range(9)), batches=2),)},
+            "the last batch of rank 0 holds a single sample",
+        ),
+        (
+            "DG404",
+            "good",
+            {".streams.orders.batches": (3, 0)},
+            "the second epoch yields no batch, after 3",
+        ),
+        ("DG404", "good_stream", {'.streams.stream([[4], {"seeded": false}]).batches': (4,)}, None),
+        (
+            "DG410",
+            "bad",
+            {".batches.label_shift": lambda shift: replace(shift, compared=32, after=32, tokens=4)},
+            "all 32 labels are the token after theirs",
+        ),
+        (
+            "DG507",
+            "good",
+            {".images.charts.fits": lambda fits: (*fits, replace(fits[0], gains=(0.01,), offsets=(0.0,), order=""))},
+            None,
+        ),
+        ("DG510", "bad", {".files.modes.refused": ("RGBA",)}, "grey08.jpg (grey) has 1 channel instead of 3"),
+        (
+            "DG516",
+            "bad_unread",
+            {".transforms.unused.library": False, ".facts": SimpleNamespace(role="train")},
+            "is never used while",
+        ),
+        (
+            "DG511",
+            "bad_divided",
+            {".geometry.masks.labels": ((0.0,), (1.0,))},
+            "holds labels divided by 255: 3 becomes 0.01176",
+        ),
+        (
+            "DG511",
+            "good",
+            {
+                ".geometry.masks": lambda charts: replace(charts, labels=((10.0,), (20.0,)), lossy_labels=2),
+                ".geometry.masks.lossy_values": 50,
+                ".geometry.masks.masks": lambda masks: [of_many_values(mask) for mask in masks],
+            },
+            None,  # a depth map may have as many values
+        ),
+        (
+            "DG517",
+            "good.val",
+            {".batches.random_leaves": SimpleNamespace(others=(), masked=("['ids']",))},
+            "tokens are masked at random",
+        ),
+        (
+            "DG601",
+            "good",
+            {".epoch.batches": lambda batches: (replace(batches[0], incident=FULL), *batches[1:])},
+            "free, too little for one batch per worker",
+        ),
+        (
+            "DG804",
+            "bad",
+            {
+                ".epoch.batches": lambda batches: [replace(one, fetch_seconds=0, collate_seconds=0) for one in batches],
+                ".epoch.ride": lambda ride: replace(ride, seconds=ride.start_seconds, batches=1800),
+            },
+            None,  # batches cost nothing: an epoch that short is a test run
+        ),
+    ],
+)
+def test_what_is_reported(check: str, face: str, changes: dict[str, Any], words: str | None) -> None:
+    verdict = judged(check, face, changes)
+    assert isinstance(verdict.outcome, Looked)
+    assert any(words in one for one in said(verdict)) if words else said(verdict) == []
+
+
+def failing(failure: DataguardError) -> dict[str, Any]:
+    return {".failures([[], {}])": (failure,)}
+
+
+@pytest.mark.parametrize(
+    ("check", "face", "changes", "name", "value"),
+    [
+        ("DG002", "bad", failing(LoaderDied(Incident("sample", "killed", output="no space"))), "output", "no space"),
+        ("DG003", "bad_lock", failing(LoaderHung(Incident("transfer", "TypeError: no"))), "batches", "1 of 1"),
+        (
+            "DG302",
+            "bad_clamp",
+            {".dataset.ends.beyond": lambda beyond: (beyond[0], *(replace(one, incident=ERROR) for one in beyond[1:]))},
+            "likely cause",
+            "the index wraps around",
+        ),
+        (
+            "DG302",
+            "bad_window",
+            {".dataset.ends.beyond": lambda beyond: (beyond[0], replace(beyond[1], leaves=(), incident=ERROR))},
+            "past the end",
+            {"dataset[32]": "sample of shape [8]", "dataset[33]": "raises KeyError: 9"},
+        ),
+    ],
+)
+def test_the_evidence(check: str, face: str, changes: dict[str, Any], name: str, value: Any) -> None:
+    (finding,) = judged(check, face, changes).findings
+    assert finding.evidence[name] == value
+
+
+@pytest.mark.parametrize(("shape", "mild"), [((3, 8, 8), True), ((), False), (None, False)])
+def test_an_order_of_files_that_is_shuffled_anyway_decides_at_most_a_label(shape: Any, mild: bool) -> None:
+    changes = {
+        ".siblings": {"train": None},
+        ".epoch.samples": lambda samples: [
+            replace(one, leaves=(replace(one.leaves[0], shape=shape),)) for one in samples
+        ],
+    }
+    (finding,) = judged("DG309", "bad_unlabelled", changes).findings
+    assert finding.mild == mild
