@@ -41,6 +41,8 @@ def hung(worker: int | None) -> LoaderUnspawnable:
     return failure
 
 
+REPEAT = SimpleNamespace(suspects=[SimpleNamespace(path="global numpy")])
+OTHER = SimpleNamespace(same_samples=lambda _: False)
 FULL = Incident("collate", "RuntimeError: unable to allocate shared memory")
 ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
 
@@ -85,6 +87,15 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             "good_made_up",
             {'.randomness.seeds([[], {"always": true}])': Undecided("the budget ran out")},
             "the budget ran out",
+        ),
+        (
+            "DG201",
+            "bad",
+            {
+                '.randomness.shared_draws([["workers"], {}])': SimpleNamespace(repeat=REPEAT),
+                ".streams.stream": lambda *_, **__: SimpleNamespace(by_leaf=lambda _: OTHER),
+            },
+            "workers generate the same samples from the same random numbers: see DG101",
         ),
         ("DG206", "bad", {".facts.role": "val"}, "the role is val: a fixed order does no harm"),
         (

@@ -148,6 +148,10 @@ class TestInputs:
         assert self.ignored(used, unused) == []
         assert self.ignored(leaf(".row", (8,)), unused) == ["batch.mask"]
 
+    def test_numbers_have_no_length(self) -> None:
+        unused = leaf(".lengths", (8,), "int64", handed=False, used=False, changes=False)
+        assert isinstance(self.judged(leaf(".row", (8,)), unused).outcome, NotApplicable)
+
     def test_an_input_without_any_effect(self) -> None:
         nothing = leaf(".image", changes=False)
         assert isinstance(self.judged(nothing).outcome, NotApplicable)

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 import torch
 
+from dataguard.checks.splits.dg515_mismatched_splits import dg515_mismatched_splits
 from dataguard.checks.splits.split_mismatch import _alike, _function, mismatches
 from dataguard.incident import Incident
 from dataguard.lab.images.chart_fit import Fit
 from dataguard.model import NotApplicable
 from tests.support import epochs
+from tests.support.recordings import verdict_of
 
 IMAGE = torch.rand(3, 16, 16)
 
@@ -116,6 +118,20 @@ def test_classes_that_stand_beside_their_names() -> None:
 )
 def test_names_of_classes(pairs: Sequence[tuple[str | None, int | None]], found: dict[str, int]) -> None:
     assert _function(pairs) == found
+
+
+def test_a_channel_of_small_values_is_compared_as_part_of_the_image() -> None:
+    one, two = (Fit("", "float32", "RGB", (1.0, 1.0, 0.01), (0.0, 0.0, low), 0.0, exact=True) for low in (0.0, 1.0))
+    assert _alike(one, two)
+
+
+def test_what_a_loader_has_unlike_two_others_is_said_once() -> None:
+    labs = {name: lab(name, [{"x": IMAGE if name == "test" else IMAGE[0]}] * 8) for name in ("train", "val", "test")}
+    for name, made in labs.items():
+        made.siblings, made.settings.roles = labs, {}
+        made.facts.stem, made.facts.role = "", name
+    (finding,) = verdict_of(dg515_mismatched_splits.judge, labs["test"]).findings
+    assert finding.message.startswith("test returns batch['x'] with 3 channels first, train without a channel axis")
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,11 @@ def test_other_samples_in_every_epoch_are_no_certain_loss() -> None:
     assert find_loss(shared, runs(trace([range(4)]))) == Loss(1, 4, same=False)
 
 
+def test_a_sample_that_one_process_yields_twice() -> None:
+    found = find_loss(runs(trace([[0], [1, 2]])), runs(trace([[0, 0, 1, 2]])))
+    assert found == Loss(1, 4, same=True, first="sample 0 in a single process")
+
+
 def test_an_epoch_without_a_loss_clears_the_other() -> None:
     shared = runs(trace([[0, 1], [2]], again=[[0, 1], [2, 3]]))
     assert find_loss(shared, runs(trace([range(4)]))).samples == 0
