@@ -18,6 +18,7 @@ from dataguard.incident import (
     LoaderRaised,
     LoaderUnspawnable,
 )
+from dataguard.lab.files.bit_depth import Curve
 from dataguard.lab.ranks.shares import Share
 from dataguard.model import DataguardError, Looked, Undecided
 from tests.support.recordings import Verdict, recordings, verdict_of
@@ -41,6 +42,7 @@ def hung(worker: int | None) -> LoaderUnspawnable:
     return failure
 
 
+DARK = Curve("sample[0]", "float32", (1e-9, 4.7e-6, 7e-6, 9.3e-6, 1.4e-5))
 REPEAT = SimpleNamespace(suspects=[SimpleNamespace(path="global numpy")])
 OTHER = SimpleNamespace(same_samples=lambda _: False)
 FULL = Incident("collate", "RuntimeError: unable to allocate shared memory")
@@ -176,6 +178,18 @@ RANKS = ".ranks.shards([[], {}])"
             },
             ": BadZipFile: Bad magic number",
         ),
+        (
+            "DG001",
+            "bad_collate",
+            {
+                ".epoch.batches": lambda batches: (
+                    replace(batches[0], incident=None, refuses_each=False),
+                    *batches[1:],
+                ),
+                ".dataset": SimpleNamespace(occasional_failure=None),
+            },
+            None,  # collate_fn fails on some batches: DG401
+        ),
         ("DG202", "bad", {f"{RANKS}.alone": share(3)}, None),
         ("DG202", "bad", {f"{RANKS}.alone": share(3, 4)}, "more than one of 2 ranks reads"),
         (
@@ -227,6 +241,18 @@ RANKS = ".ranks.shards([[], {}])"
             "is never used while",
         ),
         (
+            "DG508",
+            "bad",
+            {".files.orientations.trials": lambda trials: [replace(trials[0], misrotated=("sample[0]",))]},
+            "upside down: EXIF orientation 8 is applied in the wrong direction",
+        ),
+        (
+            "DG509",
+            "bad",
+            {".files.depth.clipped": False, ".files.depth.curves": (DARK,)},
+            "sample[0] is 1.4e-05 for a value of 60000: 16-bit values are scaled as 32-bit",
+        ),
+        (
             "DG511",
             "bad_divided",
             {".geometry.masks.labels": ((0.0,), (1.0,))},
@@ -259,6 +285,7 @@ RANKS = ".ranks.shards([[], {}])"
             "bad",
             {
                 ".epoch.batches": lambda batches: [replace(one, fetch_seconds=0, collate_seconds=0) for one in batches],
+                ".facts.batches": 1800,
                 ".epoch.ride": lambda ride: replace(ride, seconds=ride.start_seconds, batches=1800),
             },
             None,  # batches cost nothing: an epoch that short is a test run

@@ -62,7 +62,7 @@ def trace(*batches: BatchRecord, samples: tuple[SampleRecord, ...] = ()) -> Epoc
         ([leaf("[0]"), leaf("[1]", "float64", (8,))], True),
         ([leaf("['x']"), leaf("['target']", "float64", (8,))], True),
         ([leaf("['x']"), leaf("['target']['boxes']", "float64", (5, 4))], True),
-        ([leaf("['x']"), leaf("['target']['first']['boxes']", "float64", (5, 4))], True),
+        ([leaf("['x']"), leaf("['target']['first']['scores']", "float64", (5,))], True),
         ([leaf("['x']"), leaf("['bbox_targets']", "float64", (8,))], True),
         ([leaf("['x']"), leaf("['depth']", "float64", (8, 20))], True),
         ([leaf("['x']"), leaf("['time']", "float64", (8,))], False),

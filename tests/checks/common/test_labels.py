@@ -111,7 +111,7 @@ class TestCandidates:
             (lambda place: {"x": DRAWING, "mask": torch.zeros(9, 6).long()}, {}),
             (lambda place: {"x": IMAGE, "mask": torch.arange(49).reshape(7, 7) % 3}, {}),
             (
-                lambda place: {"x": torch.rand(3, 99, 99), "mask": torch.arange(99 * 99 if place else 1)},
+                lambda place: {"x": torch.rand(3, 99, 99), "mask": torch.arange(99 * 99).reshape(99, 99) * bool(place)},
                 {},
             ),
             (lambda place: {"x": IMAGE, "hashes": torch.arange(600).reshape(20, 30)}, {}),

@@ -94,6 +94,7 @@ class TestWhichLeavesAreTables:
             ((torch.rand(2, 2), 1), []),
             ((torch.arange(4), 1), []),
             (("text", 1), ["[1]"]),
+            ((IMAGE, torch.zeros(8, 8).long()), ["[1]"]),
         ],
     )
     def test_small_leaves(self, one: Any, paths: list[str]) -> None:

@@ -150,7 +150,7 @@ class TestInputs:
 
     def test_numbers_have_no_length(self) -> None:
         unused = leaf(".lengths", (8,), "int64", handed=False, used=False, changes=False)
-        assert isinstance(self.judged(leaf(".row", (8,)), unused).outcome, NotApplicable)
+        assert isinstance(self.judged(leaf(".row", (8,)), unused, role="val").outcome, NotApplicable)
 
     def test_an_input_without_any_effect(self) -> None:
         nothing = leaf(".image", changes=False)

@@ -86,7 +86,7 @@ def test_the_range_of_values() -> None:
     assert not faults([{"x": image * 39}] * 8, [{"x": image}] * 8)
     assert not faults([{"x": image * 255}] * 3, [{"x": image}] * 8)  # too few samples
     assert not faults([{"x": image * 0}] * 8, [{"x": image}] * 8)
-    assert not faults([{"x": image * 255 + 1000}] * 8, [{"x": image * 100}] * 8)
+    assert not faults([{"x": image * 255 + 10000}] * 8, [{"x": image * 100}] * 8)
     (fault,) = faults([{"x": image * 255, "weight": 0.5}] * 8, [{"x": image, "weight": 0.5}] * 8)
     assert fault == "has values from 0 to 255 in sample['x'], train from 0 to 1"
 
@@ -99,7 +99,7 @@ def test_classes_that_stand_beside_their_names() -> None:
     assert fault == "assigns index 1 to class 'c', train assigns 2"
     assert faults(samples("abc"), samples("abc")) == []
     assert faults(samples("xyz"), samples("abc")) == []
-    long = [{**one, "text": str(place) * 1000} for place, one in enumerate(samples("acb"))]  # too long to be shown
+    long = [{"text": str(place) * 1000, **one} for place, one in enumerate(samples("acb"))]  # too long to be shown
     assert faults(long, samples("abc")) == [fault]
 
 

@@ -143,6 +143,13 @@ def test_whole_batches_and_even_ranks_are_worth_a_few_samples(
     assert excused(loss, facts, ranks) is expected
 
 
+@pytest.mark.parametrize(("workers", "expected"), [(0, False), (1, False), (2, True)])
+def test_each_worker_of_a_stream_has_a_last_batch_to_drop(workers: int, expected: bool) -> None:
+    facts: Any = SimpleNamespace(batch_size=8, drop_last=True, num_workers=workers)
+    assert excused(Loss(7, 50), facts, 1)
+    assert excused(Loss(8, 50), facts, 1) is expected
+
+
 def shards(ranks: Shares, alone: Sequence[int], *, same_dataset: bool = True) -> Shards:
     """Indices as samplers deal them out."""
     shares = [Share((tuple(share),), 1, ended=True) for share in ranks]
@@ -266,6 +273,8 @@ def test_what_an_endless_stream_loses_first() -> None:
     shared = runs(trace([[*range(0, 40, 4)], [*range(1, 40, 4)]], ended=False))
     loss = find_loss(shared, runs(trace([range(100)], ended=False)))
     assert (loss.same, loss.first) == (True, "sample 2 in a single process")
+    named = replace(trace([range(100)], ended=False), names={2: "'two.png'"})
+    assert find_loss(shared, runs(named)).first == "sample 2 in a single process ('two.png')"
     shared = runs(trace([[*range(0, 40, 2)], [1]], ended=False), trace([[*range(0, 40, 2)], [*range(1, 40, 4)]]))
     salted = runs(trace([range(100)], ended=False, salt="a"), trace([range(100)], ended=False))
     assert find_loss(shared, salted).first == "sample 3 in a single process"
