@@ -156,7 +156,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[Callable[[], None], Callable[[], N
                 if isinstance(test, _PLAIN):
                     turned = ast.UnaryOp(ast.Not(), test)
                     yield _setting(node, "ifs", [*node.ifs[:place], turned, *node.ifs[place + 1 :]])
-        case ast.Return(value=ast.expr()) if ast.unparse(node.value) not in _NOTHING:
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) not in _NOTHING:
             yield _setting(node, "value", ast.Constant(None))
         case ast.Break() | ast.Continue():
             yield _setting(node, "__class__", ast.Continue if isinstance(node, ast.Break) else ast.Break)

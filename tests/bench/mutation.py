@@ -197,9 +197,9 @@ def _is_left_out(item: pytest.Item) -> bool:
     return drawn or item.get_closest_marker("scan") is not None
 
 
-def equivalent() -> dict[str, str]:
-    """The mutants that change nothing which anyone could notice, each with the reason."""
-    reasons: dict[str, str] = json.loads(EQUIVALENT.read_text(encoding="utf-8")) if EQUIVALENT.exists() else {}
+def explained() -> dict[str, str]:
+    """The mutants that change nothing that matters, each with the reason."""
+    reasons: dict[str, str] = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
     return reasons
 
 
@@ -242,17 +242,20 @@ def main() -> int:
 
 
 def _report(noticed: dict[Mutant, str], before: dict[str, Any] | None, *, whole: bool) -> None:
-    known = equivalent()
+    known = explained()
     survivors = [one for one, outcome in noticed.items() if outcome == "no"]
     rows: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for name, row in before["families"].items() if before else ():
-        rows[name] = Counter(mutants=row["mutants"], noticed=row.get("noticed", 0))
+        rows[name] = Counter({**row, "open": 0})
     for one, outcome in noticed.items():
         rows[family(one.module)]["mutants"] += before is None
-        rows[family(one.module)]["noticed" if outcome != "no" else "equivalent" if one.key in known else "open"] += 1
+        rows[family(one.module)]["noticed" if outcome != "no" else "explained" if one.key in known else "open"] += 1
     for one in sorted(survivors, key=lambda one: (one.module, one.line)):
         if one.key not in known:
             print(one)  # noqa: T201 - the product
+    if whole and before is None:
+        for key in known.keys() - {one.key for one in survivors}:
+            print(f"needs no explanation: {key}")  # noqa: T201
     found: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
         "torch": torch.__version__,

@@ -34,7 +34,7 @@ def test_batches_of_whole_samples() -> None:
 
 @pytest.mark.parametrize(("kind", "word"), [("truncated", "is truncated"), ("overflowed", "overflows")])
 def test_values_that_do_not_fit(kind: str, word: str) -> None:
-    (finding,) = judged(**{kind: {"[1]": "float32 becomes int64"}}).findings
+    (finding,) = judged(None, None, **{kind: {"[1]": "float32 becomes int64"}}).findings
     assert finding.message.startswith(f"sample[1] {word}: float32 becomes int64")
 
 

@@ -86,6 +86,7 @@ def test_the_range_of_values() -> None:
     assert not faults([{"x": image * 39}] * 8, [{"x": image}] * 8)
     assert not faults([{"x": image * 255}] * 3, [{"x": image}] * 8)  # too few samples
     assert not faults([{"x": image * 0}] * 8, [{"x": image}] * 8)
+    assert faults([{"x": image * 255}] * 8, [{"x": image + 100}] * 8)
     assert not faults([{"x": image * 255 + 10000}] * 8, [{"x": image * 100}] * 8)
     (fault,) = faults([{"x": image * 255, "weight": 0.5}] * 8, [{"x": image, "weight": 0.5}] * 8)
     assert fault == "has values from 0 to 255 in sample['x'], train from 0 to 1"

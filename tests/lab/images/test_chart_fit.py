@@ -72,6 +72,12 @@ def test_a_nonlinear_response_has_no_fit(scale: float) -> None:
     assert fit(responses(noise, draws=6), "") is None
 
 
+def test_images_of_which_some_are_grey_have_no_fit() -> None:
+    taken = responses(lambda pixels, draw: pixels[: 1 if draw else 3] / 255)
+    assert fit(taken, "") is None
+    assert not follows(taken, "")
+
+
 def test_a_leaf_with_one_value_does_not_follow_the_colour() -> None:
     for value in (0, 0.5):
         taken = responses(lambda pixels, _: np.full_like(pixels, value))  # noqa: B023
