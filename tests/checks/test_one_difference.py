@@ -1,4 +1,4 @@
-"""What a judge says of a recorded loader that differs in one thing: refusals, and edges between two verdicts."""
+"""What a judge says of a recorded loader that differs in one thing, at the edge between two verdicts."""
 
 from __future__ import annotations
 
@@ -8,144 +8,15 @@ from typing import Any
 
 import pytest
 
-from dataguard.checks import CATALOGUE
-from dataguard.incident import (
-    EmptyEpoch,
-    Incident,
-    LoaderDied,
-    LoaderHung,
-    LoaderInterleaved,
-    LoaderRaised,
-    LoaderUnspawnable,
-)
+from dataguard.incident import Incident, LoaderDied, LoaderHung, LoaderInterleaved
 from dataguard.lab.files.bit_depth import Curve
 from dataguard.lab.ranks.shares import Share
-from dataguard.model import DataguardError, Looked, Undecided
-from tests.support.recordings import Verdict, recordings, verdict_of
-
-
-def judged(check: str, face: str, changes: dict[str, Any]) -> Verdict:
-    (one,) = (one for one in CATALOGUE if one.code == check)
-    return verdict_of(one.judge, recordings(one.stem)[face].having(changes).lab)
-
-
-def said(verdict: Verdict) -> list[str]:
-    """The messages of findings, and the reason or the note."""
-    outcome = verdict.outcome
-    last = outcome.note if isinstance(outcome, Looked) else str(outcome)
-    return [*(finding.message for finding in verdict.findings), *([last] if last else [])]
-
-
-def hung(worker: int | None) -> LoaderUnspawnable:
-    failure = LoaderUnspawnable(Incident("init", "no batch in 10 s", worker=worker))
-    failure.__cause__ = LoaderHung(failure.incident)
-    return failure
-
+from dataguard.model import DataguardError, Looked
+from tests.support.one_difference import judged, said
 
 DARK = Curve("sample[0]", "float32", (1e-9, 4.7e-6, 7e-6, 9.3e-6, 1.4e-5))
-REPEAT = SimpleNamespace(suspects=[SimpleNamespace(path="global numpy")])
-OTHER = SimpleNamespace(same_samples=lambda _: False)
 FULL = Incident("collate", "RuntimeError: unable to allocate shared memory")
 ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
-
-
-@pytest.mark.parametrize(
-    ("check", "face", "changes", "words"),
-    [
-        ("DG002", "bad", {".failures([[], {}])": (LoaderRaised(ERROR),)}, "KeyError: 9"),
-        ("DG003", "bad", {".failures([[], {}])": (LoaderDied(ERROR),)}, "KeyError: 9"),
-        (
-            "DG101",
-            "bad",
-            {".facts.num_workers": 1, ".randomness.latent_clone": SimpleNamespace(path="dataset.rng")},
-            "num_workers=1: fewer than two workers; two workers would draw the same random numbers from dataset.rng",
-        ),
-        (
-            "DG101",
-            "bad",
-            {".facts.num_workers": 0, ".randomness.latent_clone": None},
-            "num_workers=0: fewer than two workers",
-        ),
-        (
-            "DG104",
-            "bad_spawn",
-            {".epoch": hung(None)},
-            "no batch in 10 s while workers started by spawn, which is slow with many imports: raise --timeout",
-        ),
-        (
-            "DG105",
-            "bad",
-            {".randomness.spawn_trial.failure": Incident("init", "TypeError: no")},
-            "see DG104: under spawn, TypeError: no",
-        ),
-        (
-            "DG106",
-            "bad",
-            {".randomness.shared_offsets": LoaderRaised(ERROR)},
-            "not decided: with num_workers=2, which this check needs, the loader fails: KeyError: 9",
-        ),
-        (
-            "DG103",
-            "good_made_up",
-            {'.randomness.seeds([[], {"always": true}])': Undecided("the budget ran out")},
-            "the budget ran out",
-        ),
-        (
-            "DG201",
-            "bad",
-            {
-                '.randomness.shared_draws([["workers"], {}])': SimpleNamespace(repeat=REPEAT),
-                ".streams.stream": lambda *_, **__: SimpleNamespace(by_leaf=lambda _: OTHER),
-            },
-            "workers generate the same samples from the same random numbers: see DG101",
-        ),
-        ("DG206", "bad", {".facts.role": "val"}, "the role is val: a fixed order does no harm"),
-        (
-            "DG207",
-            "bad.train",
-            {".streams.orders.epochs": ((), (), ())},
-            "the indices of the loader cannot be observed",
-        ),
-        (
-            "DG311",
-            "bad",
-            {".dataset.semantics.last.incident": ERROR},
-            "the last sample cannot be read: KeyError: 9",
-        ),
-        ("DG404", "bad", {".epoch": EmptyEpoch((ERROR,))}, "see DG404: the epoch has no batches"),
-        (
-            "DG505",
-            "bad_by_hand",
-            {
-                ".images.charts.fits": lambda fits: [
-                    replace(one, gains=tuple(1.5 * gain for gain in one.gains)) for one in fits
-                ]
-            },
-            "channels are BGR, and it is unknown whether the model expects that: "
-            'set [tool.dataguard.contract] channels = "RGB" or "BGR"',
-        ),
-        ("DG409", "bad", {".facts.default_collate": True}, "default_collate stacks samples and changes none"),
-        ("DG505", "bad", {".images.charts.grey": True}, "images are grey and have no channel order"),
-        (
-            "DG510",
-            "good",
-            {".files.modes.refused": ("RGBA", "P")},
-            "collate_fn fails when RGBA files meet others in a batch: see DG401",
-        ),
-        (
-            "DG701",
-            "bad",
-            {".reproducibility.pair": lambda pair: (replace(pair[0], used={"as_completed": ("a.py", 3)}), pair[1])},
-            "results are taken as they are ready (as_completed): see DG702",
-        ),
-        ("DG804", "bad", {".epoch.ride": None}, "the budget ran out during the first epoch: raise --budget"),
-        ("DG901", "bad", {".facts.role": "test"}, "no model learns from a test loader"),
-    ],
-)
-def test_nothing_is_decided(check: str, face: str, changes: dict[str, Any], words: str) -> None:
-    verdict = judged(check, face, changes)
-    assert said(verdict) == [words]
-    assert isinstance(verdict.outcome, DataguardError)
 
 
 def of_many_values(mask: Any) -> Any:
