@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,15 +100,6 @@ def shown_index(index: object) -> str:
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-
-
-def imported_files() -> dict[str, str]:
-    """The source file of each imported module that has one, by module name.
-
-    Reads `__dict__` instead of the attribute: accessing an attribute would import a lazy module.
-    """
-    spaces = {name: getattr(module, "__dict__", {}) for name, module in list(sys.modules.items())}
-    return {name: file for name, space in spaces.items() if isinstance(file := space.get("__file__"), str)}
 
 
 def is_library(file: str) -> bool:

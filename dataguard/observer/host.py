@@ -28,7 +28,7 @@ from dataguard.incident import LoaderFailed
 from dataguard.machine.environment import environment
 from dataguard.machine.machine import Machine
 from dataguard.model import Check, NotApplicable, Result, Status, Undecided, UsageError
-from dataguard.process import shm_cleanup
+from dataguard.process import imported_modules, shm_cleanup
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.process_tree import adopt_orphans, die_with_parent
@@ -79,6 +79,7 @@ def main(descriptor: int, parent: int) -> None:
             sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
             if not is_held(spelling):  # a module that parses the command line gets none
                 sys.argv[:] = [f"{parsed(spelling).module.rpartition('.')[2]}.py"]
+                _hide_main_module()
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             shm_cleanup.log_creations(folder / CREATIONS)
             importer = _Importer(folder / STACKS, IMPORT_PATIENCE * settings.timeout)
@@ -93,6 +94,7 @@ def main(descriptor: int, parent: int) -> None:
             surveys = _surveys(target, settings, folder, importer)
             os.register_at_fork(after_in_child=pipe.close)
             adopt_orphans()
+            imported_modules.remember()
             labs = _labs(surveys, settings, folder, job)
             pipe.send(("ready", (tuple(labs), environment(), tuple(_notes(surveys)))))
             checks = {check.code: check for check in CATALOGUE}
@@ -116,6 +118,16 @@ def main(descriptor: int, parent: int) -> None:
             pass
         except Exception:  # noqa: BLE001 - a bug of ours, which the reporting process shows
             pipe.send(("broken", traceback.format_exc()))
+
+
+def _hide_main_module() -> None:
+    """Keep spawned workers from importing the main module of this process, with all of dataguard.
+
+    Python passes its name to them, and they skip one of this form: it would be the command of a package.
+    """
+    spec = sys.modules["__main__"].__spec__
+    if spec is not None:
+        spec.name = "dataguard.__main__"
 
 
 class _Importer:

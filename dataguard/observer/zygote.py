@@ -25,7 +25,7 @@ import hypothesis  # noqa: F401 - slow to import, and each loader needs it
 import numpy
 
 from dataguard.observer import host
-from dataguard.process import reaper
+from dataguard.process import imported_modules, reaper
 from dataguard.process.cheap_forks import prepare_to_fork
 
 _SOCKET = 3
@@ -44,6 +44,7 @@ def main(descriptor: int) -> None:
             return
         asked = pipe.recv()
         host.import_torchvision_if_used()
+        imported_modules.remember()
         prepare_to_fork()
         pid = os.fork()
         if pid == 0:

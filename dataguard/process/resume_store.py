@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from dataguard.incident import imported_files, is_library
+from dataguard.process.imported_modules import own_files
 from dataguard.process.torchrun import Team
 from dataguard.settings.settings import Settings
 from dataguard.unnamed import is_held
@@ -129,8 +129,7 @@ def _lock(path: Path, *, create: bool = True) -> int | None:
 
 def _own_sources() -> dict[str, int]:
     """The source files of the user's imported modules, with modification times in ns."""
-    files = set(imported_files().values())
-    own = sorted(file for file in files if not is_library(file) and Path(file).exists())
+    own = sorted(file for file in set(own_files().values()) if Path(file).exists())
     return {file: Path(file).stat().st_mtime_ns for file in own}
 
 

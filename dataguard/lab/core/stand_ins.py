@@ -6,8 +6,10 @@ import contextlib
 import copy
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+from dataguard.process.imported_modules import references
 
 
 class _Wrapper:
@@ -48,21 +50,17 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, before)
 
 
-UNRELATED = sys.stdlib_module_names | {
-    *("numpy", "scipy", "sympy", "mpmath", "torch", "torchgen", "triton", "cuda"),
-    *("dataguard", "dill", "hypothesis", "psutil", "tqdm", "typing_extensions"),
-}
-"""Packages that refer to no function of another package that gets a stand-in, and are used for their own. They define
-most names in a process, and looking at those in a fork copies their memory."""
-_MODELS = ("torchvision.models", "torchvision.ops")
+def rebind(known: Mapping[int, tuple[Any, Any]], defining: Sequence[str] = ()) -> None:
+    """Bind the stand-in of each function wherever a module refers to the function by name.
 
-
-def rebind(known: dict[int, tuple[Any, Any]]) -> None:
-    """Bind the stand-in of each function in every module that refers to the function."""
-    for spelling, module in list(sys.modules.items()):
-        if spelling.partition(".")[0] in UNRELATED or spelling.startswith(_MODELS):
-            continue
-        names = module.__dict__ if isinstance(module, types.ModuleType) else {}
-        for name, value in list(names.items()):
-            if id(value) in known:
-                names[name] = known[id(value)][1]
+    `known` has pairs of a function and its stand-in, by the `id` of the function. Unrelated packages are left alone,
+    but for the modules named in `defining`, in which functions have their own name.
+    """
+    for space, name in references(known):
+        space[name] = known[id(space[name])][1]
+    for module in defining:
+        space = vars(sys.modules[module]) if module in sys.modules else {}
+        for function, stand_in in known.values():
+            own_name: str = function.__name__
+            if space.get(own_name) is function:
+                space[own_name] = stand_in

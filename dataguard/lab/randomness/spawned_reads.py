@@ -127,8 +127,10 @@ def _emulate_spawned(subject: Subject, run: int, folder: Path) -> Steps:
     try:
         with as_if_spawning():
             sent = send((loader.dataset, loader.collate_fn, loader.worker_init_fn), forked=True)
+            sent_indices = send(indices)  # separately, as to a worker
             _become_new_process(subject.target.spelling, run, folder)
             dataset, collate_fn, worker_init_fn = sent.received()
+            indices = sent_indices.received()
     except TooMuch:
         return {}
     except Exception:  # noqa: BLE001 - whatever the user's code raises when it is pickled or imported

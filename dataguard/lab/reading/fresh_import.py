@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from dataguard.incident import imported_files, is_library
+from dataguard.incident import is_library
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.reading.epoch_trace import gated_build
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.rng.global_rng import seed_global_generators
+from dataguard.process.imported_modules import own_files
 from dataguard.settings.settings import Settings
 from dataguard.target.loading import Target, load
 from dataguard.target.variants import Loader
@@ -87,7 +88,7 @@ def read_rebuilt(
 
 def own_modules() -> dict[str, ModuleType]:
     """The user's modules, and the namespace packages that hold them."""
-    own = {name for name, file in imported_files().items() if is_own_source(name, file)}
+    own = {name for name, file in own_files().items() if is_own_source(name, file)}
     around = {parent for name in own for parent in _parents(name) if _is_namespace(parent)}
     return {name: sys.modules[name] for name in own | around}
 

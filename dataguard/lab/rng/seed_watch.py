@@ -21,14 +21,14 @@ import torch
 
 from dataguard.incident import is_library
 from dataguard.lab.core.records import Seeding
-from dataguard.lab.core.stand_ins import UNRELATED
+from dataguard.lab.core.stand_ins import rebind
 from dataguard.lab.rng.drawing_libraries import package_at
 from dataguard.lab.rng.rng_discovery import find_generators, skip
 
 _NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _CONSTANTS = (int, float, str, bytes, np.integer)
 _DEFINING = ("random", "numpy.random", "torch", "torch.random")
-"""The modules through which code finds what is watched."""
+"""The modules that define what is watched."""
 Given = tuple[object, Seeding]
 """A generator and its seed; for a global generator, the kind of seeding replaces the generator."""
 _SHOWN = 40
@@ -60,7 +60,7 @@ class SeedWatch:
         for name in _NUMPY:
             self._watch_numpy(getattr(np.random, name))
         self._watch_torch()
-        self._replace()
+        rebind(self._replacements, _DEFINING)
 
     @contextlib.contextmanager
     def watching(self, skipped: int) -> Iterator[list[Given]]:
@@ -201,16 +201,6 @@ class SeedWatch:
         meta = type("_Meta", (type(original),), checks)
         self._subclasses[original] = meta(original.__name__, (original,), methods)
         self._replacements[id(original)] = original, self._subclasses[original]
-
-    def _replace(self) -> None:
-        """Replace the originals in the modules that define them, and in those of users and libraries that hold them."""
-        for spelling, module in list(sys.modules.items()):
-            if spelling.partition(".")[0] in UNRELATED and spelling not in _DEFINING:
-                continue
-            for name, value in list(getattr(module, "__dict__", {}).items()):
-                if id(value) in self._replacements:
-                    with contextlib.suppress(Exception):  # the module may refuse assignment
-                        setattr(module, name, self._replacements[id(value)][1])
 
 
 def _copy_state(generator: Any, other: Any) -> None:

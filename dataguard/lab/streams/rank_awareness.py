@@ -15,6 +15,7 @@ from torch.utils.data import IterableDataset
 from dataguard.incident import is_library
 from dataguard.lab.core.index import members
 from dataguard.lab.core.index_schedules import Schedule, drawn
+from dataguard.lab.core.stand_ins import rebind
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
@@ -26,6 +27,7 @@ VARIABLES = frozenset(
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_PROCID", "SLURM_NTASKS"}
 )
 _FUNCTIONS = ("get_rank", "get_world_size", "is_initialized")
+_DEFINING = ("torch.distributed", "torch.distributed.distributed_c10d")
 _SAMPLES = 4
 """Samples of a map-style dataset that are read."""
 _DEEP = 40
@@ -119,9 +121,7 @@ def _watch_function(name: str, note: Callable[[str], None]) -> None:
         note(f"torch.distributed.{name}()")
         return original(*args, **kwargs)
 
-    for module in list(sys.modules.values()):
-        if getattr(module, "__dict__", {}).get(name) is original:
-            setattr(module, name, asking)
+    rebind({id(original): (original, asking)}, _DEFINING)
 
 
 def _place() -> tuple[str, int] | None:

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataguard.incident import imported_files
 from dataguard.lab.core.object_graph import _reduced
 from dataguard.lab.dataset.hash_order import OrderedFrozenset, OrderedSet, ordered_sets
 from dataguard.lab.reading.fresh_import import Places
@@ -95,16 +94,6 @@ def test_an_ordered_set_pops_until_it_is_empty() -> None:
     assert {items.pop() for _ in range(3)} == {"a", "b", "c"}
     with pytest.raises(KeyError):
         items.pop()
-
-
-def test_modules_that_import_themselves_when_they_are_used_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Lazy(ModuleType):
-        def __getattr__(self, name: str) -> object:
-            raise ImportError(f"asked for {name}")
-
-    monkeypatch.setitem(sys.modules, "lazy_module_of_a_test", Lazy("lazy_module_of_a_test"))
-    assert imported_files()["pytest"].endswith(".py")
-    assert "lazy_module_of_a_test" not in imported_files()
 
 
 def test_dates_are_memory_that_is_not_copied() -> None:
