@@ -231,9 +231,9 @@ def muddled(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
             return f"the {part} of {one.name} is used for both"
         if _same(sorted(mean), sorted(one.mean)) and _same(sorted(std), sorted(one.std)):
             return f"the statistics of {one.name} are permuted"
-    own = [one.name for one in telling if len(mean) > 1 and _same(mean, one.mean)]
-    other = [one.name for one in telling if len(mean) > 1 and _same(std, one.std)]
-    if own and other:
+    own = [one.name for one in telling if _same(mean, one.mean)]
+    other = [one.name for one in telling if _same(std, one.std)]
+    if own and other and len(mean) > 1:
         return f"the mean is from {own[0]}, the standard deviation from {other[0]}"
     return _stacked(mean, std)
 

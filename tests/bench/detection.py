@@ -97,7 +97,8 @@ def by_mutants() -> Iterator[str]:
     found: dict[str, Any] = json.loads(FOUND.read_text(encoding="utf-8"))
     families: dict[str, dict[str, int]] = found["families"]
     total = {kind: sum(row.get(kind, 0) for row in families.values()) for kind in ("mutants", "noticed", "explained")}
-    yield f"Measured {found['date']}, torch {found['torch']}, Python {found['python']}."
+    yield f"Measured {found['date']}, torch {found['torch']}, Python {found['python']}: {total['mutants']:,} mutants of"
+    yield f"{found['all']:,}."
     yield ""
     yield "| room | mutants | noticed | explained | open | score |"
     yield "|---|---|---|---|---|---|"

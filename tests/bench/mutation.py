@@ -253,13 +253,14 @@ def _report(noticed: dict[Mutant, str], before: dict[str, Any] | None, *, whole:
     for one in sorted(survivors, key=lambda one: (one.module, one.line)):
         if one.key not in known:
             print(one)  # noqa: T201 - the product
-    if whole and before is None:
-        for key in known.keys() - {one.key for one in survivors}:
-            print(f"needs no explanation: {key}")  # noqa: T201
+    for one, outcome in noticed.items():
+        if outcome != "no" and one.key in known:
+            print(f"needs no explanation: {one}")  # noqa: T201
     found: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
         "torch": torch.__version__,
         "python": platform.python_version(),
+        "all": sum(len(mutants_of(module)) for module in modules()),
         "families": {name: dict(row) for name, row in sorted(rows.items())},
         "open": [one.key for one in survivors if one.key not in known],
     }

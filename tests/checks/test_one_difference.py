@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from dataguard.incident import Incident, LoaderDied, LoaderHung, LoaderInterleaved
+from dataguard.incident import Incident, LoaderDied, LoaderHung, LoaderInterleaved, LoaderRaised
 from dataguard.lab.files.bit_depth import Curve
+from dataguard.lab.model.batch_parts import Extent
 from dataguard.lab.ranks.shares import Share
 from dataguard.model import DataguardError, Looked
 from tests.support.one_difference import judged, said
 
+BROKEN = Extent(".b", "float32", 0.0, 1.0, broken=3)
 DARK = Curve("sample[0]", "float32", (1e-9, 4.7e-6, 7e-6, 9.3e-6, 1.4e-5))
 FULL = Incident("collate", "RuntimeError: unable to allocate shared memory")
 ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
@@ -21,6 +24,10 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
 
 def of_many_values(mask: Any) -> Any:
     return replace(mask, values=replace(mask.values, most_values=50, dtype="float32"))
+
+
+def bright(mask: Any) -> Any:
+    return replace(mask, chart_labels=(0.0, 200.0), values=replace(mask.values, labels=(0.0, 200 / 255)))
 
 
 def share(*samples: int) -> Share:
@@ -78,6 +85,7 @@ RANKS = ".ranks.shards([[], {}])"
             },
             "dataset repeats its 40 samples 2 times: the contract allows it",
         ),
+        ("DG403", "bad", {".epoch.sizes": (8, 7, 1), ".ranks": SimpleNamespace(declared=False)}, None),
         ("DG403", "bad", {".epoch.sizes": (2, 2, 1)}, "batch 2 of 3 holds a single sample"),
         (
             "DG403",
@@ -140,11 +148,40 @@ RANKS = ".ranks.shards([[], {}])"
             None,  # a depth map may have as many values
         ),
         (
+            "DG511",
+            "bad",
+            {
+                ".geometry.masks": lambda charts: replace(charts, labels=((0.0,), (100.0,)), lossy_labels=2),
+                ".geometry.masks.lossy_values": 50,
+                ".geometry.masks.masks": lambda masks: [of_many_values(mask) for mask in masks],
+            },
+            "holds 50 different values: lossy compression spreads 2 labels over 50 values",
+        ),
+        (
+            "DG511",
+            "bad",
+            {".geometry.masks.masks": (), ".geometry.masks.constant": ("[1]",)},
+            "sample[1] holds a single value in all samples, although the masks hold 4 labels",
+        ),
+        (
+            "DG511",
+            "good",
+            {".geometry.masks.labels": ((0.0,), (200.0,)), ".geometry.masks.masks": lambda masks: [bright(masks[0])]},
+            None,  # brightness may be divided by 255
+        ),
+        (
             "DG517",
             "good.val",
             {".batches.random_leaves": SimpleNamespace(others=(), masked=("['ids']",))},
             "tokens are masked at random",
         ),
+        (
+            "DG517",
+            "good.val",
+            {".batches.random_leaves": SimpleNamespace(others=("[0]",), masked=())},
+            "batch[0] is random in a val loader: ",
+        ),
+        ("DG601", "good", {".epoch": LoaderRaised(FULL)}, "free, too little for one batch per worker"),
         (
             "DG601",
             "good",
@@ -161,6 +198,13 @@ RANKS = ".ranks.shards([[], {}])"
             },
             None,  # batches cost nothing: an epoch that short is a test run
         ),
+        (
+            "DG901",
+            "bad",
+            {".model.learning": lambda seen: replace(seen, start=math.nan, inputs=(seen.inputs[0], BROKEN))},
+            "the loss of a batch is nan before the first step: 3 values of batch.b are not finite",
+        ),
+        ("DG901", "bad", {".model.learning.graph": False}, "does not depend on any parameter of the model"),
     ],
 )
 def test_what_is_reported(check: str, face: str, changes: dict[str, Any], words: str | None) -> None:
@@ -199,12 +243,14 @@ def test_the_evidence(check: str, face: str, changes: dict[str, Any], name: str,
     assert finding.evidence[name] == value
 
 
-@pytest.mark.parametrize(("shape", "mild"), [((3, 8, 8), True), ((), False), (None, False)])
-def test_an_order_of_files_that_is_shuffled_anyway_decides_at_most_a_label(shape: Any, mild: bool) -> None:
+@pytest.mark.parametrize(
+    ("shapes", "mild"), [([(3, 8, 8)], True), ([(3, 8, 8), ()], False), ([()], False), ([None], False)]
+)
+def test_an_order_of_files_that_is_shuffled_anyway_decides_at_most_a_label(shapes: Any, mild: bool) -> None:
     changes = {
         ".siblings": {"train": None},
         ".epoch.samples": lambda samples: [
-            replace(one, leaves=(replace(one.leaves[0], shape=shape),)) for one in samples
+            replace(one, leaves=[replace(one.leaves[0], shape=shape) for shape in shapes]) for one in samples
         ],
     }
     (finding,) = judged("DG309", "bad_unlabelled", changes).findings

@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderHung, LoaderRaised, LoaderUnspawnable
-from dataguard.model import DataguardError, Undecided
+from dataguard.model import DataguardError, NotApplicable, Undecided
 from tests.support.one_difference import judged, said
+
+
+class Unmixed:
+    """Batches of a loader whose samples cannot be combined."""
+
+    def mixed(self, *_: Any, single: bool) -> Any:
+        raise NotApplicable("no pairs")
 
 
 def hung(worker: int | None) -> LoaderUnspawnable:
@@ -27,6 +34,7 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
 @pytest.mark.parametrize(
     ("check", "face", "changes", "words"),
     [
+        ("DG001", "good", {".failures([[], {}])": (LoaderDied(ERROR),)}, "KeyError: 9"),
         ("DG002", "bad", {".failures([[], {}])": (LoaderRaised(ERROR),)}, "KeyError: 9"),
         ("DG003", "bad", {".failures([[], {}])": (LoaderDied(ERROR),)}, "KeyError: 9"),
         (
@@ -74,6 +82,12 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             },
             "workers generate the same samples from the same random numbers: see DG101",
         ),
+        (
+            "DG103",
+            "bad",
+            {".randomness.seeds([[], {}])": lambda trace: replace(trace, plain=frozenset(trace.dependent))},
+            "a constant seed determines sample[0], but may only select which sample an index returns",
+        ),
         ("DG206", "bad", {".facts.role": "val"}, "the role is val: a fixed order does no harm"),
         (
             "DG207",
@@ -82,11 +96,18 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             "the indices of the loader cannot be observed",
         ),
         (
+            "DG304",
+            "bad",
+            {".dataset.semantics.last.incident": ERROR},
+            "the last sample cannot be read: KeyError: 9",
+        ),
+        (
             "DG311",
             "bad",
             {".dataset.semantics.last.incident": ERROR},
             "the last sample cannot be read: KeyError: 9",
         ),
+        ("DG401", "good", {".batches": Unmixed(), ".facts.mixes_samples": True}, "no pairs"),
         ("DG404", "bad", {".epoch": EmptyEpoch((ERROR,))}, "see DG404: the epoch has no batches"),
         (
             "DG505",

@@ -60,6 +60,7 @@ def test_formats_are_those_that_most_boxes_fit() -> None:
     shares = [(x / 200, y / 100, right / 200, bottom / 100) for x, y, right, bottom in CORNERS]
     assert _judged("", boxes(*shares), None).formats == ("xyxy-normalized",)
     assert _judged("", boxes(*CORNERS[:3]), None).formats == ()
+    assert _judged("", boxes(*[(1.0, *four[1:]) for four in CORNERS]), None).formats == ("xyxy",)
     strange = _judged("", boxes(*CORNERS, *CORNERS, (50, 50, 40, 90)), None)
     assert [box.place for box, _ in strange.wrong] == [8]
 
@@ -130,7 +131,10 @@ class TestBoxesOfSamples:
 
     @pytest.mark.parametrize(
         "image",
-        [*map(torch.rand, [(1, 100, 200), (3, 100, 200), (100, 200, 3), (100, 200, 4)]), Image.new("RGB", (200, 100))],
+        [
+            *map(torch.rand, [(1, 100, 200), (3, 100, 200), (100, 200, 1), (100, 200, 3), (100, 200, 4)]),
+            Image.new("RGB", (200, 100)),
+        ],
     )
     def test_the_size_is_that_of_the_image(self, image: Any) -> None:
         (found,) = boxes_of(lab([{"x": image, "boxes": self.ROWS}], collate=lambda one: one))

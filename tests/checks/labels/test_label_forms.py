@@ -40,6 +40,12 @@ def test_a_leaf_has_some_forms_and_not_others(found: Table, forms: set[str]) -> 
     assert {form for form in TARGET_FORMS if fits(found, form, width) and (form != "multilabel" or width)} == forms
 
 
+@pytest.mark.parametrize(("classes", "fitting"), [(None, True), (3, True), (4, False)])
+def test_a_column_for_each_class(classes: int | None, fitting: bool) -> None:
+    found = table([0, 1, 0], [1, 0, 0])
+    assert [fits(found, form, classes) for form in ("one-hot", "soft", "multilabel")] == [fitting] * 3
+
+
 @pytest.mark.parametrize(
     ("numbers", "classes", "index"),
     [

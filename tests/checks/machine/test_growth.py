@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from dataguard.checks.machine import dg604_leaking_handles
+from dataguard.checks.machine import dg602_growing_worker, dg604_leaking_handles
 from dataguard.checks.machine.batches_in_flight import flight_of
 from dataguard.checks.machine.dg601_shm_headroom import dg601_shm_headroom
-from dataguard.checks.machine.dg602_growing_worker import _unseen
+from dataguard.checks.machine.dg602_growing_worker import FILE, _unseen
+from dataguard.checks.machine.dg603_copied_dataset import _is_inside
 from dataguard.checks.machine.growth import Growth
 from dataguard.lab.machine.growing_containers import GrowingContainers
+from dataguard.model import Undecided
 from tests.support.recordings import recordings, verdict_of
 
 IN_FLIGHT = recordings("dg601_shm_headroom")["good"]
@@ -53,6 +55,33 @@ def test_growth_that_few_samples_cannot_show(length: int | None, seen: bool) -> 
     assert note == ("growth below 66.67 B per sample would not have been seen" if seen else None)
 
 
+def test_a_stream_may_still_fill_its_buffer() -> None:
+    growth = Growth(rate=2.0, leaks=False, usage=USAGE, containers=None)
+    lab: Any = SimpleNamespace(facts=SimpleNamespace(kind="stream"))
+    assert not growth.is_too_much(lab, 9, 10)
+    with pytest.raises(Undecided, match="a shuffle buffer of the stream may still be filling"):
+        growth.is_too_much(lab, 11, 10)
+
+
+@pytest.mark.parametrize("rate", [1.5 * FILE, 2 * FILE])
+def test_memory_that_open_files_take(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two files stay open for each sample."""
+    memory, files = (Growth(one, leaks=False, usage=USAGE, containers=None) for one in (rate, 2.0))
+    monkeypatch.setattr(dg602_growing_worker, "growth_of", lambda *_, **__: memory)
+    monkeypatch.setattr(dg602_growing_worker, "open_files", lambda _: files)
+    lab: Any = None
+    note = verdict_of(dg602_growing_worker.dg602_growing_worker.judge, lab).outcome.note
+    assert note == "the growth comes from files left open: see DG604"
+
+
+def test_a_container_inside_another_is_counted_with_it() -> None:
+    assert _is_inside("dataset.a.b", ["dataset.a.b", "dataset.a", "dataset.c"])
+    assert not _is_inside("dataset.c", ["dataset.a.b", "dataset.a", "dataset.c"])
+
+
+USAGE: Any = SimpleNamespace(exercised={"samples": 8}, readings={0: [SimpleNamespace(descriptors=4)]})
+
+
 @pytest.mark.parametrize(
     ("opened", "limit", "note"),
     [
@@ -63,8 +92,7 @@ def test_growth_that_few_samples_cannot_show(length: int | None, seen: bool) -> 
 )
 def test_files_that_stay_open(opened: float, limit: int | None, note: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two for each sample, and how many of them garbage collection leaves open."""
-    usage: Any = SimpleNamespace(exercised={"samples": 8}, readings={0: [SimpleNamespace(descriptors=4)]})
-    growth = Growth(rate=2.0, leaks=False, usage=usage, containers=GrowingContainers((), opened))
+    growth = Growth(rate=2.0, leaks=False, usage=USAGE, containers=GrowingContainers((), opened))
     monkeypatch.setattr(dg604_leaking_handles, "open_files", lambda _: growth)
     facts = SimpleNamespace(kind="map", num_workers=2, length=100, persistent=False, shuffled=True)
     lab: Any = SimpleNamespace(machine=SimpleNamespace(open_files=limit), facts=facts)

@@ -163,6 +163,17 @@ def test_what_to_change_if_a_loss_raises(call: LossCall, words: str) -> None:
     assert not call.outside or "but the output has 4 classes, 0 to 3" in refusal(call).message
 
 
+@pytest.mark.parametrize(
+    ("output", "target", "mild"),
+    [((8, 1), (8,), False), ((8, 3, 4, 4), (8, 1, 4, 4), True), ((8, 1), (1, 8), True), ((8, 4), (4,), True)],
+)
+def test_a_target_for_several_outputs_may_be_meant(
+    output: tuple[int, ...], target: tuple[int, ...], mild: bool
+) -> None:
+    (fault,) = mismatches(LossCall("mse_loss", floats(*output), floats(*target)))
+    assert fault.mild == mild
+
+
 @pytest.mark.parametrize(("activation", "mild"), [("softmax", False), ("sigmoid", True)])
 def test_one_sigmoid_for_each_class_may_be_meant(activation: str, mild: bool) -> None:
     sums = (1, 1) if activation == "softmax" else None

@@ -47,6 +47,7 @@ def faults(own: Sequence[Any], other: Sequence[Any]) -> list[str]:
         ({"x": IMAGE, "y": 1}, {"image": IMAGE, "y": 1, "z": 2}, None),  # other parts differ as well
         ({"x": IMAGE, "y": 1, "z": 2}, {"image": IMAGE, "y": 1}, None),
         ({"x": IMAGE, "y": 1}, {"image": IMAGE.double(), "y": 1}, None),
+        ({"x": IMAGE, "y": 1}, {"image": IMAGE[0], "y": 1}, None),
         ((IMAGE, torch.rand(3, 8, 8)), (torch.rand(3, 8, 8), IMAGE), "has its input in batch[0], train in batch[1]"),
         ({"x": IMAGE}, {"x": IMAGE.double()}, "returns batch['x'] as float32, train as float64"),
         (
@@ -87,6 +88,7 @@ def test_the_range_of_values() -> None:
     assert not faults([{"x": image * 255}] * 3, [{"x": image}] * 8)  # too few samples
     assert not faults([{"x": image * 0}] * 8, [{"x": image}] * 8)
     assert faults([{"x": image * 255}] * 8, [{"x": image + 100}] * 8)
+    assert not faults([{"x": image}] * 8, [{"x": image + 10000}] * 8)
     assert not faults([{"x": image * 255 + 10000}] * 8, [{"x": image * 100}] * 8)
     (fault,) = faults([{"x": image * 255, "weight": 0.5}] * 8, [{"x": image, "weight": 0.5}] * 8)
     assert fault == "has values from 0 to 255 in sample['x'], train from 0 to 1"
@@ -137,12 +139,22 @@ def test_what_a_loader_has_unlike_two_others_is_said_once() -> None:
 
 @pytest.mark.parametrize(
     ("scale", "exact", "alike"),
-    [(1.0, True, True), (1.015, True, True), (1.03, True, False), (1.05, False, True), (1.07, False, False)],
+    [
+        (1.0, (True, True), True),
+        (1.015, (True, True), True),
+        (1.03, (True, True), False),
+        (1.05, (False, False), True),
+        (1.05, (True, False), True),
+        (1.07, (False, False), False),
+    ],
 )
 @pytest.mark.parametrize("white", [1.0, 255.0, 0.01])
-def test_images_are_alike_up_to_a_share_of_their_range(scale: float, exact: bool, white: float, alike: bool) -> None:
+def test_images_are_alike_up_to_a_share_of_their_range(
+    scale: float, exact: tuple[bool, bool], white: float, alike: bool
+) -> None:
     one, two = (
-        Fit("", "float32", "RGB", (white * each / 255,) * 3, (0.0,) * 3, 0.0, exact=exact) for each in (1.0, scale)
+        Fit("", "float32", "RGB", (white * each / 255,) * 3, (0.0,) * 3, 0.0, exact=sure)
+        for each, sure in zip((1.0, scale), exact, strict=True)
     )
     assert _alike(one, two) is alike
     assert _alike(two, one) is alike

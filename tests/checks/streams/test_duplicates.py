@@ -61,6 +61,9 @@ def test_streams_that_end(shares: Shares, alone: Sequence[int], count: int) -> N
         ([[*range(10), 50, 51], [*range(8, 18), 52, 53]], range(60), 2),
         ([[*range(10), 50, 51], [*range(9, 18), 52, 53]], range(60), 0),  # a single one
         ([[0, 1] * 20, [0, 1] * 20], range(60), 2),
+        ([range(12), [*range(2), *range(100, 190)]], range(200), 2),
+        ([range(30), range(28, 60)], range(60), 0),  # two of so many may be chance
+        ([range(0, 60, 3), range(1, 60, 3), range(2, 60, 3)], range(60), 0),
         ([range(12), range(12)], [*range(4), *range(4)], 0),  # one process repeats itself, too
     ],
 )

@@ -286,6 +286,7 @@ def test_what_an_endless_stream_loses_first() -> None:
         (Loss(25, 50), 8, 99, False),
         (Loss(24, 50), 8, 99, True),
         (Loss(1, 50), None, 2, True),
+        (Loss(2, 50), None, 2, False),
         (Loss(1, 50), None, 1, False),
     ],
 )

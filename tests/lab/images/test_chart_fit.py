@@ -72,6 +72,11 @@ def test_a_nonlinear_response_has_no_fit(scale: float) -> None:
     assert fit(responses(noise, draws=6), "") is None
 
 
+@pytest.mark.parametrize("missing", [BLACK, CHARTS[1], CHARTS[-1]])
+def test_black_white_and_grey_are_needed(missing: RGB) -> None:
+    assert fit([one for one in responses(lambda pixels, _: pixels) if one.chart != missing], "") is None
+
+
 def test_images_of_which_some_are_grey_have_no_fit() -> None:
     taken = responses(lambda pixels, draw: pixels[: 1 if draw else 3] / 255)
     assert fit(taken, "") is None
@@ -97,6 +102,8 @@ def test_a_leaf_with_one_value_does_not_follow_the_colour() -> None:
         (["RGB", "BGR", "GBR", "RBG", "GRB", "BRG"] * 4, ""),
         (["RGB", "BGR"] * 12, None),
         (["RGB", "RGB", "BGR"] * 2, "RGB"),
+        (["RGB"] * 5 + ["BGR"] * 3 + ["GBR"], None),
+        (["BGR", "BGR", "RGB", "GBR", "RBG", "GRB"] * 5, ""),
         (["RGB", "GBR", "BRG"] * 8, ""),
     ],
 )
@@ -147,6 +154,7 @@ class TestWhichLeavesAreImages:
             ((5, 8, 3), 0, (40, 3)),
             ((0, 8, 3), 0, None),
             ((2, 3, 8, 8), 0, (128, 3)),
+            ((0, 3, 8, 8), 0, None),
             ((3, 2, 8, 8), 0, (128, 3)),  # channels, frames, height, width
             ((3, 1, 8, 8), 0, (192, 1)),  # grey images
             ((3, 3, 8, 8), 0, (192, 3)),
