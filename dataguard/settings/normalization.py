@@ -142,7 +142,7 @@ def _factor(
     gains: Sequence[float], offsets: Sequence[float], one: Statistics, times: int, *, bgr: bool
 ) -> float | None:
     numbers = one.of(len(gains), bgr=bgr)
-    if not numbers or min(gains) <= 0:
+    if not numbers:
         return None
     factors = []
     for gain, offset, (mean, std) in zip(gains, offsets, numbers, strict=True):
@@ -150,7 +150,8 @@ def _factor(
         if not isclose(offset, expected, rel_tol=1e-3, abs_tol=1e-4):
             return None
         factors.append(gain * std**times * 255)
-    return factors[0] if all(isclose(factor, factors[0], rel_tol=2e-3) for factor in factors) else None
+    even = factors[0] > 0 and all(isclose(factor, factors[0], rel_tol=2e-3) for factor in factors)
+    return factors[0] if even else None
 
 
 def declared(contract: Mapping[str, Any]) -> Statistics | None:
@@ -230,9 +231,9 @@ def muddled(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
             return f"the {part} of {one.name} is used for both"
         if _same(sorted(mean), sorted(one.mean)) and _same(sorted(std), sorted(one.std)):
             return f"the statistics of {one.name} are permuted"
-    own = [one.name for one in telling if len(mean) > 1 and _same(mean, one.mean)]
-    other = [one.name for one in telling if len(mean) > 1 and _same(std, one.std)]
-    if own and other:
+    own = [one.name for one in telling if _same(mean, one.mean)]
+    other = [one.name for one in telling if _same(std, one.std)]
+    if own and other and len(mean) > 1:
         return f"the mean is from {own[0]}, the standard deviation from {other[0]}"
     return _stacked(mean, std)
 

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 Points = Sequence[tuple[float, float]]
 """The number of samples read so far, and the measurement at that point."""
@@ -24,13 +25,11 @@ HINT = 0.5
 class Trend:
     """The trend of a quantity: `rate` is the growth per sample, after the first third of the readings.
 
-    `steady` means that it does not level off: the last third grew like the middle one; `grown` is the growth of both.
+    `steady` means that it does not level off: the last third grew like the middle one.
     """
 
     rate: float
     steady: bool
-    grown: float
-    samples: int
 
 
 def trend(points: Points, least: float, clear: float = 1.0) -> Trend | None:
@@ -50,7 +49,7 @@ def trend(points: Points, least: float, clear: float = 1.0) -> Trend | None:
     scatter = math.sqrt(statistics.fmean((y - slope * x - intercept) ** 2 for x, y in late))
     is_enough = min(middle, last) >= least and middle + last >= clear * CLEAR * scatter
     steady = is_enough and last >= clear * STEADY * middle
-    return Trend(slope, steady, middle + last, round(end - start))
+    return Trend(slope, steady)
 
 
 def common(trends: Iterable[Trend | None]) -> Trend | None:
@@ -59,23 +58,12 @@ def common(trends: Iterable[Trend | None]) -> Trend | None:
     known = [one for one in found if one is not None]
     if not known or len(known) < len(found):
         return None
-    return Trend(
-        statistics.fmean(one.rate for one in known),
-        all(one.steady for one in known),
-        min(one.grown for one in known),
-        min(one.samples for one in known),
-    )
+    return Trend(statistics.fmean(one.rate for one in known), all(one.steady for one in known))
 
 
 def _at(points: Points, place: float) -> float:
     """The value at a point between readings, by linear interpolation."""
-    (before, low), (after, high) = points[0], points[-1]
-    for x, y in points:
-        if x <= place:
-            before, low = x, y
-        else:
-            after, high = x, y
-            break
-    else:
-        return low
-    return low + (high - low) * (place - before) / (after - before)
+    for (before, low), (after, high) in pairwise(points):
+        if place < after:
+            return low + (high - low) * (place - before) / (after - before)
+    return points[-1][1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,23 +44,18 @@ UNSEEN = ("annotation", "returns", "decorator_list")
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change of a module: the line, the function around it, what stood there, and what stands there now."""
+    """One change of a module, in a line of a function."""
 
     module: str
     line: int
     function: str
-    before: str
-    after: str
     number: int
     """Its place among the mutants of its module."""
-
-    @property
-    def key(self) -> str:
-        """What identifies it while other lines of the module change."""
-        return f"{self.module}:{self.function}: {self.before} -> {self.after}"
+    key: str
+    """What stood there, what stands there now, and the line: the same while other lines of the module change."""
 
     def __str__(self) -> str:
-        return f"{self.module}:{self.line} {self.before} -> {self.after}"
+        return f"{self.line}: {self.key}"
 
 
 Edit = tuple[ast.AST, Callable[[], None], Callable[[], None], str]
@@ -69,13 +65,19 @@ Edit = tuple[ast.AST, Callable[[], None], Callable[[], None], str]
 def mutants_of(module: str) -> list[Mutant]:
     """All mutants of a module."""
     tree = _parsed(module)
+    lines = _source(module).splitlines()
+    keys: Counter[str] = Counter()
     found = []
     for number, (node, change, back, function) in enumerate(_edits(tree)):
         before = ast.unparse(node)
         change()
         after = ast.unparse(node)
         back()
-        found.append(Mutant(module, getattr(node, "lineno", 0), function, _short(before), _short(after), number))
+        line = (node.target if isinstance(node, ast.comprehension) else node).lineno  # type: ignore[attr-defined]
+        key = f"{module}:{function}: {_short(before)} -> {_short(after)} | {lines[line - 1].strip()}"
+        keys[key] += 1
+        key += f" | {keys[key]}" if keys[key] > 1 else ""
+        found.append(Mutant(module, line, function, number, key))
     return found
 
 
@@ -84,10 +86,12 @@ def _short(text: str) -> str:
     return line if len(line) <= 200 else f"{line[:197]}..."
 
 
+def _source(module: str) -> str:
+    return Path(str(importlib.import_module(module).__file__)).read_text(encoding="utf-8")
+
+
 def _parsed(module: str) -> ast.Module:
-    path = importlib.import_module(module).__file__
-    assert path is not None
-    return ast.parse(Path(path).read_text(encoding="utf-8"), path)
+    return ast.parse(_source(module))
 
 
 def _edits(tree: ast.AST, function: str = "") -> Iterator[Edit]:
@@ -152,12 +156,14 @@ def _changes(node: ast.AST) -> Iterator[tuple[Callable[[], None], Callable[[], N
                 if isinstance(test, _PLAIN):
                     turned = ast.UnaryOp(ast.Not(), test)
                     yield _setting(node, "ifs", [*node.ifs[:place], turned, *node.ifs[place + 1 :]])
-        case ast.Return(value=ast.expr()) if not (isinstance(node.value, ast.Constant) and node.value.value is None):
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) not in _NOTHING:
             yield _setting(node, "value", ast.Constant(None))
         case ast.Break() | ast.Continue():
             yield _setting(node, "__class__", ast.Continue if isinstance(node, ast.Break) else ast.Break)
 
 
+_NOTHING = ("None", "False", "''", "()", "[]", "{}")
+"""What is returned for want of anything; None in its place would say the same."""
 _PLAIN = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 """Conditions that no other change turns round."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
 import itertools
 import json
 import os
 import platform
-import random
 import resource
 import signal
 import sys
@@ -77,29 +77,28 @@ def family(module: str) -> str:
     return parts[2] if parts[1] == "checks" else f"{parts[1]}.{parts[2]}"
 
 
-def sample(size: int, only: Sequence[str], seed: int = 0) -> list[Mutant]:
-    """So many mutants, some of each module; those of the modules with one of these prefixes."""
+def sample(size: int, only: Sequence[str]) -> list[Mutant]:
+    """So many mutants, some of each module; those of the modules with one of these prefixes.
+
+    They are drawn by their digests: changed code leaves the mutants of all other lines in the sample, or out of it.
+    """
     chosen: list[Mutant] = []
     rest: list[Mutant] = []
     for module in modules():
-        found = mutants_of(module)
-        random.Random(f"{seed} {module}").shuffle(found)
+        found = sorted(mutants_of(module), key=_digest)
         chosen += found[:FEWEST]
         rest += found[FEWEST:]
-    random.Random(seed).shuffle(rest)
-    chosen += rest[: max(size - len(chosen), 0)]
+    chosen += sorted(rest, key=_digest)[: max(size - len(chosen), 0)]
     return [one for one in chosen if not only or any(part in one.module for part in only)]
 
 
+def _digest(mutant: Mutant) -> bytes:
+    return hashlib.sha256(mutant.key.encode()).digest()
+
+
 def still_open(keys: Sequence[str]) -> list[Mutant]:
-    """The mutants with these keys; no more of a key than there are."""
-    left = Counter(keys)
-    found: list[Mutant] = []
-    for mutant in itertools.chain.from_iterable(map(mutants_of, modules())):
-        if left[mutant.key]:
-            left[mutant.key] -= 1
-            found.append(mutant)
-    return found
+    """The mutants with these keys."""
+    return [one for one in itertools.chain.from_iterable(map(mutants_of, modules())) if one.key in keys]
 
 
 class Runner:
@@ -198,9 +197,9 @@ def _is_left_out(item: pytest.Item) -> bool:
     return drawn or item.get_closest_marker("scan") is not None
 
 
-def equivalent() -> dict[str, str]:
-    """The mutants that change nothing which anyone could notice, each with the reason."""
-    reasons: dict[str, str] = json.loads(EQUIVALENT.read_text(encoding="utf-8")) if EQUIVALENT.exists() else {}
+def explained() -> dict[str, str]:
+    """The mutants that change nothing that matters, each with the reason."""
+    reasons: dict[str, str] = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
     return reasons
 
 
@@ -243,21 +242,25 @@ def main() -> int:
 
 
 def _report(noticed: dict[Mutant, str], before: dict[str, Any] | None, *, whole: bool) -> None:
-    known = equivalent()
+    known = explained()
     survivors = [one for one, outcome in noticed.items() if outcome == "no"]
     rows: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for name, row in before["families"].items() if before else ():
-        rows[name] = Counter(mutants=row["mutants"], noticed=row.get("noticed", 0))
+        rows[name] = Counter({**row, "open": 0})
     for one, outcome in noticed.items():
         rows[family(one.module)]["mutants"] += before is None
-        rows[family(one.module)]["noticed" if outcome != "no" else "equivalent" if one.key in known else "open"] += 1
+        rows[family(one.module)]["noticed" if outcome != "no" else "explained" if one.key in known else "open"] += 1
     for one in sorted(survivors, key=lambda one: (one.module, one.line)):
         if one.key not in known:
             print(one)  # noqa: T201 - the product
+    for one, outcome in noticed.items():
+        if outcome != "no" and one.key in known:
+            print(f"needs no explanation: {one}")  # noqa: T201
     found: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
         "torch": torch.__version__,
         "python": platform.python_version(),
+        "all": sum(len(mutants_of(module)) for module in modules()),
         "families": {name: dict(row) for name, row in sorted(rows.items())},
         "open": [one.key for one in survivors if one.key not in known],
     }

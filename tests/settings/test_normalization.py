@@ -56,6 +56,12 @@ def test_statistics_that_are_applied_twice_are_read() -> None:
     assert (found.times, found.bgr) == (2, False)
 
 
+@pytest.mark.parametrize("sign", [0, -1])
+def test_an_inverted_or_constant_image_is_not_normalized_by_any(sign: int) -> None:
+    gains, offsets = numbers(1 / 255, IMAGENET.mean, IMAGENET.std)
+    assert read([sign * gain for gain in gains], offsets, [IMAGENET]) is None
+
+
 def test_custom_statistics_are_not_known_ones() -> None:
     gains, offsets = numbers(1 / 255, (0.44, 0.43, 0.41), (0.2, 0.21, 0.22))
     assert read(gains, offsets, list(KNOWN.values())) is None
@@ -76,6 +82,7 @@ def test_custom_statistics_are_not_known_ones() -> None:
             tuple(std / 2 for std in IMAGENET.std),
             "ImageNet statistics are applied, then Inception statistics",
         ),
+        ((0.1307,), (0.3530,), None),
         ((0.725, 0.725, 0.725), (0.1125, 0.1125, 0.1125), None),
         ((0.1307 + 0.3081 * 0.2860,), (0.3081 * 0.3530,), None),
         (IMAGENET.mean, (0.5, 0.5, 0.5), None),
@@ -98,6 +105,12 @@ def test_numbers_that_do_not_belong_together_are_named(
         (1 / 255, (123.675, 116.28, 0.4), IMAGENET.std, None),  # one of them is a share
         (1 / 255, IMAGENET.mean, (58.395, 57.12, 57.375), BIG_STD),
         (1 / 255, IMAGENET.mean, (58.395, 57.12, 10), None),
+        (1 / 255, (0.485, 0.456, 1.5), (58.395, 57.12, 57.375), None),
+        (1 / 255, IMAGENET.mean, (58.395, 57.12, 300), None),
+        (1 / 255, IMAGENET.mean, (0.229 / 255, 0.224 / 255, 0.9 / 255), None),
+        (1 / 255, (123.675, 116.28, 103.53), (0.229, 0.224, 2.5), None),
+        (1 / 255, IMAGENET.mean, (0.229 / 255, 0.224 / 255, 0.225 / 255), BIG_MEAN),
+        (1 / 255, IMAGENET.mean, (0.229 / 255, 0.224 / 255, 0.01 / 255), None),
         (1, IMAGENET.mean, (58.395, 57.12, 57.375), BIG_STD),
         (1, IMAGENET.mean, (58.395, 57.12, 9), None),
         (1, (0.485, 0.456, 0.1), (58.395, 57.12, 57.375), None),
@@ -118,6 +131,7 @@ def test_a_mean_and_a_deviation_for_different_scales_are_named(
     [
         (-1024, 1024, None),  # X-rays
         (-1000, 1000, None),
+        (-1024.05, 1024, None),  # but for rounding
         (-1024.5, 1024.5, BIG_MEAN),  # not whole
         (-1024, 1030, BIG_MEAN),  # not symmetric
         (-1020, 1020, BIG_MEAN),  # (v - 127.5) / 0.125
@@ -142,6 +156,8 @@ def test_a_single_wrong_number_is_named(name: str) -> None:
     assert missed[2] == pytest.approx(typed[1])
     assert near_miss(*numbers(1 / 255, one.mean, one.std)) is None
     assert near_miss(*numbers(1 / 255, (typed[0] + 0.01, *typed[1:]), one.std)) is None
+    rounded = (one.mean[0] + 0.0005, *one.mean[1:])
+    assert near_miss(*numbers(1 / 255, rounded, one.std)) is None
 
 
 @pytest.mark.parametrize(
@@ -182,6 +198,7 @@ def test_published_statistics_are_those_of_natural_images(name: str) -> None:
     [
         (1 / 255, "scale 1/255, not normalized"),
         (1 / 65535, "scale 1/65535, not normalized"),
+        (0.5, "scale 1/2, not normalized"),
         (0.3, "scale 0.3, not normalized"),
         (1.0, "scale 1, not normalized"),
         (2.0, "scale 2, not normalized"),
@@ -228,3 +245,5 @@ def test_the_contract_gives_statistics_in_either_unit() -> None:
     assert declared({"normalization": {"mean": [1.5], "std": [51.0]}}) == Statistics(
         "the contract", (1.5 / 255,), (0.2,)
     )
+    mixed = declared({"normalization": {"mean": [127.5, 0.0], "std": [51.0, 51.0]}})
+    assert mixed == Statistics("the contract", (0.5, 0.0), (0.2, 0.2))

@@ -40,6 +40,13 @@ def test_a_trend_is_steady_or_levels_off(value: Callable[[float], float], steady
         assert found.rate == pytest.approx(1000, rel=0.1)
 
 
+def test_growth_by_just_as_much_as_asked_for_is_no_noise() -> None:
+    for slope in (0, 1000):
+        found = trend(curve(lambda x: slope * x), 400 * slope)  # noqa: B023
+        assert found is not None
+        assert found.steady
+
+
 def test_few_readings_tell_no_trend() -> None:
     assert trend(curve(lambda x: x, 3), 0) is None
     assert trend([(0, 1), (0, 2), (0, 3), (0, 4)], 0) is None

@@ -10,9 +10,10 @@ import hashlib
 import json
 import lzma
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from dataguard.model import Check, DataguardError, Finding, Judgement, Looked
@@ -20,6 +21,7 @@ from tests.support.plain_json import Digests, NotPlain, decoded, encoded, parts_
 
 FOLDER = Path(__file__).parents[1] / "recordings"
 ROOT = str(Path(__file__).parents[2])
+_PARTS = {"part", "labs", "some labs"}
 LONG = 200
 """Characters of arguments from which on their digest stands for them."""
 
@@ -87,6 +89,22 @@ class Recording:
         other.__dict__["_decoded"] = self._decoded
         return other
 
+    def having(self, changes: Mapping[str, Any]) -> Recording:
+        """The same where these fields of what was read differ, by path: `{".facts.role": "val"}`.
+
+        A function is called with what stands there.
+        """
+        changed: dict[str, Any] = {}
+        plain = [path for path, read in self.reads.items() if not (isinstance(read, dict) and _PARTS & read.keys())]
+        for path, value in changes.items():
+            read = max((one for one in plain if path == one or path.startswith(f"{one}.")), key=len, default=None)
+            if read is None:
+                changed[path] = value
+            else:
+                before = changed[read] if read in changed else self.read(read)
+                changed[read] = _with(before, path[len(read) + 1 :].split("."), value)
+        return self.but(changed)
+
     @cached_property
     def _decoded(self) -> dict[str, Any]:
         return {}
@@ -94,6 +112,14 @@ class Recording:
     @cached_property
     def _decoded_parts(self) -> dict[str, dict[int, Any]]:
         return {}
+
+
+def _with(thing: Any, fields: Sequence[str], value: Any) -> Any:
+    """The same with another value in a field, or in a field of a field."""
+    first, *rest = fields
+    if first:
+        return replace(thing, **{first: _with(getattr(thing, first), rest or [""], value)})
+    return value(thing) if isinstance(value, FunctionType) else value
 
 
 @dataclass(frozen=True, eq=False)

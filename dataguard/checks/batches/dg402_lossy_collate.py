@@ -86,7 +86,8 @@ def _lost(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
 def _mutated(lab: Lab, collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
     moving = moving_leaves(lab) if collation.mutated else ()
     mutated = {path: index for path, index in collation.mutated.items() if path not in moving}
-    for path, index in list(mutated.items())[:1]:
+    if mutated:
+        path, index = next(iter(mutated.items()))
         message = f"collate_fn writes into dataset[{index!r}]{path}: the next read returns the modified value"
         yield message, {"modified leaves": [f"sample{path}" for path in mutated]}
 

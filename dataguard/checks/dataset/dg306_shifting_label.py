@@ -25,7 +25,8 @@ def dg306_shifting_label(lab: Lab) -> Judgement:
     """
     readings = lab.dataset.readings
     found = shifts(lab)
-    for leaf, shift in list(found.items())[:1]:
+    if found:
+        leaf, shift = next(iter(found.items()))
         index, changed = item_of(readings, shift.drift), lab.dataset.changed_attributes
         yield Finding(
             message=f"sample{leaf} of index {index} is {shown(shift.before)} in one read and {shown(shift.after)} in "

@@ -33,7 +33,8 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
     """
     readings = lab.dataset.readings
     found = mutations(lab)
-    for leaf, (drift, changes) in list(found.items())[:1]:
+    if found:
+        leaf, (drift, changes) = next(iter(found.items()))
         index, change = item_of(readings, drift), changes[0]
         values = len(set(drift.series))
         moved = observed_or_none(partial(lab.dataset.rounding, index, leaf)) or math.inf

@@ -35,9 +35,8 @@ def dg604_leaking_handles(lab: Lab) -> Judgement:
     if growth.is_too_much(lab, needed, limit):
         yield _finding(lab, growth, limit, needed)
         return Looked(growth.usage.exercised)
-    return Looked(
-        growth.usage.exercised, f"files stay open: {needed or 0:,.0f} of {limit or 0:,} allowed per worker at the end"
-    )
+    allowed = f" of {limit:,} allowed" if limit else ""
+    return Looked(growth.usage.exercised, f"files stay open: {needed or 0:,.0f}{allowed} per worker at the end")
 
 
 def _base(growth: Growth) -> int:

@@ -81,7 +81,6 @@ def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]
 
 def _worker_tails(facts: LoaderFacts, planned: int, yielded: int, samples: int | None, ended: bool) -> bool:
     """Whether each worker of a stream has a last batch of its own, which torch's `len` ignores."""
-    tails = max(facts.num_workers - 1, 0)
-    if facts.kind == "map" or not ended or abs(planned - yielded) > tails:
+    if facts.kind == "map" or not ended or abs(planned - yielded) >= facts.num_workers:
         return False
     return facts.drop_last or samples is None or planned == -(-samples // (facts.batch_size or 1))

@@ -38,7 +38,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
         raise NotApplicable(f"{facts.sampler} is infinite: there is only one epoch")
     # An order that is not the dataset's is meant to change if its own sampler takes the epoch.
     takes_epoch = not orders.ascending and any("sampler" in (hook.what or "") for hook in facts.epoch_hooks)
-    shuffles = facts.shuffled or takes_epoch or not orders.replayed or orders.advanced != orders.epochs[-1]
+    shuffles = facts.shuffled or takes_epoch or not orders.replayed or orders.advanced != first
     if not shuffles or (orders.ascending and orders.replayed):
         raise NotApplicable(f"{facts.sampler} does not shuffle")
     if orders.replayed and None in first:
@@ -46,7 +46,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
     if orders.replayed and len(set(first)) < FEWEST:
         raise Undecided(f"two orders of {len(set(first))} indices may be the same by chance")
     if orders.replayed:
-        seeding = orders.seeds[0] if orders.seeds and orders.advanced != orders.epochs[-1] else None
+        seeding = orders.seeds[0] if orders.seeds and orders.advanced != first else None
         yield Finding(
             message=f"{facts.sampler} draws the same order of {len(first):,} indices in {len(orders.epochs)} epochs",
             evidence=known(

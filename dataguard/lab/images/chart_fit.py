@@ -193,10 +193,8 @@ def _order(values: Sequence[_Value], low: np.ndarray, span: np.ndarray) -> str |
 
 def _order_in(shares: Sequence[np.ndarray]) -> str:
     """The order in one draw, by the share of each pure colour in each channel; empty if it is unclear."""
-    if len(shares) < len(PURE) or len(shares[0]) != len(PURE):
-        return ""
     places = [int(np.argmax(share)) for share in shares]
-    clear = all(share[place] >= _CLEAR for share, place in zip(shares, places, strict=True))
+    clear = all(len(share) == 3 and share[place] >= _CLEAR for share, place in zip(shares, places, strict=True))
     return "".join("RGB"[places.index(channel)] for channel in range(3)) if clear and len(set(places)) == 3 else ""
 
 
@@ -251,4 +249,4 @@ def _same(one: np.ndarray, other: np.ndarray, size: float) -> bool:
 
 def _at(values: Sequence[_Value], chart: RGB) -> np.ndarray:
     found = [value.shade for value in values if value.chart == chart]
-    return np.stack(found) if found and len({one.shape for one in found}) == 1 else np.empty((0, 0))
+    return np.stack(found) if found and len({one.shape for one in found}) == 1 else np.empty(0)

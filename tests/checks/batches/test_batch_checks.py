@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from dataguard.checks.batches.dg401_ragged_collate import dg401_ragged_collate
 from dataguard.checks.batches.dg406_double_precision_batch import dg406_double_precision_batch
 from dataguard.checks.batches.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
+from dataguard.checks.dataset.dg305_shifting_structure import dg305_shifting_structure
 from dataguard.engine import scan
 from dataguard.lab.batches.collate_inputs import choose
 from dataguard.lab.core.index import Index
@@ -20,6 +22,7 @@ from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.model import Check, Finding, Looked, NotApplicable
 from dataguard.settings.settings import Settings
+from tests.support.recordings import recordings, verdict_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -59,6 +62,7 @@ def trace(*batches: BatchRecord, samples: tuple[SampleRecord, ...] = ()) -> Epoc
         ([leaf("[0]"), leaf("[1]", "float64", (8,))], True),
         ([leaf("['x']"), leaf("['target']", "float64", (8,))], True),
         ([leaf("['x']"), leaf("['target']['boxes']", "float64", (5, 4))], True),
+        ([leaf("['x']"), leaf("['target']['first']['scores']", "float64", (5,))], True),
         ([leaf("['x']"), leaf("['bbox_targets']", "float64", (8,))], True),
         ([leaf("['x']"), leaf("['depth']", "float64", (8, 20))], True),
         ([leaf("['x']"), leaf("['time']", "float64", (8,))], False),
@@ -92,6 +96,22 @@ def test_without_a_device_there_is_nothing_to_look_for() -> None:
         judged(dg408_device_tensor_in_worker, trace(batch(0, leaf("[0]"))), num_workers=2, cuda=False)
     findings, looked = judged(dg408_device_tensor_in_worker, trace(batch(0, leaf("[0]"))), num_workers=2, cuda=True)
     assert (findings, looked.exercised) == ([], {"batches": 1})
+
+
+@pytest.mark.parametrize("check", [dg401_ragged_collate, dg305_shifting_structure])
+@pytest.mark.parametrize(("sizes", "single"), [((4, 4), False), ((4, 2), False), ((4, 1), True), (None, False)])
+def test_a_sample_alone_is_tried_if_the_epoch_has_such_a_batch(
+    check: Check, sizes: tuple[int, ...] | None, single: bool
+) -> None:
+    asked = []
+
+    def mixed(_: Any, *, single: bool) -> None:
+        asked.append(single)
+        raise NotApplicable("no pairs")
+
+    changes = {".epoch.sizes": sizes, ".batches": SimpleNamespace(mixed=mixed)}
+    verdict_of(check.judge, recordings(check.stem)["bad"].having(changes).lab)
+    assert asked == [single]
 
 
 def test_the_batch_whose_samples_differ_most_is_chosen() -> None:

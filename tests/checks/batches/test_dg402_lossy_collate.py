@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dataguard.checks.batches.dg402_lossy_collate import dg402_lossy_collate
+from dataguard.lab.batches.getitems import GetitemsReads
 from dataguard.model import NotApplicable, Undecided
 from tests.support.recordings import Verdict, recordings, verdict_of
 
@@ -17,9 +18,9 @@ OBSERVED = GOOD.read(".batches.observed")
 OVERWRITTEN = SimpleNamespace(forward=SimpleNamespace(overwritten=("a sample",)))
 
 
-def judged(changes: dict[str, Any] | None = None, **collation: Any) -> Verdict:
+def judged(changes: dict[str, Any] | None = None, getitems: GetitemsReads | None = None, **collation: Any) -> Verdict:
     """The verdict on batches that are right except for what is changed."""
-    observed = replace(OBSERVED, collation=replace(OBSERVED.collation, **collation), getitems=None)
+    observed = replace(OBSERVED, collation=replace(OBSERVED.collation, **collation), getitems=getitems)
     dataset = SimpleNamespace(readings=SimpleNamespace(forward=SimpleNamespace(overwritten=())))
     lab = GOOD.but({".batches.observed": observed, ".dataset": dataset, **(changes or {})}).lab
     return verdict_of(dg402_lossy_collate.judge, lab)
@@ -33,8 +34,14 @@ def test_batches_of_whole_samples() -> None:
 
 @pytest.mark.parametrize(("kind", "word"), [("truncated", "is truncated"), ("overflowed", "overflows")])
 def test_values_that_do_not_fit(kind: str, word: str) -> None:
-    (finding,) = judged(**{kind: {"[1]": "float32 becomes int64"}}).findings
+    (finding,) = judged(None, None, **{kind: {"[1]": "float32 becomes int64"}}).findings
     assert finding.message.startswith(f"sample[1] {word}: float32 becomes int64")
+
+
+def test_samples_that_getitems_returns_in_another_order() -> None:
+    (finding,) = judged(getitems=GetitemsReads((4, 2), ((2,), (4, 5)))).findings
+    assert finding.message == "__getitems__ returns dataset[2] where dataset[4] was requested"
+    assert finding.evidence == {"requested": ["4", "2"], "returned": ["2", "4 or 5"]}
 
 
 def test_samples_that_share_a_buffer_are_another_defect() -> None:

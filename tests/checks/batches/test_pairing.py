@@ -101,3 +101,5 @@ def test_any_order_of_whole_samples_is_fine(order: list[int]) -> None:
 def test_the_words_for_a_sample_at_a_wrong_place() -> None:
     assert misread(GetitemsReads((4, 2), ((4,), (2,)))) is None
     assert misread(GetitemsReads((4, 2), ((2,), (4,)))) == "returns dataset[2] where dataset[4] was requested"
+    mixed = GetitemsReads((4, 2), ((), ()), (("['x']", 4), ("['y']", 4), ("['z']", 2)))
+    assert misread(mixed) == "mixes samples: sample['x'] is from dataset[4], sample['z'] from dataset[2]"

@@ -26,7 +26,7 @@ from dataguard.lab.core.records import LeafRecord, SampleRecord
 from dataguard.lab.dataset.repeated_reads import BACKWARD_PASSES, DRAWS, ITEMS, Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
 from dataguard.lab.reading.sample_reader import Answer
-from dataguard.model import NotApplicable
+from dataguard.model import NotApplicable, Undecided
 
 Give = Callable[[int, int, int, int], object]
 """A value by item, how often that was read before, how many reads there were in all, and the state of generators."""
@@ -127,6 +127,13 @@ def test_entropy_is_no_state() -> None:
     assert not repeatable(shifting, drifts(shifting.dataset.readings, ())["label"])
 
 
+def test_a_single_read_that_differs_is_too_little() -> None:
+    once = lab(image=picture, label=lambda item, own, total, draw: (item, own) == (0, 3))
+    drift = drifts(once.dataset.readings, ())["label"]
+    with pytest.raises(Undecided, match="samplelabel varies in a few reads only"):
+        repeatable(once, drift)
+
+
 def test_a_sample_that_fades_and_whose_source_changes_is_mutated() -> None:
     fading: Give = lambda item, own, total, draw: (item, own)  # noqa: E731
     assert list(mutations(lab([ROW], image=fading))) == ["image"]
@@ -164,6 +171,7 @@ class TestLabelsBesideInputs:
         [
             ((), (1,), True),
             ((1,), (8,), True),
+            ((2,), (8,), False),
             ((4,), (32,), True),
             ((4,), (31,), False),
             ((8,), (4,), False),

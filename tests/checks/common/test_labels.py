@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 from dataguard.checks.common.labels import Kind, Labels, _common, _kind, candidates, chosen, is_named
 from dataguard.lab.core.leaves import describe
@@ -30,6 +31,7 @@ def labels(path: str, values: Mapping[int, int], kind: Kind = Kind.SAMPLE) -> La
         ([labels("[1]", {0: 5, 1: 5, 4: 2})], "[1]"),
         ([labels("[1]", {1: 5, 2: 5, 4: 2}), labels("[2]", dict.fromkeys(range(12), 1))], "[1]"),
         ([labels("[1]", dict.fromkeys(range(100, 112), 1))], None),
+        ([labels("[1]", dict.fromkeys(range(4), 1))], "[1]"),  # each class once, in few samples
         ([labels("['count']", {0: 4, 5: 4, 3: 4}), labels("['label']", {1: 4, 4: 8})], "['label']"),
         ([labels("[1]", {0: 4, 4: 4, 3: 4}), labels("[2]", {0: 6, 3: 6})], "[2]"),
         ([labels("[1]", {0: 4, 4: 8}), labels("[2]", {4: 6, 3: 6})], None),
@@ -55,7 +57,7 @@ def test_a_leaf_may_be_called_like_a_label() -> None:
 
 @pytest.mark.parametrize(
     ("lengths", "known"),
-    [((12, 9, 20), True), ((12, 5, 20), True), ((5, 4, 20), False)],
+    [((12, 9, 20), True), ((8, 8, 8), True), ((12, 5, 20), True), ((5, 4, 20), False)],
 )
 def test_a_label_next_to_a_list_of_tokens(lengths: Sequence[int], known: bool) -> None:
     records = [sample(*((f".ids[{place}]", place) for place in range(length)), (".label", 2)) for length in lengths]
@@ -65,6 +67,8 @@ def test_a_label_next_to_a_list_of_tokens(lengths: Sequence[int], known: bool) -
 
 
 IMAGE = torch.rand(3, 8, 8)
+DRAWING = Image.new("L", (9, 6))
+"""Nine pixels wide, and six high."""
 
 
 class TestCandidates:
@@ -77,7 +81,9 @@ class TestCandidates:
             (lambda place: {"x": torch.rand(8), "y": place % 3, "z": 0.5}, {"['y']": Kind.SAMPLE}),
             (lambda place: {"x": torch.rand(7), "y": place % 3, "z": 0.5}, {}),
             (lambda place: {"x": torch.rand(7), "y": place % 3}, {"['y']": Kind.SAMPLE}),  # a row of a table
+            (lambda place: {"x": torch.rand(2), "y": place % 3}, {"['y']": Kind.SAMPLE}),
             (lambda place: {"x": torch.rand(1), "y": place % 3}, {}),
+            (lambda place: {"x": IMAGE, "id": {"kind": place % 3}}, {"['id']['kind']": Kind.SAMPLE}),
             (lambda place: {"x": torch.rand(2, 2), "y": place % 3}, {}),
             (lambda place: {"x": "text", "y": place % 3}, {"['y']": Kind.SAMPLE}),
             (lambda place: {"x": IMAGE, "y": place % 2 == 0}, {}),
@@ -93,11 +99,21 @@ class TestCandidates:
                 lambda place: {"words": torch.arange(9) + place, "tags": torch.arange(9) % 3},
                 {"['words']": Kind.TOKEN, "['tags']": Kind.TOKEN},
             ),
+            (
+                lambda place: {"words": torch.arange(9), "tags": torch.arange(9), "x": torch.rand(7)},
+                {"['words']": Kind.TOKEN, "['tags']": Kind.TOKEN},
+            ),
             (lambda place: {"ids": torch.arange(9) + place, "weights": torch.rand(9)}, {}),
             (lambda place: {"x": IMAGE, "boxes": torch.rand(2, 4), "y": torch.arange(2)}, {"['y']": Kind.BOX}),
             (lambda place: {"x": IMAGE, "mask": torch.arange(64).reshape(8, 8) % 3}, {"['mask']": Kind.PIXEL}),
             (lambda place: {"x": IMAGE, "mask": torch.arange(64).reshape(1, 8, 8) % 3}, {"['mask']": Kind.PIXEL}),
+            (lambda place: {"x": DRAWING, "mask": torch.zeros(6, 9).long()}, {"['mask']": Kind.PIXEL}),
+            (lambda place: {"x": DRAWING, "mask": torch.zeros(9, 6).long()}, {}),
             (lambda place: {"x": IMAGE, "mask": torch.arange(49).reshape(7, 7) % 3}, {}),
+            (
+                lambda place: {"x": torch.rand(3, 99, 99), "mask": torch.arange(99 * 99).reshape(99, 99) * bool(place)},
+                {},
+            ),
             (lambda place: {"x": IMAGE, "hashes": torch.arange(600).reshape(20, 30)}, {}),
         ],
     )
@@ -129,6 +145,8 @@ class TestCandidates:
         (dict.fromkeys(range(4), 2), Kind.SAMPLE, True),
         ({**dict.fromkeys(range(5), 1), 6: 3}, Kind.SAMPLE, False),
         ({7: 1}, Kind.SAMPLE, True),
+        ({7: 1, 8: 1}, Kind.SAMPLE, False),
+        ({7: 1, 8: 2}, Kind.SAMPLE, False),
         (dict.fromkeys(range(9), 1), Kind.BOX, True),
     ],
 )

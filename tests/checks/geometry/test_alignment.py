@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from dataguard.checks.geometry.alignment import box_findings
+from dataguard.checks.geometry.alignment import box_findings, mask_findings
+from dataguard.checks.geometry.dg512_desynced_target import dg512_desynced_target
 from dataguard.lab.geometry.box_alignment import BoxAlignment
 from dataguard.model import NotApplicable
+from tests.support.recordings import verdict_of
 
 
 def table(found: int, *, moved: bool = True, points: bool = False) -> BoxAlignment:
@@ -17,14 +19,17 @@ def table(found: int, *, moved: bool = True, points: bool = False) -> BoxAlignme
 
 
 def judged(*tables: BoxAlignment, role: str = "train", collated: bool = False) -> Any:
+    return box_findings(lab_of(*tables, role=role, collated=collated))
+
+
+def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -> Any:
     charts = SimpleNamespace(root="sample", tables=tables, collated=collated, exercised={"draws": 4})
-    lab: Any = SimpleNamespace(
+    return SimpleNamespace(
         geometry=SimpleNamespace(boxes=charts),
         facts=SimpleNamespace(role=role),
         dataset=SimpleNamespace(location=None),
         repro=SimpleNamespace(expression="expression {}".format),
     )
-    return box_findings(lab)
 
 
 @pytest.mark.parametrize(("found", "wrong"), [(10, False), (7, False), (6, True), (0, True)])
@@ -61,3 +66,16 @@ def test_evaluation_may_keep_the_coordinates_of_files(role: str, moved: bool, ke
     else:
         assert judged(table(0, moved=moved), role=role)[0]
     assert judged(table(10, moved=moved), role=role)[0] == []
+
+
+def test_boxes_that_move_with_others_are_not_those_of_the_file() -> None:
+    assert len(judged(table(0, moved=True), table(0, moved=False), role="val")[0]) == 2
+
+
+def test_boxes_are_judged_where_there_is_no_mask() -> None:
+    lab = lab_of(table(0))
+    lab.geometry.masks = SimpleNamespace(masks=(SimpleNamespace(shifts=(), untransformed=False, values=None),))
+    (finding,) = verdict_of(dg512_desynced_target.judge, lab).findings
+    assert finding.message.startswith("sample['boxes'] does not follow")
+    with pytest.raises(NotApplicable, match="the sample holds only values computed from the mask"):
+        mask_findings(lab)

@@ -44,6 +44,12 @@ def test_a_normalized_image_of_one_colour_is_blank() -> None:
     assert not sample(("rows", colour.view(3, 1).expand(3, 64))).blank
 
 
+def test_an_input_is_what_most_samples_have() -> None:
+    samples = [sample(("text", torch.rand(8)))] * 4 + [sample(("image", torch.rand(8)))] * 5
+    assert empty([*samples, sample(("text", torch.rand(0)))]) == {}
+    assert empty([*samples[:4], sample(("text", torch.rand(0)))])
+
+
 IMAGE, BLACK = torch.rand(3, 16, 16), torch.zeros(3, 16, 16)
 
 

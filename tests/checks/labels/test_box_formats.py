@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 from dataguard.checks.labels.box_formats import OUTSIDE, Box, _judged, boxes_of
 from dataguard.lab.core.value_summary import ValueSummary
@@ -29,6 +30,14 @@ def boxes(*numbers: tuple[float, float, float, float]) -> list[Box]:
         ("xywh", (50, 10, 10, 40), None),
         ("xywh", (50, 10, 0, 40), "has no area in"),
         ("cxcywh", (10, 10, 20, 20), None),
+        ("xyxy", (-3, 10, -2, 11), "lies outside"),
+        ("xyxy", (10, -3, 11, -2), "lies outside"),
+        ("xyxy", (0, 10, 1, 20), None),
+        ("xyxy", (10, 0, 20, 1), None),
+        ("cxcywh", (0, 50, 20, 20), None),  # one half of it is inside
+        ("cxcywh", (200, 50, 20, 20), None),
+        ("cxcywh", (50, 0, 20, 20), None),
+        ("cxcywh", (50, 100, 20, 20), None),
         ("cxcywh-normalized", (0.5, 0.5, 1, 1), None),
         ("xyxy-normalized", (0.5, 0.5, 1.2, 0.5), "has no area in"),
         ("xywh-normalized", (5, 5, 1, 1), "lies outside"),
@@ -51,6 +60,7 @@ def test_formats_are_those_that_most_boxes_fit() -> None:
     shares = [(x / 200, y / 100, right / 200, bottom / 100) for x, y, right, bottom in CORNERS]
     assert _judged("", boxes(*shares), None).formats == ("xyxy-normalized",)
     assert _judged("", boxes(*CORNERS[:3]), None).formats == ()
+    assert _judged("", boxes(*[(1.0, *four[1:]) for four in CORNERS]), None).formats == ("xyxy",)
     strange = _judged("", boxes(*CORNERS, *CORNERS, (50, 50, 40, 90)), None)
     assert [box.place for box, _ in strange.wrong] == [8]
 
@@ -65,6 +75,10 @@ INSIDE, CUT = (10.0, 10.0, 50.0, 40.0), (-60.0, -50.0, -10.0, -5.0)
         ([INSIDE] * 7 + [CUT] * 8, None),  # too few boxes
         ([INSIDE] * 7 + [CUT] * 9, None),  # too few of them inside
         ([INSIDE] * 20 + [CUT] * 8, 8),
+        ([(150.0, 60.0, 190.0, 95.0)] * 8 + [CUT] * 8, 8),
+        ([INSIDE] * 8 + [(-60.0, 10.0, -10.0, 40.0)] * 8, 8),
+        ([INSIDE] * 9 + [CUT] * 8 + [(50.0, 10.0, 20.0, 40.0)], None),
+        ([INSIDE] * 9 + [CUT] * 8 + [(50.0, 10.0, 50.0, 40.0)], None),
         ([INSIDE] * 8 + [CUT] * 8 + [(10.0, 40.0, 50.0, 10.0)], None),
         ([INSIDE] * 8 + [CUT] * 8 + [(50.0, 10.0, 10.0, 40.0)], None),
         ([INSIDE] * 8 + [(150.0, 95.0, 500.0, 400.0)] * 8, None),  # cut, but the corner is not negative
@@ -115,10 +129,22 @@ class TestBoxesOfSamples:
         }
         assert self.found({"boxes": self.ROWS}) == {}  # in no image
 
-    @pytest.mark.parametrize("shape", [(1, 100, 200), (3, 100, 200), (100, 200, 3), (100, 200, 4)])
-    def test_the_size_is_that_of_the_image(self, shape: tuple[int, ...]) -> None:
-        (found,) = boxes_of(lab([{"x": torch.rand(shape), "boxes": self.ROWS}]))
+    @pytest.mark.parametrize(
+        "image",
+        [
+            *map(torch.rand, [(1, 100, 200), (3, 100, 200), (100, 200, 1), (100, 200, 3), (100, 200, 4)]),
+            Image.new("RGB", (200, 100)),
+        ],
+    )
+    def test_the_size_is_that_of_the_image(self, image: Any) -> None:
+        (found,) = boxes_of(lab([{"x": image, "boxes": self.ROWS}], collate=lambda one: one))
         assert {(box.height, box.width) for box in found.seen} == {(100, 200)}
+
+    @pytest.mark.parametrize(("declared", "layout"), [("coco", "xywh"), ("xywh", "xywh"), (None, "xyxy")])
+    def test_the_contract_declares_the_format(self, declared: str | None, layout: str) -> None:
+        contract = {"bbox_format": declared} if declared else {}
+        (found,) = boxes_of(lab([{"x": self.IMAGE, "boxes": self.ROWS}], contract))
+        assert found.formats == (layout,)
 
     @pytest.mark.parametrize(
         ("names", "wrong"),

@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 import torch
 
-from dataguard.checks.common.labels import Classes, Kind, Labels
-from dataguard.checks.labels.class_indices import balance, inferred, is_presumed_label, meaningless
+from dataguard.checks.common.labels import Classes, Kind, Labels, Seen
+from dataguard.checks.labels.class_indices import (
+    balance,
+    balance_without_count,
+    inferred,
+    is_presumed_label,
+    meaningless,
+    out_of_range,
+)
 from dataguard.checks.labels.dg502_label_out_of_range import dg502_label_out_of_range
+from dataguard.lab.core.value_summary import Numbers
 from dataguard.lab.labels.class_names import ClassNames
 from dataguard.model import NotApplicable
 from tests.support.epochs import lab
@@ -38,8 +46,27 @@ def test_balance_is_one_line() -> None:
     assert balance(few, (255,), Classes(4, "", declared=True)) == (
         "sample[1] has 2 of 4 classes in 6 samples: 0 × 3, 2 × 1; 255 marks no class"
     )
+    assert balance(labels({255: 2}), (255,), Classes(4, "", declared=True)) == "sample[1] has no class"
+    assert balance(labels({0: 3, 1: 1}), (0,)) == "sample[1] has 2 classes in 4 samples: 0 × 3, 1 × 1"
     many = labels({number: 2 + (number != 7) for number in range(40)})
     assert balance(many, ()) == "sample[1] has 40 classes in 119 samples: 2 to 3 of each, the rarest is 7"
+
+
+@pytest.mark.parametrize(
+    ("values", "note"), [({0: 6, 1: 2}, "sample[1] has 2 classes in 8 samples: 0 × 6, 1 × 2"), ({0: 8}, None)]
+)
+def test_a_single_value_is_no_class(values: Mapping[int, int], note: str | None) -> None:
+    assert balance_without_count(lab([]), [labels(values)]) == note
+
+
+def test_a_label_that_no_batch_showed_is_read_again() -> None:
+    made = lab([], numbers=lambda _: [Numbers("[0]", "float32", (3,), 0, 1, False), NINE])
+    made.facts.default_collate = True
+    found = replace(labels({9: 1}), first={9: Seen(7)})
+    assert out_of_range(made, found, Classes(3, "", declared=True)) == [9]
+
+
+NINE = Numbers("[1]", "int64", (), 9, 9, True)
 
 
 def test_up_to_twelve_classes_are_listed() -> None:

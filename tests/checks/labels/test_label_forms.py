@@ -40,9 +40,22 @@ def test_a_leaf_has_some_forms_and_not_others(found: Table, forms: set[str]) -> 
     assert {form for form in TARGET_FORMS if fits(found, form, width) and (form != "multilabel" or width)} == forms
 
 
+@pytest.mark.parametrize(("classes", "fitting"), [(None, True), (3, True), (4, False)])
+def test_a_column_for_each_class(classes: int | None, fitting: bool) -> None:
+    found = table([0, 1, 0], [1, 0, 0])
+    assert [fits(found, form, classes) for form in ("one-hot", "soft", "multilabel")] == [fitting] * 3
+
+
 @pytest.mark.parametrize(
     ("numbers", "classes", "index"),
-    [((0, 2), 3, True), ((2, 9), 3, True), ((3, 9), 3, False), ((-1, -2), 3, False), ((3, 9), None, True)],
+    [
+        ((0, 2), 3, True),
+        ((0, 9), 3, True),
+        ((2, 9), 3, True),
+        ((3, 9), 3, False),
+        ((-1, -2), 3, False),
+        ((3, 9), None, True),
+    ],
 )
 def test_some_indices_are_inside(numbers: Sequence[int], classes: int | None, index: bool) -> None:
     labels = Table("", list(numbers_of(torch.tensor(numbers), rows=True)), [0, 1])
@@ -87,6 +100,7 @@ class TestWhichLeavesAreTables:
             ((torch.rand(2, 2), 1), []),
             ((torch.arange(4), 1), []),
             (("text", 1), ["[1]"]),
+            ((IMAGE, torch.zeros(8, 8).long()), ["[1]"]),
         ],
     )
     def test_small_leaves(self, one: Any, paths: list[str]) -> None:

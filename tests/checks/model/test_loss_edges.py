@@ -106,6 +106,8 @@ class TestInputs:
         [
             (leaf(".other", changes=False), True),
             (leaf(".other", changes=True), False),
+            (leaf(".other", changes=False, used=False), True),  # the model takes it, and leaves it
+            (leaf(".other", changes=False, handed=False), True),  # a loss takes it, and leaves it
             (leaf(".other", changes=False, constant=True), False),
             (leaf(".other", changes=False, target=True), False),
             (leaf(".label", changes=False), False),
@@ -145,6 +147,10 @@ class TestInputs:
         unused = BatchLeaf(".mask", "bool", (8, 3), False, False, False, False, False)
         assert self.ignored(used, unused) == []
         assert self.ignored(leaf(".row", (8,)), unused) == ["batch.mask"]
+
+    def test_numbers_have_no_length(self) -> None:
+        unused = leaf(".lengths", (8,), "int64", handed=False, used=False, changes=False)
+        assert isinstance(self.judged(leaf(".row", (8,)), unused, role="val").outcome, NotApplicable)
 
     def test_an_input_without_any_effect(self) -> None:
         nothing = leaf(".image", changes=False)

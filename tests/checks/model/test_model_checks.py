@@ -117,11 +117,14 @@ def labels(*shape: int, high: float = 3.0) -> Values:
         (LossCall("mse_loss", floats(8, 1), floats()), None),
         (LossCall("mse_loss", floats(8, 1), floats(1)), None),
         (LossCall("cross_entropy", floats(8, 4), labels(8), row_sums=(1, 1)), "never falls below 0.74 for 4"),
+        (LossCall("cross_entropy", floats(8, 3), labels(8), row_sums=(1, 1)), "never falls below 0.55 for 3"),
         (LossCall("cross_entropy", floats(8, 4), labels(8), row_sums=(0.3, 2)), None),
+        (LossCall("cross_entropy", floats(8, 4), labels(8), row_sums=(1, 2)), None),
         (LossCall("cross_entropy", floats(8, 2), labels(8), row_sums=(1, 1)), None),
         (LossCall("cross_entropy", floats(8, 4), labels(8), log_sums=0.0), None),
         (LossCall("cross_entropy", floats(8, 4), floats(8, 4), target_sums=(1, 1.001)), None),
         (LossCall("cross_entropy", floats(8, 4), floats(8, 4), target_sums=(0, 3)), "sum to 0 to 3"),
+        (LossCall("cross_entropy", floats(8, 4), floats(8, 4), target_sums=(0.5, 1)), "sum to 0.5 to 1"),
         (LossCall("nll_loss", floats(8, 4), labels(8), log_sums=0.0), None),
         (LossCall("nll_loss", floats(8, 4), labels(8), log_sums=1.5), "gets logits"),
         (LossCall("nll_loss", floats(8, 4), labels(8), log_sums=1.6, row_sums=(1, 1)), "gets probabilities"),
@@ -141,6 +144,7 @@ def test_what_a_loss_misunderstands(call: LossCall, words: str | None) -> None:
     [
         (LossCall("cross_entropy", floats(8, 4), labels(8), outside=(4,)), "count classes from 0"),
         (LossCall("cross_entropy", floats(8, 4), labels(8), outside=(-1,)), "if -1 marks what has no class"),
+        (LossCall("cross_entropy", floats(4), labels(), outside=(4,)), "count classes from 0"),
         (
             LossCall("cross_entropy", floats(8, 4), labels(8, 4), error="Expected floating point type for target"),
             "argmax(1)",
@@ -156,3 +160,22 @@ def test_what_a_loss_misunderstands(call: LossCall, words: str | None) -> None:
 )
 def test_what_to_change_if_a_loss_raises(call: LossCall, words: str) -> None:
     assert words in refusal(call).fix
+    assert not call.outside or "but the output has 4 classes, 0 to 3" in refusal(call).message
+
+
+@pytest.mark.parametrize(
+    ("output", "target", "mild"),
+    [((8, 1), (8,), False), ((8, 3, 4, 4), (8, 1, 4, 4), True), ((8, 1), (1, 8), True), ((8, 4), (4,), True)],
+)
+def test_a_target_for_several_outputs_may_be_meant(
+    output: tuple[int, ...], target: tuple[int, ...], mild: bool
+) -> None:
+    (fault,) = mismatches(LossCall("mse_loss", floats(*output), floats(*target)))
+    assert fault.mild == mild
+
+
+@pytest.mark.parametrize(("activation", "mild"), [("softmax", False), ("sigmoid", True)])
+def test_one_sigmoid_for_each_class_may_be_meant(activation: str, mild: bool) -> None:
+    sums = (1, 1) if activation == "softmax" else None
+    call = LossCall("cross_entropy", floats(8, 4, activation=activation), labels(8), row_sums=sums)
+    assert [fault.mild for fault in mismatches(call)] == [mild]

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from dataguard.checks.reproducibility.stages import is_rounding, stage_of
+from dataguard.checks.reproducibility.stages import evidence_of, is_rounding, location_of, stage_of
 from dataguard.lab.reproducibility.divergence import BATCH, ORDER, SAMPLE, Divergence
 from dataguard.lab.reproducibility.stage_trace import StageDifference
+from dataguard.model import Location
 
+LAB: Any = SimpleNamespace(
+    facts=SimpleNamespace(num_workers=2), dataset=SimpleNamespace(location=Location(what="the dataset"))
+)
 CROP = StageDifference("dataset.crop", "Crop", None, False, "[0]", 3, 12, 0.5)
 
 
@@ -27,6 +35,22 @@ CROP = StageDifference("dataset.crop", "Crop", None, False, "[0]", 3, 12, 0.5)
 )
 def test_a_stage_in_words(stage: str, difference: StageDifference | None, words: str) -> None:
     assert stage_of(Divergence(2, stage, 0, 0), difference) == words
+
+
+@pytest.mark.parametrize(("epoch", "workers", "same"), [(0, 2, []), (1, 2, ["epoch 0"]), (0, 0, ["num_workers=2"])])
+def test_what_is_the_same_in_both_runs(epoch: int, workers: int, same: list[str]) -> None:
+    found = dict(evidence_of(LAB, Divergence(workers, SAMPLE, epoch, 0), None))
+    assert [name for name, value in found.items() if value == "the same in both runs"] == same
+
+
+@pytest.mark.parametrize(
+    ("at", "name", "what"),
+    [(("a.py", 3), "Crop", "Crop"), (None, "Crop", "the dataset"), (("a.py", 3), "", "the dataset")],
+)
+def test_the_step_is_the_location_if_it_is_known(at: tuple[str, int] | None, name: str, what: str) -> None:
+    found = location_of(LAB, Divergence(2, SAMPLE, 0, 0), replace(CROP, at=at, name=name), None)
+    assert found is not None
+    assert found.what == what
 
 
 @pytest.mark.parametrize(("by", "rounding"), [(1e-7, True), (0.01, False), (None, False)])

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from dataguard.checks.splits.dg515_mismatched_splits import dg515_mismatched_splits
 from dataguard.checks.splits.split_mismatch import _alike, _function, mismatches
+from dataguard.incident import Incident
 from dataguard.lab.images.chart_fit import Fit
 from dataguard.model import NotApplicable
 from tests.support import epochs
+from tests.support.recordings import verdict_of
 
 IMAGE = torch.rand(3, 16, 16)
 
@@ -43,6 +47,7 @@ def faults(own: Sequence[Any], other: Sequence[Any]) -> list[str]:
         ({"x": IMAGE, "y": 1}, {"image": IMAGE, "y": 1, "z": 2}, None),  # other parts differ as well
         ({"x": IMAGE, "y": 1, "z": 2}, {"image": IMAGE, "y": 1}, None),
         ({"x": IMAGE, "y": 1}, {"image": IMAGE.double(), "y": 1}, None),
+        ({"x": IMAGE, "y": 1}, {"image": IMAGE[0], "y": 1}, None),
         ((IMAGE, torch.rand(3, 8, 8)), (torch.rand(3, 8, 8), IMAGE), "has its input in batch[0], train in batch[1]"),
         ({"x": IMAGE}, {"x": IMAGE.double()}, "returns batch['x'] as float32, train as float64"),
         (
@@ -52,12 +57,26 @@ def faults(own: Sequence[Any], other: Sequence[Any]) -> list[str]:
         ),
         ({"x": IMAGE}, {"x": IMAGE[:1]}, "returns batch['x'] with 3 channels first, train with 1 channel first"),
         ({"x": IMAGE}, {"x": IMAGE[0]}, "returns batch['x'] with 3 channels first, train without a channel axis"),
+        (
+            {"x": IMAGE},
+            {"x": torch.rand(4, 16, 16)},
+            "returns batch['x'] with 3 channels first, train with 4 channels first",
+        ),
         ({"x": IMAGE}, {"x": torch.rand(3, 16, 3)}, None),  # both may be the channels
         ({"x": IMAGE}, {"x": torch.rand(16, 4)}, None),  # rows of four numbers are no image
     ],
 )
 def test_the_input(own: Any, other: Any, fault: str | None) -> None:
     assert faults([own] * 8, [other] * 8) == ([fault] if fault else [])
+
+
+def test_a_batch_that_collate_fn_refuses_shows_no_input() -> None:
+    own, other = lab("val", [{"x": IMAGE}] * 16), lab("train", [{"x": IMAGE[0]}] * 16)
+    own.epoch.batches[0] = replace(own.epoch.batches[0], leaves=(), incident=Incident("collate", "TypeError"))
+    (fault,) = (one.fault for one in mismatches(own, other))
+    assert fault == "returns batch['x'] with 3 channels first, train without a channel axis"
+    own.epoch.batches[0] = replace(own.epoch.batches[0], incident=None)
+    assert len(mismatches(own, other)) == 1
 
 
 def test_the_range_of_values() -> None:
@@ -68,6 +87,11 @@ def test_the_range_of_values() -> None:
     assert not faults([{"x": image * 39}] * 8, [{"x": image}] * 8)
     assert not faults([{"x": image * 255}] * 3, [{"x": image}] * 8)  # too few samples
     assert not faults([{"x": image * 0}] * 8, [{"x": image}] * 8)
+    assert faults([{"x": image * 255}] * 8, [{"x": image + 100}] * 8)
+    assert not faults([{"x": image}] * 8, [{"x": image + 10000}] * 8)
+    assert not faults([{"x": image * 255 + 10000}] * 8, [{"x": image * 100}] * 8)
+    (fault,) = faults([{"x": image * 255, "weight": 0.5}] * 8, [{"x": image, "weight": 0.5}] * 8)
+    assert fault == "has values from 0 to 255 in sample['x'], train from 0 to 1"
 
 
 def test_classes_that_stand_beside_their_names() -> None:
@@ -78,6 +102,8 @@ def test_classes_that_stand_beside_their_names() -> None:
     assert fault == "assigns index 1 to class 'c', train assigns 2"
     assert faults(samples("abc"), samples("abc")) == []
     assert faults(samples("xyz"), samples("abc")) == []
+    long = [{"text": str(place) * 1000, **one} for place, one in enumerate(samples("acb"))]  # too long to be shown
+    assert faults(long, samples("abc")) == [fault]
 
 
 @pytest.mark.parametrize(
@@ -97,14 +123,38 @@ def test_names_of_classes(pairs: Sequence[tuple[str | None, int | None]], found:
     assert _function(pairs) == found
 
 
+def test_a_channel_of_small_values_is_compared_as_part_of_the_image() -> None:
+    one, two = (Fit("", "float32", "RGB", (1.0, 1.0, 0.01), (0.0, 0.0, low), 0.0, exact=True) for low in (0.0, 1.0))
+    assert _alike(one, two)
+
+
+def test_what_a_loader_has_unlike_two_others_is_said_once() -> None:
+    labs = {name: lab(name, [{"x": IMAGE if name == "test" else IMAGE[0]}] * 8) for name in ("train", "val", "test")}
+    for name, made in labs.items():
+        made.siblings, made.settings.roles = labs, {}
+        made.facts.stem, made.facts.role = "", name
+    (finding,) = verdict_of(dg515_mismatched_splits.judge, labs["test"]).findings
+    assert finding.message.startswith("test returns batch['x'] with 3 channels first, train without a channel axis")
+
+
 @pytest.mark.parametrize(
     ("scale", "exact", "alike"),
-    [(1.0, True, True), (1.015, True, True), (1.03, True, False), (1.05, False, True), (1.07, False, False)],
+    [
+        (1.0, (True, True), True),
+        (1.015, (True, True), True),
+        (1.03, (True, True), False),
+        (1.05, (False, False), True),
+        (1.05, (True, False), True),
+        (1.07, (False, False), False),
+    ],
 )
 @pytest.mark.parametrize("white", [1.0, 255.0, 0.01])
-def test_images_are_alike_up_to_a_share_of_their_range(scale: float, exact: bool, white: float, alike: bool) -> None:
+def test_images_are_alike_up_to_a_share_of_their_range(
+    scale: float, exact: tuple[bool, bool], white: float, alike: bool
+) -> None:
     one, two = (
-        Fit("", "float32", "RGB", (white * each / 255,) * 3, (0.0,) * 3, 0.0, exact=exact) for each in (1.0, scale)
+        Fit("", "float32", "RGB", (white * each / 255,) * 3, (0.0,) * 3, 0.0, exact=sure)
+        for each, sure in zip((1.0, scale), exact, strict=True)
     )
     assert _alike(one, two) is alike
     assert _alike(two, one) is alike

@@ -61,6 +61,10 @@ def test_streams_that_end(shares: Shares, alone: Sequence[int], count: int) -> N
         ([[*range(10), 50, 51], [*range(8, 18), 52, 53]], range(60), 2),
         ([[*range(10), 50, 51], [*range(9, 18), 52, 53]], range(60), 0),  # a single one
         ([[0, 1] * 20, [0, 1] * 20], range(60), 2),
+        ([range(12), [*range(2), *range(100, 190)]], range(200), 2),
+        ([range(30), range(28, 60)], range(60), 0),  # two of so many may be chance
+        ([range(0, 60, 3), range(1, 60, 3), range(2, 60, 3)], range(60), 0),
+        ([range(12), range(12)], [*range(4), *range(4)], 0),  # one process repeats itself, too
     ],
 )
 def test_streams_that_go_on(shares: Shares, alone: Sequence[int], count: int) -> None:
@@ -81,6 +85,12 @@ def test_augmented_samples_are_recognised_with_seeded_generators() -> None:
     same = trace([1] * 10)  # a process that repeats itself draws its samples
     with pytest.raises(Undecided, match="cannot be recognised"):
         doubled(runs(shared, trace([1] * 10, [1] * 10), same), runs(alone, same, same))
+
+
+def test_a_single_sample_is_no_stream() -> None:
+    several, one = trace([7], [7]), trace([7])
+    with pytest.raises(Undecided, match="all identical"):
+        doubled(runs(several, several, several), runs(one, one, one))
 
 
 def test_rows_of_batches_that_each_process_fills() -> None:

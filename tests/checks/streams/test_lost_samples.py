@@ -85,6 +85,11 @@ def test_other_samples_in_every_epoch_are_no_certain_loss() -> None:
     assert find_loss(shared, runs(trace([range(4)]))) == Loss(1, 4, same=False)
 
 
+def test_a_sample_that_one_process_yields_twice() -> None:
+    found = find_loss(runs(trace([[0], [1, 2]])), runs(trace([[0, 0, 1, 2]])))
+    assert found == Loss(1, 4, same=True, first="sample 0 in a single process")
+
+
 def test_an_epoch_without_a_loss_clears_the_other() -> None:
     shared = runs(trace([[0, 1], [2]], again=[[0, 1], [2, 3]]))
     assert find_loss(shared, runs(trace([range(4)]))).samples == 0
@@ -121,6 +126,7 @@ FACTS = SimpleNamespace(batch_size=8, drop_last=False, num_workers=3)
         (Loss(7, 50, same=True), True, 1, True),
         (Loss(8, 50, same=True), True, 1, False),
         (Loss(21, 50, same=False), True, 1, True),
+        (Loss(7, 50, same=False), True, 1, True),
         (Loss(22, 50, same=False), True, 1, False),
         (Loss(15, 50, same=True), False, 2, True),
         (Loss(16, 50, same=True), False, 2, False),
@@ -135,6 +141,13 @@ def test_whole_batches_and_even_ranks_are_worth_a_few_samples(
 ) -> None:
     facts: Any = SimpleNamespace(**{**vars(FACTS), "drop_last": drop_last})
     assert excused(loss, facts, ranks) is expected
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(0, False), (1, False), (2, True)])
+def test_each_worker_of_a_stream_has_a_last_batch_to_drop(workers: int, expected: bool) -> None:
+    facts: Any = SimpleNamespace(batch_size=8, drop_last=True, num_workers=workers)
+    assert excused(Loss(7, 50), facts, 1)
+    assert excused(Loss(8, 50), facts, 1) is expected
 
 
 def shards(ranks: Shares, alone: Sequence[int], *, same_dataset: bool = True) -> Shards:
@@ -247,10 +260,24 @@ def test_an_endless_stream_is_compared_from_sixteen_samples_on(passed: int, enou
             find_loss(shared, alone)
 
 
+def test_one_epoch_that_ends_and_one_that_does_not() -> None:
+    class EndsOnce(StreamTrace):
+        second = property(lambda self: trace([range(3)], ended=False))
+
+    once = EndsOnce(((0, 1), (2,)), True, {})
+    with pytest.raises(Undecided, match="one of two epochs ends"):
+        find_loss(runs(once), runs(trace([range(4)])))
+
+
 def test_what_an_endless_stream_loses_first() -> None:
     shared = runs(trace([[*range(0, 40, 4)], [*range(1, 40, 4)]], ended=False))
     loss = find_loss(shared, runs(trace([range(100)], ended=False)))
     assert (loss.same, loss.first) == (True, "sample 2 in a single process")
+    named = replace(trace([range(100)], ended=False), names={2: "'two.png'"})
+    assert find_loss(shared, runs(named)).first == "sample 2 in a single process ('two.png')"
+    shared = runs(trace([[*range(0, 40, 2)], [1]], ended=False), trace([[*range(0, 40, 2)], [*range(1, 40, 4)]]))
+    salted = runs(trace([range(100)], ended=False, salt="a"), trace([range(100)], ended=False))
+    assert find_loss(shared, salted).first == "sample 3 in a single process"
 
 
 @pytest.mark.parametrize(
@@ -259,6 +286,7 @@ def test_what_an_endless_stream_loses_first() -> None:
         (Loss(25, 50), 8, 99, False),
         (Loss(24, 50), 8, 99, True),
         (Loss(1, 50), None, 2, True),
+        (Loss(2, 50), None, 2, False),
         (Loss(1, 50), None, 1, False),
     ],
 )

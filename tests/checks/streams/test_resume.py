@@ -53,6 +53,12 @@ def test_what_comes_is_compared_with_what_would_have(came: str, point: Point, wo
     assert found(came, point) == words
 
 
+def test_a_point_that_is_left_open_does_not_hide_another() -> None:
+    random = replace(run("x1 y2"), samples=frozenset())
+    runs = {Point(0, 2): random, Point(0, 1): run("a1 b1 c2 d2")}
+    assert list(faults(Resumes(REFERENCE, REFERENCE, runs, {})).values()) == ["repeats 1 batch"]
+
+
 def test_what_comes_after_the_batches_that_were_read_is_not_known() -> None:
     beginning = replace(REFERENCE, ended=False)
     assert found("b1 c2 d2 e3", Point(0, 1), reference=beginning, asked=beginning) == []

@@ -17,7 +17,7 @@ from dataguard.settings.normalization import (
 
 
 def image(colour: RGB, size: int = 16) -> np.ndarray:
-    return np.broadcast_to(np.array(colour, np.float64)[:, None, None], (3, size, size)).copy()
+    return np.broadcast_to(np.array(colour, np.uint8)[:, None, None], (3, size, size)).astype(np.float64)
 
 
 def responses(make: object, draws: int = 2) -> list[ChartResponse]:
@@ -25,9 +25,10 @@ def responses(make: object, draws: int = 2) -> list[ChartResponse]:
     return [response_to(chart, draw, make(image(chart), draw)) for draw in range(draws) for chart in CHARTS]
 
 
-def test_padding_is_not_a_colour() -> None:
+@pytest.mark.parametrize("rows", [4, 20])
+def test_padding_is_not_a_colour(rows: int) -> None:
     def pad(pixels: np.ndarray, _: int) -> np.ndarray:
-        return np.pad(pixels / 255, ((0, 0), (20, 20), (0, 0)), constant_values=0.3)
+        return np.pad(pixels / 255, ((0, 0), (rows, rows), (0, 0)), constant_values=0.3)
 
     found = fit(responses(pad), "")
     assert found is not None
@@ -59,9 +60,10 @@ def test_jitter_is_clipped_at_black_and_white() -> None:
     assert std == pytest.approx(KNOWN["imagenet"].std, abs=1e-6)
 
 
-def test_a_nonlinear_response_has_no_fit() -> None:
+@pytest.mark.parametrize("scale", [1, 0.01])
+def test_a_nonlinear_response_has_no_fit(scale: float) -> None:
     def curve(pixels: np.ndarray, _: int) -> np.ndarray:
-        return (pixels / 255) ** 2.2
+        return scale * (pixels / 255) ** 2.2
 
     def noise(pixels: np.ndarray, draw: int) -> np.ndarray:
         return pixels / 255 + 0.01 * np.random.default_rng(draw * 1000 + int(pixels.sum()) % 997).normal()
@@ -70,9 +72,21 @@ def test_a_nonlinear_response_has_no_fit() -> None:
     assert fit(responses(noise, draws=6), "") is None
 
 
-def test_a_leaf_with_one_value_does_not_follow_the_colour() -> None:
-    taken = responses(lambda pixels, _: (pixels - pixels.mean()) * 0)
+@pytest.mark.parametrize("missing", [BLACK, CHARTS[1], CHARTS[-1]])
+def test_black_white_and_grey_are_needed(missing: RGB) -> None:
+    assert fit([one for one in responses(lambda pixels, _: pixels) if one.chart != missing], "") is None
+
+
+def test_images_of_which_some_are_grey_have_no_fit() -> None:
+    taken = responses(lambda pixels, draw: pixels[: 1 if draw else 3] / 255)
+    assert fit(taken, "") is None
     assert not follows(taken, "")
+
+
+def test_a_leaf_with_one_value_does_not_follow_the_colour() -> None:
+    for value in (0, 0.5):
+        taken = responses(lambda pixels, _: np.full_like(pixels, value))  # noqa: B023
+        assert not follows(taken, "")
     nothing = [ChartResponse(BLACK, 0, {"": ()}, {"": "float32"})]
     assert not follows(nothing, "")
 
@@ -87,6 +101,10 @@ def test_a_leaf_with_one_value_does_not_follow_the_colour() -> None:
         (["RGB", "BGR", "GBR", "RBG", "GRB", "BRG"], None),
         (["RGB", "BGR", "GBR", "RBG", "GRB", "BRG"] * 4, ""),
         (["RGB", "BGR"] * 12, None),
+        (["RGB", "RGB", "BGR"] * 2, "RGB"),
+        (["RGB"] * 5 + ["BGR"] * 3 + ["GBR"], None),
+        (["BGR", "BGR", "RGB", "GBR", "RBG", "GRB"] * 5, ""),
+        (["RGB", "GBR", "BRG"] * 8, ""),
     ],
 )
 def test_the_order_is_that_of_most_draws(orders: list[str], found: str | None) -> None:
@@ -136,6 +154,7 @@ class TestWhichLeavesAreImages:
             ((5, 8, 3), 0, (40, 3)),
             ((0, 8, 3), 0, None),
             ((2, 3, 8, 8), 0, (128, 3)),
+            ((0, 3, 8, 8), 0, None),
             ((3, 2, 8, 8), 0, (128, 3)),  # channels, frames, height, width
             ((3, 1, 8, 8), 0, (192, 1)),  # grey images
             ((3, 3, 8, 8), 0, (192, 3)),
@@ -193,6 +212,7 @@ def test_the_leaves_that_all_responses_have() -> None:
 def test_a_leaf_follows_the_colour_in_every_channel() -> None:
     assert follows(responses(lambda pixels, _: pixels / 255), "")
     assert follows(responses(lambda pixels, _: -pixels / 65025), "")
+    assert follows(responses(lambda pixels, _: pixels / 127.5 - 1), "")
     assert not follows(responses(lambda pixels, _: pixels / 255 * np.array([1, 1, 0])[:, None, None]), "")
     white_only = [one for one in responses(lambda pixels, _: pixels / 255) if one.chart != BLACK]
     assert not follows(white_only, "")
@@ -224,6 +244,13 @@ def test_a_clear_channel_shows_most_of_its_colour(share: float, order: str) -> N
     assert found.order == order
 
 
+def test_one_colour_that_is_unclear_leaves_the_order_open() -> None:
+    mixing = np.array([[1, 0, 0], [0, 1, 0], [0.25, 0.25, 0.5]])
+    found = fit(responses(lambda pixels, _: np.tensordot(mixing, pixels / 255, 1), draws=4), "")
+    assert found is not None
+    assert found.order is None
+
+
 def test_grey_images_have_no_order() -> None:
     weights = np.array([0.299, 0.587, 0.114])
 
@@ -235,8 +262,11 @@ def test_grey_images_have_no_order() -> None:
     assert found.order == ""
 
 
-def test_channels_are_decided_one_by_one_where_draws_are_few() -> None:
-    shown = [response_to(chart, 0, image(chart)) for chart in CHARTS if chart != (0, 0, 255)]
+@pytest.mark.parametrize(
+    ("unseen", "order"), [(None, "RGB"), ((0, 0, 255), None)], ids=["each colour was seen", "nothing shows blue"]
+)
+def test_channels_are_decided_one_by_one_where_draws_are_few(unseen: RGB | None, order: str | None) -> None:
+    shown = [response_to(chart, 0, image(chart)) for chart in CHARTS if chart != unseen]
     found = fit([*shown, response_to(BLACK, 1, image(BLACK)), response_to(CHARTS[1], 1, image(CHARTS[1]))], "")
     assert found is not None
-    assert found.order is None  # nothing shows which channel is blue
+    assert found.order == order

@@ -37,6 +37,12 @@ def test_the_order_comes_first() -> None:
     assert (found.stage, found.epoch, found.batch) == (ORDER, 1, 0)
 
 
+def test_a_run_that_ends_early_differs_where_it_ends() -> None:
+    found = first_difference(RUN, replace(RUN, orders=(RUN.orders[0][:1], RUN.orders[1])))
+    assert found is not None
+    assert (found.stage, found.epoch, found.batch) == (ORDER, 0, 1)
+
+
 def test_a_sample_comes_before_its_batch() -> None:
     found = first_difference(RUN, changed(1, samples=(ROWS[0], {"[0]": b"x"}), leaves={"[0]": b"x"}))
     assert found is not None

@@ -1,0 +1,144 @@
+"""When a judge does not decide, and why: recorded loaders that differ in one thing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderHung, LoaderRaised, LoaderUnspawnable
+from dataguard.model import DataguardError, NotApplicable, Undecided
+from tests.support.one_difference import judged, said
+
+
+class Unmixed:
+    """Batches of a loader whose samples cannot be combined."""
+
+    def mixed(self, *_: Any, single: bool) -> Any:
+        raise NotApplicable("no pairs")
+
+
+def hung(worker: int | None) -> LoaderUnspawnable:
+    failure = LoaderUnspawnable(Incident("init", "no batch in 10 s", worker=worker))
+    failure.__cause__ = LoaderHung(failure.incident)
+    return failure
+
+
+REPEAT = SimpleNamespace(suspects=[SimpleNamespace(path="global numpy")])
+OTHER = SimpleNamespace(same_samples=lambda _: False)
+ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
+
+
+@pytest.mark.parametrize(
+    ("check", "face", "changes", "words"),
+    [
+        ("DG001", "good", {".failures([[], {}])": (LoaderDied(ERROR),)}, "KeyError: 9"),
+        ("DG002", "bad", {".failures([[], {}])": (LoaderRaised(ERROR),)}, "KeyError: 9"),
+        ("DG003", "bad", {".failures([[], {}])": (LoaderDied(ERROR),)}, "KeyError: 9"),
+        (
+            "DG101",
+            "bad",
+            {".facts.num_workers": 1, ".randomness.latent_clone": SimpleNamespace(path="dataset.rng")},
+            "num_workers=1: fewer than two workers; two workers would draw the same random numbers from dataset.rng",
+        ),
+        (
+            "DG101",
+            "bad",
+            {".facts.num_workers": 0, ".randomness.latent_clone": None},
+            "num_workers=0: fewer than two workers",
+        ),
+        (
+            "DG104",
+            "bad_spawn",
+            {".epoch": hung(None)},
+            "no batch in 10 s while workers started by spawn, which is slow with many imports: raise --timeout",
+        ),
+        (
+            "DG105",
+            "bad",
+            {".randomness.spawn_trial.failure": Incident("init", "TypeError: no")},
+            "see DG104: under spawn, TypeError: no",
+        ),
+        (
+            "DG106",
+            "bad",
+            {".randomness.shared_offsets": LoaderRaised(ERROR)},
+            "not decided: with num_workers=2, which this check needs, the loader fails: KeyError: 9",
+        ),
+        (
+            "DG103",
+            "good_made_up",
+            {'.randomness.seeds([[], {"always": true}])': Undecided("the budget ran out")},
+            "the budget ran out",
+        ),
+        (
+            "DG201",
+            "bad",
+            {
+                '.randomness.shared_draws([["workers"], {}])': SimpleNamespace(repeat=REPEAT),
+                ".streams.stream": lambda *_, **__: SimpleNamespace(by_leaf=lambda _: OTHER),
+            },
+            "workers generate the same samples from the same random numbers: see DG101",
+        ),
+        (
+            "DG103",
+            "bad",
+            {".randomness.seeds([[], {}])": lambda trace: replace(trace, plain=frozenset(trace.dependent))},
+            "a constant seed determines sample[0], but may only select which sample an index returns",
+        ),
+        ("DG206", "bad", {".facts.role": "val"}, "the role is val: a fixed order does no harm"),
+        (
+            "DG207",
+            "bad.train",
+            {".streams.orders.epochs": ((), (), ())},
+            "the indices of the loader cannot be observed",
+        ),
+        (
+            "DG304",
+            "bad",
+            {".dataset.semantics.last.incident": ERROR},
+            "the last sample cannot be read: KeyError: 9",
+        ),
+        (
+            "DG311",
+            "bad",
+            {".dataset.semantics.last.incident": ERROR},
+            "the last sample cannot be read: KeyError: 9",
+        ),
+        ("DG401", "good", {".batches": Unmixed(), ".facts.mixes_samples": True}, "no pairs"),
+        ("DG404", "bad", {".epoch": EmptyEpoch((ERROR,))}, "see DG404: the epoch has no batches"),
+        (
+            "DG505",
+            "bad_by_hand",
+            {
+                ".images.charts.fits": lambda fits: [
+                    replace(one, gains=tuple(1.5 * gain for gain in one.gains)) for one in fits
+                ]
+            },
+            "channels are BGR, and it is unknown whether the model expects that: "
+            'set [tool.dataguard.contract] channels = "RGB" or "BGR"',
+        ),
+        ("DG409", "bad", {".facts.default_collate": True}, "default_collate stacks samples and changes none"),
+        ("DG505", "bad", {".images.charts.grey": True}, "images are grey and have no channel order"),
+        (
+            "DG510",
+            "good",
+            {".files.modes.refused": ("RGBA", "P")},
+            "collate_fn fails when RGBA files meet others in a batch: see DG401",
+        ),
+        (
+            "DG701",
+            "bad",
+            {".reproducibility.pair": lambda pair: (replace(pair[0], used={"as_completed": ("a.py", 3)}), pair[1])},
+            "results are taken as they are ready (as_completed): see DG702",
+        ),
+        ("DG804", "bad", {".epoch.ride": None}, "the budget ran out during the first epoch: raise --budget"),
+        ("DG901", "bad", {".facts.role": "test"}, "no model learns from a test loader"),
+    ],
+)
+def test_nothing_is_decided(check: str, face: str, changes: dict[str, Any], words: str) -> None:
+    verdict = judged(check, face, changes)
+    assert said(verdict) == [words]
+    assert isinstance(verdict.outcome, DataguardError)
