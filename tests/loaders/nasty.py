@@ -31,16 +31,8 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def bus_error() -> None:
-    os.kill(os.getpid(), signal.SIGBUS)
-
-
 def leave() -> None:
     os._exit(7)
-
-
-def leave_pleased() -> None:
-    os._exit(0)
 
 
 def say_goodbye() -> None:
@@ -59,17 +51,6 @@ def interrupt() -> None:
 
 def sleep() -> None:
     time.sleep(1000)
-
-
-def wait_for_lock() -> None:
-    lock = threading.Lock()
-    lock.acquire()
-    lock.acquire()
-
-
-def spin() -> None:
-    while True:
-        pass
 
 
 class Numbers(Dataset):
@@ -115,14 +96,6 @@ class Acting:
         self.act()
 
 
-class Last(Numbers):
-    """Does it when the loader is thrown away."""
-
-    def __del__(self) -> None:
-        if self.act is not None:
-            self.act()
-
-
 def everywhere(act: Callable[[], Any]) -> Loaders:
     name = act.__name__
     return {
@@ -135,45 +108,17 @@ def everywhere(act: Callable[[], Any]) -> Loaders:
     }
 
 
-def some(act: Callable[[], Any], *places: str) -> Loaders:
-    return {name: loader for name, loader in everywhere(act).items() if name.endswith(places)}
-
-
 def healthy() -> DataLoader:
     return DataLoader(Numbers(), batch_size=4, num_workers=2)
 
 
 def deaths() -> Loaders:
-    return {
-        **everywhere(segfault),
-        **everywhere(leave),
-        **some(kill, "main", "worker"),
-        **some(bus_error, "main", "worker"),
-        **some(os.abort, "main", "worker"),
-        **some(leave_pleased, "main"),
-        "healthy": healthy(),
-    }
+    return {**everywhere(segfault), "healthy": healthy()}
 
 
 def hangs() -> Loaders:
-    return {
-        **everywhere(sleep),
-        **some(wait_for_lock, "worker"),
-        "unpicklable": DataLoader(Numbers(), batch_size=4, num_workers=2, collate_fn=in_generator),
-        "healthy": healthy(),
-    }
-
-
-def last_hang() -> DataLoader:
-    return DataLoader(Last(sleep))
-
-
-def spins() -> Loaders:
-    return some(spin, "worker")
-
-
-def in_generator(samples: list) -> Any:
-    return (sample for sample in samples)
+    slept = everywhere(sleep)
+    return {**{name: slept[name] for name in ("sleep_main", "sleep_worker")}, "healthy": healthy()}
 
 
 def daemon() -> None:
@@ -247,10 +192,6 @@ def after(act: Callable[[], Any]) -> Callable[[], DataLoader]:
 
 def segfault_factory() -> DataLoader:
     return after(segfault)()
-
-
-def sleeping_factory() -> DataLoader:
-    return after(sleep)()
 
 
 def slow_hang() -> DataLoader:

@@ -76,11 +76,16 @@ class Growth:
 def growth_of(lab: Lab, measure: Callable[[Reading], float], least: float, *, live: bool = False) -> Growth | None:
     """The growth of a measure in every process; None where it levels off or does not grow.
 
-    It must grow by `least` in each third of the samples. A first, short measurement needs half of that, or growth of
-    what is `live`; a longer one follows and needs all of it.
+    It must grow by `least` in each third of the samples. Shorter measurements come first: each needs half of that, or
+    growth of what is `live`.
     """
-    usage = lab.resources.usage
-    if not (_hints(usage, measure, HINT * least) or (live and _hints(usage, _in_use, _LIVE * usage.fresh / 3))):
+
+    def hints(usage: Usage) -> bool:
+        """Whether a short measurement may show growth."""
+        in_use = live and _steady(usage, _in_use, _LIVE * usage.longest / 3)
+        return in_use or _steady(usage, measure, HINT * least)
+
+    if not (hints(lab.resources.usage) and hints(lab.resources.settled_usage)):
         return None
     usage = lab.resources.longer_usage
     new, again = _trends(usage, measure, least)
@@ -96,8 +101,8 @@ def open_files(lab: Lab) -> Growth | None:
     return growth_of(lab, lambda reading: reading.descriptors, _FILES)
 
 
-def _hints(usage: Usage, measure: Callable[[Reading], float], least: float) -> bool:
-    """Whether a short measurement may show growth."""
+def _steady(usage: Usage, measure: Callable[[Reading], float], least: float) -> bool:
+    """Whether a short measurement grows steadily, as far as it can tell."""
     return any(one is not None and one.steady for one in _trends(usage, measure, least, HINT))
 
 

@@ -29,12 +29,14 @@ WORKERS = 2
 SHARE, MOST_SHARE = 0.005, 0.1
 """The share of the budget that a first measurement takes, and the most that slow samples may take."""
 LONGER = 4
-"""How many times longer a second measurement is, if usage seems to grow."""
+"""How many times longer a last measurement is, if usage seems to grow."""
 FEWEST, MOST = 24, 750
 """Samples that each worker reads in a first measurement: the fewest, or up to the most if only pages can be counted.
 
 A longer one reads at least twice the fewest, and up to `LONGER` times the most.
 """
+SETTLED = 200
+"""Samples after which what grew for the first ones alone, such as caches of a decoder, has levelled off."""
 MOST_WORKERS = 16
 """The most workers that compete with each other."""
 BATCH = 0.05
@@ -53,9 +55,16 @@ class Resources:
         return self._measured(lambda plan: plan)
 
     @property
+    def settled_usage(self) -> Usage:
+        """A measurement that outlasts what a process sets up for its first samples; all are read a second time."""
+        return self._repeated(min(SETTLED, self._more()))
+
+    @property
     def longer_usage(self) -> Usage:
-        """A longer measurement, in which all samples are read a second time."""
-        fresh = self._more()
+        """The longest measurement; all samples are read a second time."""
+        return self._repeated(self._more())
+
+    def _repeated(self, fresh: int) -> Usage:
         self._subject.afford(2 * fresh * self._subject.epoch.seconds_per_sample)
         return self._measured(lambda plan: replace(plan, fresh=fresh, total=2 * fresh))
 

@@ -131,6 +131,12 @@ class Usage:
         workers = len(self.readings.keys() - {None})
         return {"samples": samples, "workers": workers} if workers else {"samples": samples}
 
+    @property
+    def longest(self) -> int:
+        """The samples that a process read while all were new, or while they repeated, whichever are more."""
+        total = max(one[-1].samples for one in self.readings.values())
+        return max(self.fresh, total - self.fresh)
+
     def points(self, measure: Callable[[Reading], float], *, again: bool = False) -> list[list[tuple[float, float]]]:
         """For each process, samples read and a measure of its readings, while samples were new, or repeated."""
         chosen = (
