@@ -29,26 +29,31 @@ class Recorded(Schedule):
     Without one, a loader that repeats its sampler forever would wait for it. Without automatic batching there is no
     entry that is empty, and nothing is yielded.
 
-    `whole`: it ended before `most` indices. Once iterated, it is in `begun`: a factory may build other loaders, which
-    are not.
+    `whole`: it ended before `most` indices. After `kept` indices, batches are only counted; `count` is how many there
+    were in all. Once iterated, it is in `begun`: a factory may build other loaders, which are not.
     """
 
-    def __init__(self, inner: Any, most: int, begun: list[Recorded], *, batched: bool) -> None:
+    def __init__(self, inner: Any, most: int, begun: list[Recorded], *, batched: bool, kept: int | None = None) -> None:
         super().__init__(inner)
         self.most = most
         self.begun = begun
         self.batched = batched
+        self.kept = most if kept is None else kept
         self.batches: list[tuple[Any, ...]] = []
-        self.whole = False
+        self.whole, self.count = False, 0
 
     def __iter__(self) -> Iterator[Any]:
-        self.batches, self.whole, count = [], False, 0
+        self.batches, self.whole, self.count = [], False, 0
         if not any(one is self for one in self.begun):
             self.begun.append(self)
+        indices = 0
         for entry in drawn(self.inner):
-            self.batches.append(tuple(members(entry)) if self.batched else (entry,))
-            count += len(self.batches[-1])
-            if count >= self.most:
+            batch = members(entry) if self.batched else (entry,)
+            if indices < self.kept:
+                self.batches.append(tuple(batch))
+            indices += len(batch)
+            self.count += 1
+            if indices >= self.most:
                 break
         else:
             self.whole = True
@@ -59,12 +64,15 @@ class Recorded(Schedule):
         return int(self.batched)
 
 
-def recorder(length: int | None) -> tuple[list[Recorded], Callable[[Any, bool], Recorded]]:
-    """A list, and a schedule that records the sampler of a dataset of this length and joins the list when iterated."""
+def recorder(length: int | None, kept: int | None = None) -> tuple[list[Recorded], Callable[[Any, bool], Recorded]]:
+    """A list, and a schedule that records the sampler of a dataset of this length and joins the list when iterated.
+
+    `kept` is the number of indices that are enough, if not all are needed.
+    """
     begun: list[Recorded] = []
 
     def schedule(inner: Any, batched: bool) -> Recorded:
-        return Recorded(inner, most_recorded(length), begun, batched=batched)
+        return Recorded(inner, most_recorded(length), begun, batched=batched, kept=kept)
 
     return begun, schedule
 
@@ -75,7 +83,7 @@ def draw_epoch(loader: Loader, recorded: list[Recorded], epoch: int) -> None:
     Raises LoaderFailed if its sampler fails, and what its own `__iter__` raises before there is an order.
     """
     for schedule in recorded:  # some loaders never begin a new epoch
-        schedule.batches = []
+        schedule.batches, schedule.count = [], 0
     announce_epoch(loader, epoch)
     try:
         for _ in loader:

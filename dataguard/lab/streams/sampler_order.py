@@ -73,7 +73,7 @@ def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
 
     `length` is that of the dataset.
     """
-    recorded, schedule = recorder(length)
+    recorded, schedule = recorder(length, MOST)
     loader = build(num_workers=0, schedule=schedule)
     watch = SeedWatch()
     epochs, marks, seeds, batches, whole = [], [], [], [], True
@@ -82,7 +82,7 @@ def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
         epochs.append(drawn)
         marks.append(objects)
         seeds.append(given)
-        batches.append(sum(len(schedule.batches) for schedule in recorded))
+        batches.append(sum(schedule.count for schedule in recorded))
         whole = whole and all(schedule.whole for schedule in recorded)
         if not whole:  # it never ends, and may not survive being stopped
             return Orders((drawn,), (objects,), (), drawn, (batches[0],), whole)

@@ -19,6 +19,16 @@ def test_an_epoch_without_indices_is_an_order() -> None:
     assert [(one.batches, one.whole) for one in begun] == [([], True)]
 
 
+@pytest.mark.parametrize(
+    ("kept", "batches"), [(None, [(0, 1, 2), (3, 4, 5), (6, 7)]), (4, [(0, 1, 2), (3, 4, 5)]), (0, [])]
+)
+def test_what_is_not_kept_is_counted(kept: int | None, batches: list[tuple[int, ...]]) -> None:
+    order = Recorded([[0, 1, 2], [3, 4, 5], [6, 7]], 10, [], batched=True, kept=kept)
+    for _ in range(2):
+        assert list(order) == [[]]
+        assert (order.batches, order.count, order.whole) == (batches, 3, True)
+
+
 def test_a_loader_that_fails_before_it_draws_has_none() -> None:
     class Failing(DataLoader[Any]):
         def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
