@@ -30,7 +30,7 @@ SHARE, MOST_SHARE = 0.005, 0.1
 """The share of the budget that a first measurement takes, and the most that slow samples may take."""
 LONGER = 4
 """How many times longer a last measurement is, if usage seems to grow."""
-FEWEST, MOST = 24, 750
+FEWEST, MOST = 21, 750
 """Samples that each worker reads in a first measurement: the fewest, or up to the most if only pages can be counted.
 
 A longer one reads at least twice the fewest, and up to `LONGER` times the most.
