@@ -1,8 +1,8 @@
 """Scans from a thousand to ten million samples: `python -m tests.bench.scale [--all] [--files] [--ranks]`, markdown.
 
 Without options: default scans of a cheap dataset; with `--all`, of all its samples. `--files` reads a million small
-files. `--ranks` shares a scan of all samples between 1, 2 and 4 ranks of torchrun; its samples wait, so that ranks do not
-compete for cores. Seconds include the imports. Memory is that of the largest process, sampled ten times a second.
+files. `--ranks` shares a scan of all samples between 1, 2 and 4 ranks of torchrun; its samples wait, so that ranks do
+not compete for cores. Seconds include the imports. Memory is that of the largest process, sampled ten times a second.
 """
 
 from __future__ import annotations
