@@ -95,7 +95,7 @@ def reachable(roots: Mapping[str, Any], wanted: Callable[[Any], object], *, ente
     queue = deque(Node(name, root) for name, root in roots.items())
     # The time of this thread: what is found does not depend on what else the machine does.
     deadline, reducing = time.thread_time() + MOST_SECONDS, MOST_REDUCING
-    while queue and len(seen) < MOST_OBJECTS and (now := time.thread_time()) < deadline:
+    while queue and len(seen) < MOST_OBJECTS and time.thread_time() < deadline:
         node = queue.popleft()
         if issubclass(type(node.value), _ATOMS) or id(node.value) in seen:
             continue
@@ -106,8 +106,9 @@ def reachable(roots: Mapping[str, Any], wanted: Callable[[Any], object], *, ente
                 continue
         children = _children(node.value)
         if not children and reducing > 0 and _is_opaque(type(node.value)):
+            began = time.monotonic()  # a library's code may wait
             children = _reduced(node.value)
-            reducing -= time.thread_time() - now
+            reducing -= time.monotonic() - began
             made.append(children)
         queue.extend(Node(step, child, node) for step, child in children)
 
