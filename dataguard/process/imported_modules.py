@@ -15,11 +15,13 @@ from typing import Any
 
 from dataguard.incident import is_library
 
-UNRELATED = sys.stdlib_module_names | {
+_UNRELATED = {
     *("numpy", "scipy", "sympy", "mpmath", "torch", "torchgen", "triton", "cuda"),
     *("dataguard", "dill", "hypothesis", "psutil", "tqdm", "typing_extensions"),
 }
-"""Packages that refer to no function of another package that is replaced, and define most names in a process."""
+"""Packages that refer to no function of another package that is replaced, wherever they are installed. With the
+standard library, they define most names in a process."""
+_SKIPPED = _UNRELATED | sys.stdlib_module_names
 _MODELS = ("torchvision.models", "torchvision.ops")
 
 _read = False
@@ -33,7 +35,7 @@ def remember() -> None:
     """Read the modules that were imported since the last call."""
     global _read
     for name in _unread():
-        space = _namespace(name)
+        space = namespace(name)
         file = space.get("__file__")
         if isinstance(file, str) and not is_library(file):
             _own[name] = file
@@ -48,7 +50,7 @@ def remember() -> None:
 def own_files() -> dict[str, str]:
     """The source file of each module of the user's, by module name."""
     remember()
-    return {name: file for name, file in _own.items() if _namespace(name).get("__file__") == file}
+    return {name: file for name, file in _own.items() if namespace(name).get("__file__") == file}
 
 
 def references(wanted: Mapping[int, object]) -> Iterator[tuple[dict[str, Any], str]]:
@@ -56,14 +58,22 @@ def references(wanted: Mapping[int, object]) -> Iterator[tuple[dict[str, Any], s
     remember()
     for identity in wanted:
         for module, name in _places.get(identity, ()):
-            space = _namespace(module)
+            space = namespace(module)
             if id(space.get(name)) == identity:
                 yield space, name
     for module in _own:
-        space = _namespace(module)
+        if _package(module) in _UNRELATED:
+            continue
+        space = namespace(module)
         for name, value in list(space.items()):
             if id(value) in wanted:
                 yield space, name
+
+
+def namespace(name: str) -> dict[str, Any]:
+    """The namespace of an imported module, empty if it is none: reading an attribute would import a lazy one."""
+    module = sys.modules.get(name)
+    return module.__dict__ if isinstance(module, ModuleType) else {}
 
 
 def _unread() -> list[str]:
@@ -74,10 +84,8 @@ def _unread() -> list[str]:
 
 
 def _is_related(name: str) -> bool:
-    return name.partition(".")[0] not in UNRELATED and not name.startswith(_MODELS)
+    return _package(name) not in _SKIPPED and not name.startswith(_MODELS)
 
 
-def _namespace(name: str) -> dict[str, Any]:
-    """The namespace of a module, without accessing an attribute, which would import a lazy module."""
-    module = sys.modules.get(name)
-    return module.__dict__ if isinstance(module, ModuleType) else {}
+def _package(name: str) -> str:
+    return name.partition(".")[0]

@@ -47,9 +47,7 @@ class Target:
     def branches(self) -> tuple[Target, ...]:
         """The factories of a mapping as separate targets, called independently; any other target is its only branch."""
         source = self.source
-        if self.branch:
-            return (self,)
-        if isinstance(source, Mapping) and source and all(map(_is_factory, source.values())):
+        if not self.branch and isinstance(source, Mapping) and source and all(map(_is_factory, source.values())):
             return tuple(Target(str(key), self.spelling, made, True, self.args) for key, made in source.items())
         return (self,)
 

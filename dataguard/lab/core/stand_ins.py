@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dataguard.process.imported_modules import references
+from dataguard.process.imported_modules import namespace, references
 
 
 class _Wrapper:
@@ -59,7 +58,7 @@ def rebind(known: Mapping[int, tuple[Any, Any]], defining: Sequence[str] = ()) -
     for space, name in references(known):
         space[name] = known[id(space[name])][1]
     for module in defining:
-        space = vars(sys.modules[module]) if module in sys.modules else {}
+        space = namespace(module)
         for function, stand_in in known.values():
             own_name: str = function.__name__
             if space.get(own_name) is function:

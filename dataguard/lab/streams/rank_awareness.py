@@ -83,8 +83,7 @@ def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | N
             asked.append(Location(*place, what))
 
     _watch_environment(note)
-    for name in _FUNCTIONS:
-        _watch_function(name, note)
+    _watch_functions(note)
     loader = build(num_workers=0, schedule=lambda inner, batched: _First(inner, batched=batched))
     drive(loader, Plan(folder, (Records(),), keep_going=True), batches=(1,))
     return asked[0] if asked else None
@@ -114,14 +113,16 @@ def _watch_environment(note: Callable[[str], None]) -> None:
     kind.__getitem__ = getitem  # get(), getenv() and `in` end here too
 
 
-def _watch_function(name: str, note: Callable[[str], None]) -> None:
-    original = getattr(dist, name)
+def _watch_functions(note: Callable[[str], None]) -> None:
+    def watched(original: Callable[..., Any]) -> Callable[..., Any]:
+        def asking(*args: Any, **kwargs: Any) -> Any:
+            note(f"torch.distributed.{original.__name__}()")
+            return original(*args, **kwargs)
 
-    def asking(*args: Any, **kwargs: Any) -> Any:
-        note(f"torch.distributed.{name}()")
-        return original(*args, **kwargs)
+        return asking
 
-    rebind({id(original): (original, asking)}, _DEFINING)
+    originals = [getattr(dist, name) for name in _FUNCTIONS]
+    rebind({id(original): (original, watched(original)) for original in originals}, _DEFINING)
 
 
 def _place() -> tuple[str, int] | None:
