@@ -30,10 +30,12 @@ from dataguard.target.variants import Loader
 _PIXELS = 64
 """Leaves with fewer values are not images."""
 _SHOWN = 4096
+_ATTEMPTS = 3
+"""A library opens a file each time; another process, such as a training run beside the scan, only now and then."""
 
 
 class Bypassed(NotApplicable):
-    """A file that should have been replaced was opened, perhaps by another observation that runs beside this one."""
+    """A file that should have been replaced was opened each time, perhaps by observations that run beside this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +124,8 @@ class SwappedFileReader:
     def read_swapped(self, file: ImageFile, content: bytes, other: bytes) -> SampleOutput:
         """A sample with the file of this content replaced by another one.
 
-        Raises Undecided if the user's code raises, or does not open that file again; Bypassed if it opens the file
-        itself as well.
+        Raises Undecided if the user's code raises, or does not open that file again; Bypassed if the file
+        itself is opened as well, in each attempt.
         """
         before = self._reads.get(file.index)
         name = before.name(file) if before else file.name
@@ -132,15 +134,16 @@ class SwappedFileReader:
             self._substitution.substitute(name, content, other)
             return self._output(file.index)
 
-        with opens_of(name) as opened:
-            seen = in_fork(run)
-        if seen is None:
-            raise Undecided("the sample cannot be read with a substitute for its file")
-        if not seen.substituted:
-            raise Undecided("a second read of the sample does not open its file, which may be cached")
-        if opened.seen and seen.by_path:
-            raise Bypassed(f"a library opens {Path(name).name} itself, past its decoder, so it cannot be replaced")
-        return seen
+        for _ in range(_ATTEMPTS):
+            with opens_of(name) as opened:
+                seen = in_fork(run)
+            if seen is None:
+                raise Undecided("the sample cannot be read with a substitute for its file")
+            if not seen.substituted:
+                raise Undecided("a second read of the sample does not open its file, which may be cached")
+            if not (opened.seen and seen.by_path):
+                return seen
+        raise Bypassed(f"a library opens {Path(name).name} itself, past its decoder, so it cannot be replaced")
 
     def collates(self, indices: Sequence[SampleIndex]) -> bool:
         """Whether collate_fn makes a batch of these samples."""

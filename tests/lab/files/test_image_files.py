@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from pathlib import Path
 
 import cv2
@@ -10,13 +11,16 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils.data import DataLoader, Dataset
 from torchvision.io import decode_image
 
 from dataguard.engine import scan
 from dataguard.lab.decoding.image_headers import read_header, with_orientation
 from dataguard.lab.decoding.image_reading import as_rgb, decoded
 from dataguard.lab.files.file_substitution import EnoughFiles, FileSubstitution
+from dataguard.lab.files.file_survey import ImageFile
 from dataguard.lab.files.image_writer import in_format_of, png, reordered_palette, tiff
+from dataguard.lab.files.swapped_file_reads import Bypassed, SwappedFileReader
 from dataguard.lab.process.isolation import isolated
 from dataguard.model import Status
 from dataguard.settings.settings import Settings
@@ -227,3 +231,42 @@ def test_a_file_is_substituted_however_it_is_passed(tmp_path: Path) -> None:
     assert replaced == [True] * 8
     assert files >= 1
     assert substituted
+
+
+class Opened(Dataset):
+    """A photograph that another process opens too, while it is read for the first few times."""
+
+    def __init__(self, folder: Path, times: int) -> None:
+        self.path, self.reads, self.times = folder / "image.png", folder / "reads", times
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        with self.reads.open("a") as reads:
+            reads.write(".")
+        if self.reads.stat().st_size <= self.times:
+            subprocess.run(["cat", self.path], stdout=subprocess.DEVNULL, check=True)
+        return np.asarray(Image.open(self.path))
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize(("times", "bypassed"), [(2, False), (100, True)])
+def test_only_a_file_that_is_opened_each_time_bypasses_its_decoder(tmp_path: Path, times: int, bypassed: bool) -> None:
+    torch.set_num_threads(1)
+    content, other = png(COLOURS), png(255 - COLOURS)
+    header = read_header(content)
+    assert header is not None
+    (tmp_path / "user").mkdir()
+    dataset = Opened(tmp_path / "user", times)
+    dataset.path.write_bytes(content)
+
+    def run() -> bool:
+        reader = SwappedFileReader(lambda: DataLoader(dataset), tmp_path, ())
+        try:
+            reader.read_swapped(ImageFile(0, 0, str(dataset.path), header), content, other)
+        except Bypassed:
+            return True
+        return False
+
+    assert isolated(run, tmp_path, timeout=60, allowed=120) is bypassed
