@@ -24,6 +24,7 @@ from dataguard.lab.dataset.occasional_failures import OccasionalFailure, find_oc
 from dataguard.lab.dataset.periodicity import hints_of
 from dataguard.lab.dataset.repeated_reads import Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
+from dataguard.lab.decoding.kernel_opens import ATTEMPTS
 from dataguard.lab.labels.class_names import ClassNames, find_class_names
 from dataguard.lab.labels.label_tables import Table, find_table
 from dataguard.lab.reading.fresh_import import Places, Rebuilt, read_rebuilt
@@ -133,15 +134,15 @@ class DatasetObservations:
         path, build = self.sample_file.path, self._subject.build
         first, index, _ = self._first_middle_last
 
-        def look(*, alone: bool) -> Substitute:
-            return self._subject.vary(
-                ("without", content, alone),
+        for attempt in range(ATTEMPTS):
+            found: Substitute = self._subject.vary(
+                ("without", content, attempt),
                 lambda folder: read_without(build(), folder, first, index, path, content),
-                alone=alone,
+                alone=attempt > 0,  # another observation may have opened it
             )
-
-        found = look(alone=False)
-        return look(alone=True) if found.opened else found  # another observation may have opened it
+            if not found.opened:
+                break
+        return found
 
     @property
     def _first_middle_last(self) -> tuple[Index, Index, Index]:

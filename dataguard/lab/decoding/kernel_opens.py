@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+ATTEMPTS = 3
+"""A library opens a file each time; another process, such as a training run beside the scan, only now and then."""
 _IN_OPEN = 0x20
 
 

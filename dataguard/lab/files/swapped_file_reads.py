@@ -15,7 +15,7 @@ import torch
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
-from dataguard.lab.decoding.kernel_opens import opens_of
+from dataguard.lab.decoding.kernel_opens import ATTEMPTS, opens_of
 from dataguard.lab.files.file_substitution import DecodedFile, FileSubstitution
 from dataguard.lab.files.file_survey import ImageFile, SampleIndex
 from dataguard.lab.process.flight_recorder import FlightRecorder
@@ -30,8 +30,6 @@ from dataguard.target.variants import Loader
 _PIXELS = 64
 """Leaves with fewer values are not images."""
 _SHOWN = 4096
-_ATTEMPTS = 3
-"""A library opens a file each time; another process, such as a training run beside the scan, only now and then."""
 
 
 class Bypassed(NotApplicable):
@@ -134,7 +132,7 @@ class SwappedFileReader:
             self._substitution.substitute(name, content, other)
             return self._output(file.index)
 
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             with opens_of(name) as opened:
                 seen = in_fork(run)
             if seen is None:
