@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -290,9 +291,9 @@ def good_worker_init() -> DataLoader[Any]:
 class Locked(SeekAndRead):
     """Reads under a lock between processes, without a buffer."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: AbstractContextManager[bool]) -> None:
         super().__init__(RECORDS.open("rb", buffering=0))
-        self.lock = multiprocessing.Lock()
+        self.lock = lock
 
     def __call__(self, number: int) -> bytes:
         with self.lock:
@@ -301,7 +302,15 @@ class Locked(SeekAndRead):
 
 def good_locked() -> DataLoader[Any]:
     """Only one worker at a time moves the offset."""
-    return loader(Locked())
+    return loader(Locked(multiprocessing.Lock()))
+
+
+LOCK = multiprocessing.Lock()
+
+
+def good_lock_of_module() -> DataLoader[Any]:
+    """The lock exists since the import of the module."""
+    return loader(Locked(LOCK))
 
 
 class FileLocked(SeekAndRead):

@@ -26,11 +26,9 @@ class LockWatch:
         self._seen = mmap.mmap(-1, 1)  # shared with forks
         self._parent = os.getpid()
         self._open = dict(_open_descriptors())
-        for thing in gc.get_objects():
-            # isinstance reads __class__, which may run the user's code.
-            if issubclass(type(thing), SemLock) and "_semlock" in vars(thing):
-                thing._semlock = _WatchedLock(thing._semlock, self._record)
-                thing.acquire = thing._semlock.acquire
+        for lock in _locks():
+            lock._semlock = _WatchedLock(lock._semlock, self._record)
+            lock.acquire = lock._semlock.acquire
         call = BaseProxy._callmethod
 
         def recording(proxy: Any, method: str, *args: Any, **kwargs: Any) -> Any:
@@ -58,6 +56,19 @@ class LockWatch:
         shared = event == "fcntl.flock" and self._open.get(descriptor, 0) == _identity(descriptor)
         if operation & fcntl.LOCK_EX and not shared:
             self._record()
+
+
+def _locks() -> list[Any]:
+    """The locks of multiprocessing in this process, those of the user's modules too, which were frozen after import."""
+    gc.unfreeze()
+    holders = gc.get_referrers(*_subclasses(SemLock))  # this writes to no other object, as listing all of them would
+    gc.freeze()
+    # isinstance reads __class__, which may run the user's code.
+    return [one for one in holders if issubclass(type(one), SemLock) and "_semlock" in vars(one)]
+
+
+def _subclasses(cls: type[object]) -> list[type[object]]:
+    return [one for child in cls.__subclasses__() for one in (child, *_subclasses(child))]
 
 
 def _open_descriptors() -> Iterator[tuple[int, object]]:
