@@ -10,6 +10,7 @@ Types are tested with `issubclass(type(value), ...)`: `isinstance` reads `__clas
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
 import gc
@@ -92,13 +93,15 @@ def reachable(roots: Mapping[str, Any], wanted: Callable[[Any], object], *, ente
     """
     seen: set[int] = set()
     made: list[object] = []  # kept alive, so that no other object gets the same `id`
-    queue = deque(Node(name, root) for name, root in roots.items())
+    queue = deque(Node(name, root) for name, root in roots.items() if not issubclass(type(root), _ATOMS))
     # The time of this thread: what is found does not depend on what else the machine does.
     deadline, reducing = time.thread_time() + MOST_SECONDS, MOST_REDUCING
-    while queue and len(seen) < MOST_OBJECTS and time.thread_time() < deadline:
+    while queue and len(seen) < MOST_OBJECTS:
         node = queue.popleft()
-        if issubclass(type(node.value), _ATOMS) or id(node.value) in seen:
+        if id(node.value) in seen:
             continue
+        if time.thread_time() > deadline:
+            return
         seen.add(id(node.value))
         if wanted(node.value):
             yield node
@@ -110,7 +113,7 @@ def reachable(roots: Mapping[str, Any], wanted: Callable[[Any], object], *, ente
             children = _reduced(node.value)
             reducing -= time.monotonic() - began
             made.append(children)
-        queue.extend(Node(step, child, node) for step, child in children)
+        queue.extend(Node(step, child, node) for step, child in children if not issubclass(type(child), _ATOMS))
 
 
 def _children(value: Any) -> list[tuple[str, Any]]:
@@ -190,17 +193,23 @@ def _held(value: Any, known: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, A
 
 def _attributes(value: Any) -> dict[str, Any]:
     state = dict(_dict_of(value))
-    for cls in type(value).__mro__:
+    for name, member in _slots(type(value)):  # type: ignore[arg-type] # as above
+        with contextlib.suppress(AttributeError):  # not set
+            state[name] = member.__get__(value)
+    return state
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
+    found = []
+    for cls in kind.__mro__:
         slots = cls.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             private = name.startswith("__") and not name.endswith("__")
             member = cls.__dict__.get(f"_{cls.__name__.lstrip('_')}{name}" if private else name)
             if type(member) is types.MemberDescriptorType:
-                try:
-                    state[name] = member.__get__(value)
-                except AttributeError:  # not set
-                    continue
-    return state
+                found.append((name, member))
+    return found
 
 
 def _dict_of(value: Any) -> dict[str, Any]:

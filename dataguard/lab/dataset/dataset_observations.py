@@ -15,7 +15,7 @@ from dataguard.lab.core.wrapped_datasets import by_type, wrapped_by
 from dataguard.lab.dataset import concatenated_parts, index_semantics, missing_file, repeated_reads, source_mutation
 from dataguard.lab.dataset.changed_attributes import find_changed
 from dataguard.lab.dataset.concatenated_parts import Part
-from dataguard.lab.dataset.hash_order import ordered_sets
+from dataguard.lab.dataset.hash_order import ordered_sets, rewrite_beforehand
 from dataguard.lab.dataset.index_ends import Ends, find_ends
 from dataguard.lab.dataset.index_semantics import IndexSemantics, probe_semantics
 from dataguard.lab.dataset.listing_order import listed
@@ -27,7 +27,7 @@ from dataguard.lab.dataset.source_mutation import Change
 from dataguard.lab.decoding.kernel_opens import ATTEMPTS
 from dataguard.lab.labels.class_names import ClassNames, find_class_names
 from dataguard.lab.labels.label_tables import Table, find_table
-from dataguard.lab.reading.fresh_import import Places, Rebuilt, read_rebuilt
+from dataguard.lab.reading.fresh_import import Places, Rebuilt, own_sources, read_rebuilt
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits import sample_folders
 from dataguard.lab.splits.sample_folders import SampleFolders
@@ -108,6 +108,7 @@ class DatasetObservations:
     def rebuilt(self, *, files_backward: bool = False, sets_backward: bool = False, again: bool = False) -> Rebuilt:
         """What some indices mean if folders are listed by name and sets of strings have one order, or the reverse."""
         self._afford_reads(("rebuilt", files_backward, sets_backward, again), PROBES)
+        rewrite_beforehand(own_sources().values())
         indices, listings, sets = self._probes, Places(), Places()
         orders = listed(listings, backward=files_backward), ordered_sets(sets, backward=sets_backward)
         build = self._subject.rebuild

@@ -86,9 +86,14 @@ def read_rebuilt(
     return Rebuilt(tuple(answers), *map(tuple, places))
 
 
+def own_sources() -> dict[str, str]:
+    """The source files of the user's modules, by name."""
+    return {name: file for name, file in own_files().items() if is_own_source(name, file)}
+
+
 def own_modules() -> dict[str, ModuleType]:
     """The user's modules, and the namespace packages that hold them."""
-    own = {name for name, file in own_files().items() if is_own_source(name, file)}
+    own = set(own_sources())
     around = {parent for name in own for parent in _parents(name) if _is_namespace(parent)}
     return {name: sys.modules[name] for name in own | around}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,12 +15,12 @@ import torch
 
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.rng.global_rng import seeded
-from dataguard.lab.rng.rng_discovery import find_generators, found_at, reseed, unreadable, with_shared
+from dataguard.lab.rng.rng_discovery import find_generators, found_at, kind_of, reseed, unreadable, with_shared
 
 FEWEST_SEARCHES = 2
 """Fewest searches for generators: a second one finds those that the first fetch creates."""
 SECONDS, SECONDS_UNFROZEN = 0.3, 0.1
-"""How long searches are repeated, as some generators are created late; less with an unfrozen one, in many processes."""
+"""CPU time to find generators that are created late; less with an unfrozen one, in many processes."""
 
 
 _SHARED: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
@@ -85,7 +86,7 @@ class RngFreezer:
         self._unfrozen = unfrozen
         self._found: dict[int, Any] = {}
         self._excluded = {*_SHARED, unfrozen.path if unfrozen else ""}
-        self._searches = 0
+        self._fetches = 0
         self._spent = 0.0
 
     @contextlib.contextmanager
@@ -93,7 +94,7 @@ class RngFreezer:
         """Seed every generator that can be reached from the roots; restore the states of the global ones afterwards."""
         row = self._seeds[min(epoch, len(self._seeds) - 1)]
         seed = row[min(fetch, len(row) - 1)]
-        self._search(roots)
+        self._find(roots)
         path = self._unfrozen.path if self._unfrozen else ""
         read, write = _SHARED.get(path, (lambda: None, lambda _: None))
         state = read()
@@ -112,10 +113,19 @@ class RngFreezer:
                 state = read()
         write(state)
 
-    def _search(self, roots: Mapping[str, Any]) -> None:
-        if self._searches >= FEWEST_SEARCHES and self._spent > (SECONDS_UNFROZEN if self._unfrozen else SECONDS):
+    def _find(self, roots: Mapping[str, Any]) -> None:
+        """Search before the first fetches, after one that creates a generator, and when twice as many have passed."""
+        self._fetches += 1
+        first = self._fetches <= FEWEST_SEARCHES
+        if not first and self._spent > (SECONDS_UNFROZEN if self._unfrozen else SECONDS):
             return
-        started = time.monotonic()
+        started = time.thread_time()
+        if first or self._fetches.bit_count() == 1 or _is_created():
+            self._search(roots)
+            gc.freeze()  # the collector lists only what is created from here on
+        self._spent += time.thread_time() - started
+
+    def _search(self, roots: Mapping[str, Any]) -> None:
         # The generators of a running stream are created with it: seeding them is part of its work.
         lasting = {name: root for name, root in roots.items() if name != "stream"}
         others = [source for source in find_generators(with_shared(lasting)) if source.path not in self._excluded]
@@ -123,8 +133,11 @@ class RngFreezer:
         if self._unfrozen and self._unfrozen.path.startswith("stream"):  # another path may lead to it too
             for generator in found_at(self._unfrozen.path, roots):
                 self._found.pop(id(generator), None)
-        self._searches += 1
-        self._spent += time.monotonic() - started
+
+
+def _is_created() -> bool:
+    """Whether a generator was created since the last `gc.freeze`. The collector does not list a `torch.Generator`."""
+    return any(kind_of(one) for one in gc.get_objects())
 
 
 def _seed_at(path: str, seed: int | None, roots: Mapping[str, Any]) -> None:

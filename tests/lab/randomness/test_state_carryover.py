@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import torch
 
 from dataguard.engine import scan
 from dataguard.lab.core.index_schedules import Scripted
+from dataguard.lab.rng import frozen_rng
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.lab.streams.stream_trace import StreamTrace
@@ -114,6 +116,27 @@ def test_generators_are_held_still_and_the_global_ones_go_on() -> None:
     assert draws(freezer, 0, 1, roots) == draws(freezer, 0, 7, roots) != first, "the last seed holds on"
     assert draws(freezer, 1, 3, roots) == draws(freezer, 9, 0, roots) == first, "and so does the last epoch"
     assert (torch.initial_seed(), torch.rand(())) == before
+
+
+def test_generators_that_are_created_late_are_held_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = mock.Mock(side_effect=find_generators)
+    monkeypatch.setattr(frozen_rng, "find_generators", search)
+    freezer, held = RngFreezer([(1,)]), dict[str, Any]()
+
+    def fetch() -> list[float]:
+        with freezer.frozen(0, 0, {"dataset": held}):
+            return list(map(draw, held.values()))
+
+    for _ in range(5):
+        fetch()
+    held["random"], held["torch"] = random.Random(5), torch.Generator()
+    assert fetch() == fetch(), "the collector lists one of them"
+    held["torch again"] = torch.Generator()
+    fetch()
+    assert fetch() == fetch(), "the eighth fetch searches anyway"
+    for _ in range(30):
+        fetch()
+    assert search.call_count == 7
 
 
 def test_a_generator_that_a_stream_made_for_itself_is_left_alone() -> None:
