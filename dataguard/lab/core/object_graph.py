@@ -193,23 +193,15 @@ def _held(value: Any, known: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, A
 
 def _attributes(value: Any) -> dict[str, Any]:
     state = dict(_dict_of(value))
-    for name, member in _slots(type(value)):  # type: ignore[arg-type] # as above
-        with contextlib.suppress(AttributeError):  # not set
-            state[name] = member.__get__(value)
-    return state
-
-
-@functools.lru_cache(maxsize=4096)
-def _slots(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
-    found = []
-    for cls in kind.__mro__:
+    for cls in type(value).__mro__:
         slots = cls.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             private = name.startswith("__") and not name.endswith("__")
             member = cls.__dict__.get(f"_{cls.__name__.lstrip('_')}{name}" if private else name)
             if type(member) is types.MemberDescriptorType:
-                found.append((name, member))
-    return found
+                with contextlib.suppress(AttributeError):  # not set
+                    state[name] = member.__get__(value)
+    return state
 
 
 def _dict_of(value: Any) -> dict[str, Any]:
