@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from dataguard.process import session
+from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.launcher import shared_zygote
 
 STARTS = ((session, "start"), (BaseProcess, "start"), (os, "fork"))
@@ -70,6 +71,12 @@ def _one_import_of_torch() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, shared_zygote():
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cheap_forks() -> None:
+    """Make forks of this process cheap, which has imported more than any user's."""
+    prepare_to_fork()
 
 
 @pytest.fixture
