@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from dataguard.process import session
 from dataguard.process.cheap_forks import prepare_to_fork
-from dataguard.process.launcher import shared_zygote
+from dataguard.process.launcher import exported_zygote, shared_zygote
 
 STARTS = ((session, "start"), (BaseProcess, "start"), (os, "fork"))
 """What starts a scan, a worker or an observation."""
@@ -61,15 +61,24 @@ def _refuse(*_: object, **__: object) -> None:
     pytest.fail("this test starts a scan, a worker or an observation: mark it with pytest.mark.scan")
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _one_import_of_torch() -> Iterator[None]:
-    """Fork the observing processes of all scans in this process from one that has torch imported.
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Have tests that scan share one import of torch."""
+    if isinstance(item, pytest.Function) and item.get_closest_marker("scan"):
+        item.fixturenames.insert(0, "_one_import_of_torch")
 
-    They find dataguard from any folder, installed or not. Tests leave `PYTHONPATH` as it is: another value would have
-    torch imported again.
-    """
-    with pytest.MonkeyPatch.context() as patch, shared_zygote():
+
+@pytest.fixture(autouse=True, scope="session")
+def _found_from_any_folder() -> Iterator[None]:
+    """Find dataguard from any folder, installed or not. Another value would have torch imported again."""
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+        yield
+
+
+@pytest.fixture(scope="session")
+def _one_import_of_torch(_found_from_any_folder: None) -> Iterator[None]:
+    """Fork the observing processes of all scans, of commands that tests run too, from one that has torch imported."""
+    with exported_zygote(), shared_zygote():
         yield
 
 

@@ -1,8 +1,8 @@
 """Forks a reaper with an observing process for each target of a run, so that torch is imported only once.
 
-Run as `python -m dataguard.observer.zygote DESCRIPTOR`. Importing torch takes longer than many scans. No user code is
-imported here, so a fork is equivalent to a new process: it gets the environment, working directory and streams that the
-reporting process has at that moment.
+Run as `python -m dataguard.observer.zygote DESCRIPTOR FOLDER`, where FOLDER holds the socket to listen at. Importing
+torch takes longer than many scans. No user code is imported here, so a fork is equivalent to a new process: it gets the
+environment, working directory and streams that the reporting process has at that moment.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import atexit
 import contextlib
 import importlib
 import os
+import select
+import shutil
 import signal
 import socket
 import sys
@@ -27,31 +29,41 @@ import numpy
 from dataguard.observer import host
 from dataguard.process import imported_modules, reaper
 from dataguard.process.cheap_forks import prepare_to_fork
+from dataguard.process.launcher import ADDRESS
 
 _SOCKET = 3
 """The descriptor of the socket to the reporting process: the first one after the standard streams."""
 
 
-def main(descriptor: int) -> None:
-    """Fork whenever the reporting process asks, until it closes its end or dies."""
+def main(descriptor: int, place: str) -> None:
+    """Fork whenever a reporting process asks, until the one that started this closes its end of stdin or dies."""
     sys.path.pop(0)  # the folder this was started in: each target has its own
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a reaper: it closes its output when it is done
-    control = socket.socket(fileno=descriptor)
-    pipe = Connection(os.dup(descriptor))
-    while True:
-        word, descriptors, _, _ = socket.recv_fds(control, 1, 4)
-        if not word:
-            return
-        asked = pipe.recv()
-        host.import_torchvision_if_used()
-        imported_modules.remember()
-        prepare_to_fork()
-        pid = os.fork()
-        if pid == 0:
-            _end_with(partial(_become_reaper, *asked, *descriptors))
+    listener = socket.socket(fileno=descriptor)
+    while sys.stdin not in (ready := select.select([sys.stdin, listener], [], [])[0]):
+        if listener in ready:
+            control, _ = listener.accept()
+            with control, contextlib.suppress(OSError, EOFError):  # who asked has died
+                _answer(control)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _answer(control: socket.socket) -> None:
+    """Fork one reaper, and tell its PID."""
+    _, descriptors, _, _ = socket.recv_fds(control, 1, 4)
+    try:
+        with Connection(os.dup(control.fileno())) as pipe:
+            asked = pipe.recv()
+            host.import_torchvision_if_used()
+            imported_modules.remember()
+            prepare_to_fork()
+            pid = os.fork()
+            if pid == 0:
+                _end_with(partial(_become_reaper, *asked, *descriptors))
+            pipe.send(pid)
+    finally:
         for one in descriptors:
             os.close(one)
-        pipe.send(pid)
 
 
 def _become_reaper(folder: Path, environment: Mapping[str, str], place: str, *descriptors: int) -> None:
@@ -61,6 +73,7 @@ def _become_reaper(folder: Path, environment: Mapping[str, str], place: str, *de
     _keep(*descriptors)
     os.environ.clear()
     os.environ.update(environment)
+    os.environ.pop(ADDRESS, None)
     os.chdir(place)
     sys.path.insert(0, place)
     importlib.invalidate_caches()
@@ -177,4 +190,4 @@ class Forked:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -21,6 +24,8 @@ _INHERITED = ("PYTHON", "TORCH", "PYTORCH", "CUDA", "OMP_", "MKL_", "KMP_", "OPE
 """Prefixes of environment variables that are read at process start; a fork cannot apply them later."""
 _PATIENCE = 120.0
 """Seconds that importing torch may take."""
+ADDRESS = "DATAGUARD_ZYGOTE"
+"""The environment variable with the socket of a zygote that other processes of the run share."""
 
 
 class Reaper:
@@ -65,9 +70,12 @@ def start(folder: Path, descriptor: int, log: int, *, here: bool = False) -> Rea
         if here:
             mine = [own_in, own_out, *(pipe.fileno() for reaper in _alive for pipe in (reaper.stdin, reaper.stdout))]
             return Reaper(_fork_here(folder, (stdin, stdout, log, descriptor), mine), own_in, own_out)
-        for zygote in _open:
+        descriptors = (stdin, stdout, log, descriptor)
+        for fork in (_forked_by_address, *(zygote.fork for zygote in _open)):
             with contextlib.suppress(OSError, EOFError):  # the zygote died: start the reaper on its own
-                return Reaper(zygote.fork(folder, (stdin, stdout, log, descriptor)), own_in, own_out)
+                pid = fork(folder, descriptors)
+                if pid is not None:
+                    return Reaper(pid, own_in, own_out)
         command = [sys.executable, "-m", "dataguard.process.reaper", str(folder), str(descriptor)]
         process = subprocess.Popen(
             command, pass_fds=[descriptor], stdin=stdin, stdout=stdout, stderr=log, start_new_session=True
@@ -99,54 +107,88 @@ class Zygote:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
-        self._variables: Mapping[str, str] = {}
+        self.address = ""
+        """Where it is asked: a socket that any process of the user may connect to."""
 
-    def fork(self, folder: Path, descriptors: tuple[int, ...]) -> int:
+    def fork(self, folder: Path, descriptors: tuple[int, ...]) -> int | None:
         """Fork a reaper and return its PID. Raises OSError or EOFError when the zygote does not answer.
 
         `descriptors` are the standard streams of the reaper, and the socket to the observing process.
         """
         with self._lock:
-            variables = {name: value for name, value in os.environ.items() if name.startswith(_INHERITED)}
             alive = self._process is not None and self._process.poll() is None
-            if not alive or variables != self._variables:
+            pid = _forked(self.address, folder, descriptors) if alive else None
+            if pid is None:
                 self.close()
-                self._start(variables)
-            assert self._control is not None
-            socket.send_fds(self._control, [b"."], descriptors)
-            with Connection(os.dup(self._control.fileno())) as pipe:
-                pipe.send((folder, dict(os.environ), str(Path.cwd())))
-                if not pipe.poll(_PATIENCE):
-                    raise EOFError("the zygote does not answer")
-                pid: int = pipe.recv()
-                return pid
+                self.start()
+                pid = _forked(self.address, folder, descriptors)
+            return pid
+
+    def start(self) -> None:
+        """Start its process, which imports torch."""
+        place = tempfile.mkdtemp(prefix="dataguard-")
+        self.address = f"{place}/zygote"
+        _started_with(self.address).write_text(json.dumps(_inherited()), encoding="utf-8")
+        with socket.socket(socket.AF_UNIX) as listener:
+            try:
+                listener.bind(self.address)
+            except OSError:  # such a path is at most 100 bytes long
+                shutil.rmtree(place)
+                raise
+            listener.listen(128)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "dataguard.observer.zygote", str(listener.fileno()), place],
+                pass_fds=[listener.fileno()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
     def close(self) -> None:
         """Stop the zygote; the reapers that it forked keep running."""
-        control, self._control = self._control, None
         process, self._process = self._process, None
-        if control is not None:
-            control.close()
         if process is not None:
+            assert process.stdin is not None
+            process.stdin.close()
             try:
                 process.wait(1)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            shutil.rmtree(Path(self.address).parent, ignore_errors=True)
 
-    def _start(self, variables: Mapping[str, str]) -> None:
-        here, there = socket.socketpair()
-        with there:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "dataguard.observer.zygote", str(there.fileno())],
-                pass_fds=[there.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        self._control, self._variables = here, variables
+
+def _forked(address: str, folder: Path, descriptors: tuple[int, ...]) -> int | None:
+    """The PID of a reaper that a zygote forked; None if it was started with other variables than this process has."""
+    if json.loads(_started_with(address).read_text(encoding="utf-8")) != _inherited():
+        return None
+    with socket.socket(socket.AF_UNIX) as control:
+        control.connect(address)
+        socket.send_fds(control, [b"."], descriptors)
+        with Connection(os.dup(control.fileno())) as pipe:
+            pipe.send((folder, dict(os.environ), str(Path.cwd())))
+            if not pipe.poll(_PATIENCE):
+                raise EOFError("the zygote does not answer")
+            pid: int = pipe.recv()
+            return pid
+
+
+def _forked_by_address(folder: Path, descriptors: tuple[int, ...]) -> int | None:
+    """The PID of a reaper forked by the zygote of the run, if there is one."""
+    address = os.environ.get(ADDRESS)
+    return _forked(address, folder, descriptors) if address else None
+
+
+def _inherited() -> dict[str, str]:
+    """The interpreter, and the variables that it and its libraries read at start."""
+    variables = {name: value for name, value in os.environ.items() if name.startswith(_INHERITED)}
+    return {"": sys.executable, **variables}
+
+
+def _started_with(address: str) -> Path:
+    """The file with what a zygote inherited: its own variables change, as libraries set some."""
+    return Path(address).with_name("inherited.json")
 
 
 _open: list[Zygote] = []
@@ -164,3 +206,20 @@ def shared_zygote() -> Iterator[None]:
         yield
     finally:
         _open.pop().close()
+
+
+@contextmanager
+def exported_zygote() -> Iterator[None]:
+    """The same for all processes that are started inside the context too, if their variables are those of this one."""
+    if os.environ.get(ADDRESS) or not hasattr(os, "fork"):
+        yield
+        return
+    zygote = Zygote()
+    with contextlib.suppress(OSError):
+        zygote.start()
+        os.environ[ADDRESS] = zygote.address
+    try:
+        yield
+    finally:
+        os.environ.pop(ADDRESS, None)
+        zygote.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -113,6 +114,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.args[:] = [arg for arg in config.args if arg not in own]
 
     from dataguard.model import UsageError
+    from dataguard.process.launcher import exported_zygote
     from dataguard.pytest_plugin.items import LoaderContracts
 
     try:
@@ -120,6 +122,10 @@ def pytest_configure(config: pytest.Config) -> None:
     except UsageError as error:
         raise pytest.UsageError(str(error)) from error
     config.pluginmanager.register(plugin, "dataguard-contracts")
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
+        zygote = ExitStack()
+        zygote.enter_context(exported_zygote())  # each worker of xdist asks for the loaders
+        config.add_cleanup(zygote.close)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

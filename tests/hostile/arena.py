@@ -28,7 +28,7 @@ from typing import Any
 import psutil
 
 from dataguard.cli.main import main as dataguard
-from dataguard.process.launcher import shared_zygote
+from dataguard.process.launcher import ADDRESS, shared_zygote
 from dataguard.process.process_tree import adopt_orphans, descendants
 from tests.hostile.declared import Hostile
 from tests.support.namespace import MIB, NotPermittedError
@@ -112,6 +112,7 @@ class Arena:
                     "TMPDIR": str(temporary),
                     "DATAGUARD_ARENA": str(temporary),
                     "TERM": "xterm",
+                    ADDRESS: "",
                 },
                 stdin=slave,
                 stdout=slave,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +13,7 @@ import psutil
 import pytest
 
 from dataguard.process import launcher
-from dataguard.process.launcher import shared_zygote
+from dataguard.process.launcher import exported_zygote, shared_zygote
 from dataguard.process.process_tree import descendants
 from dataguard.process.session import Session
 from dataguard.settings.settings import Settings
@@ -38,6 +41,7 @@ def zygotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Zygotes
     (tmp_path / "forked_loaders.py").write_text(LOADERS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(launcher, "_open", [])
+    monkeypatch.delenv(launcher.ADDRESS)
     before = descendants()
     with shared_zygote():
         yield lambda: [
@@ -87,3 +91,33 @@ def test_one_that_has_died_is_started_again(zygotes: Zygotes, monkeypatch: pytes
     psutil.wait_procs([only], 10)
     assert names(monkeypatch, "second")[0] == "second"
     assert len(zygotes()) == 1
+
+
+def test_other_processes_of_the_run_use_it(
+    zygotes: Zygotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NAME", "other")
+    command = [sys.executable, "-m", "dataguard", "scan", "forked_loaders:make", "--select", "DG001"]
+    with exported_zygote():
+        (only,) = zygotes()
+        assert subprocess.run(command, check=False).returncode == 0
+        assert names(monkeypatch, "here")[0] == "here"
+        assert zygotes() == [only]
+        only.kill()
+        psutil.wait_procs([only], 10)
+        assert subprocess.run(command, check=False).returncode == 0
+    assert launcher.ADDRESS not in os.environ
+
+
+def test_it_ends_with_the_process_that_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    lines = "from dataguard.process import launcher as l; one = l.Zygote(); one.start(); print(one.address); input()"
+    with subprocess.Popen([sys.executable, "-uc", lines], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        address = owner.stdout.readline()
+        owner.kill()
+    assert address
+    deadline = time.monotonic() + 60  # torch is being imported
+    while (left := list(tmp_path.iterdir())) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == []

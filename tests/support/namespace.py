@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dataguard.process.launcher import ADDRESS
+
 MIB = 1 << 20
 
 
@@ -20,8 +22,8 @@ class SharedMemory:
     path: Path
 
     def command(self, folder: Path, *words: str) -> list[str]:
-        """The command, to be run in this folder."""
-        return [*self.enter, "sh", "-c", 'cd "$0" && exec "$@"', str(folder), *words]
+        """The command, to be run in this folder, with processes of its own: no others see the same."""
+        return [*self.enter, "env", f"{ADDRESS}=", "sh", "-c", 'cd "$0" && exec "$@"', str(folder), *words]
 
     def names(self) -> set[str]:
         return {path.name for path in self.path.iterdir()}

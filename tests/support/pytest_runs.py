@@ -16,11 +16,12 @@ LOADERS = """
     import os
     from pathlib import Path
 
+    import psutil
     import torch
     from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
     with Path(__file__).with_name("hosts.log").open("a") as log:
-        print(os.getpid(), os.getppid(), file=log)
+        print(os.getpid(), psutil.Process(os.getppid()).ppid(), file=log)
 
 
     class Gaps(Dataset):
@@ -93,6 +94,6 @@ def ids(place: pytest.Pytester, *arguments: str) -> list[str]:
 
 
 def hosts(place: pytest.Pytester) -> list[tuple[int, int]]:
-    """Process and parent of each process that has imported the loaders."""
+    """Each process that has imported the loaders, and the one that the reaper above it was started by."""
     log = place.path / "hosts.log"
-    return [(int(pid), int(parent)) for pid, parent in map(str.split, log.read_text().splitlines())]
+    return [(int(pid), int(starter)) for pid, starter in map(str.split, log.read_text().splitlines())]
