@@ -112,6 +112,7 @@ class Arena:
                     "TMPDIR": str(temporary),
                     "DATAGUARD_ARENA": str(temporary),
                     "TERM": "xterm",
+                    "PYTHONDONTWRITEBYTECODE": "1",  # what Python leaves behind is no concern here
                     ADDRESS: "",
                 },
                 stdin=slave,
