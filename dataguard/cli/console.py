@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -34,7 +34,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def complain(message: str, code: int, kind: str = "error: ") -> int:
     """Print one message on stderr, and return the exit code."""
-    click.echo(without_commands(escaped(f"dataguard: {kind}{message}")), err=True)
+    with suppress(OSError):  # the exit code is all that is left to tell it
+        click.echo(without_commands(escaped(f"dataguard: {kind}{message}")), err=True)
     return code
 
 
@@ -118,10 +119,30 @@ def _or_to_stderr(text: str, place: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        pass
     except OSError as error:
         click.echo(encodable(text, sys.stderr), nl=False, err=True)
         raise UsageError(f"{place}: {error.strerror or error}; the report is above") from error
+
+
+@contextmanager
+def open_streams() -> Iterator[None]:
+    """Write to the null device where the shell closed stdout or stderr, and drop what they do not take.
+
+    Otherwise another file would get the number of a closed one; and at its exit, the interpreter would write again what
+    was not taken, and fail with a code of its own.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+    yield
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def announce(report: Report, outputs: list[str]) -> None:

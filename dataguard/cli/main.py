@@ -27,6 +27,7 @@ from dataguard.cli.console import (
     console,
     encodable,
     format_option,
+    open_streams,
     put,
 )
 from dataguard.cli.fingerprint import fingerprint
@@ -43,6 +44,11 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every error ends here, as one message."""
+    with open_streams():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         outcome = dataguard.main(args=arguments, prog_name="dataguard", standalone_mode=False)
     except UsageError as error:

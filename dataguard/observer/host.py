@@ -149,7 +149,8 @@ class _Importer:
         """Watch the imports inside the context."""
         with infrequent_gc(), self._stacks.open("w", encoding="utf-8") as file:
             faulthandler.enable(file)
-            faulthandler.dump_traceback_later(self._seconds, exit=True, file=file)
+            with contextlib.suppress(RuntimeError):  # no thread can be started: then nothing ends a slow import
+                faulthandler.dump_traceback_later(self._seconds, exit=True, file=file)
             try:
                 yield
             finally:

@@ -79,7 +79,10 @@ def isolated(
     if not _running:
         _bystanders[:] = [] if has_only(()) else descendants()
     parent = os.getpid()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        raise Undecided(_scarcity(error)) from error
     if pid == 0:
         live(function, folder, parent)
     _running.add(pid)

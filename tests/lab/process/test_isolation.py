@@ -50,6 +50,15 @@ def line_of(function: Callable[..., Any], text: str) -> int:
     return start + next(number for number, line in enumerate(source) if text in line)
 
 
+def test_a_machine_without_another_process_leaves_it_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    with pytest.raises(Undecided, match=r"too little .*: BlockingIOError: .*temporarily unavailable"):
+        run(lambda: None, tmp_path)
+
+
 @pytest.mark.scan
 class TestEndings:
     def test_what_it_returns_comes_back(self, tmp_path: Path) -> None:
