@@ -220,4 +220,4 @@ class Posterized(Pictures):
 
 def bad_occasional() -> DataLoader[Any]:
     """One read in a hundred draws a number that is too large: none in a short epoch, many in a day of training."""
-    return DataLoader(Posterized(), batch_size=4, num_workers=2)
+    return DataLoader(Posterized(256), batch_size=4, num_workers=2)
