@@ -79,10 +79,7 @@ def isolated(
     if not _running:
         _bystanders[:] = [] if has_only(()) else descendants()
     parent = os.getpid()
-    try:
-        pid = os.fork()
-    except OSError as error:
-        raise Undecided(_scarcity(error)) from error
+    pid = _fork()
     if pid == 0:
         live(function, folder, parent)
     _running.add(pid)
@@ -99,6 +96,14 @@ def isolated(
         shm_cleanup.remove_tensors({pid, *ended, *(mark.pid for mark in recorder.last() if mark.worker is not None)})
     answer: T = _answered(pid, status, recorder, folder)
     return answer
+
+
+def _fork() -> int:
+    """`os.fork`. Raises Undecided where no process can be started."""
+    try:
+        return os.fork()
+    except OSError as error:
+        raise Undecided(_scarcity(error)) from error
 
 
 def _answered(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> Any:
@@ -119,7 +124,7 @@ def succeeded(function: Callable[[], T], stays: Callable[[T], bool], folder: Pat
     recorder = FlightRecorder(folder)
     recorder.mark(None, "factory")
     bystanders, parent, streams = descendants(), os.getpid(), (os.dup(1), os.dup(2))
-    pid = os.fork()
+    pid = _fork()
     if pid == 0:
         value: T = _succeeding(function, stays, folder, parent)
         for number, stream in enumerate(streams, 1):
@@ -203,7 +208,7 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
 
 
 _EXHAUSTED = (MemoryError, RecursionError)
-_SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 
 def _scarcity(error: BaseException) -> str:

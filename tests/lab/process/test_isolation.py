@@ -12,12 +12,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from multiprocessing import popen_fork
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 from dataguard.incident import LoaderDied, LoaderHung, LoaderRaised
 from dataguard.lab.core.observation_cache import ObservationCache
@@ -50,13 +54,23 @@ def line_of(function: Callable[..., Any], text: str) -> int:
     return start + next(number for number, line in enumerate(source) if text in line)
 
 
-def test_a_machine_without_another_process_leaves_it_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> int:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
+REFUSAL = BlockingIOError(11, "Resource temporarily unavailable")
+REFUSED = r"too little .*: BlockingIOError: .*temporarily unavailable"
 
-    monkeypatch.setattr(os, "fork", refuse)
-    with pytest.raises(Undecided, match=r"too little .*: BlockingIOError: .*temporarily unavailable"):
+
+def test_a_machine_without_another_process_leaves_it_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fork", mock.Mock(side_effect=REFUSAL))
+    with pytest.raises(Undecided, match=REFUSED):
         run(lambda: None, tmp_path)
+    with pytest.raises(Undecided, match=REFUSED):
+        isolation.succeeded(lambda: None, lambda _: True, tmp_path, timeout=5)
+
+
+@pytest.mark.scan
+def test_a_worker_that_cannot_be_started_leaves_it_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(popen_fork.Popen, "_launch", mock.Mock(side_effect=REFUSAL))
+    with pytest.raises(Undecided, match=REFUSED):
+        run(partial(list, DataLoader([1, 2], num_workers=1)), tmp_path)  # type: ignore[arg-type]
 
 
 @pytest.mark.scan
