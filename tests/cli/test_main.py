@@ -196,17 +196,17 @@ class TestUsage:
         assert json.loads(out)["results"]
 
     @pytest.mark.parametrize(("into", "code", "message"), [("/dev/full", 2, "No space left on device"), ("", 0, "")])
-    def test_a_stdout_that_takes_nothing(self, into: str, code: int, message: str) -> None:
+    def test_a_stdout_that_takes_nothing(
+        self, into: str, code: int, message: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PYTHONUNBUFFERED", "")  # what stdout did not take is written again at exit
         command = [sys.executable, "-c", PROGRAM, "scan", "a:x"]
-        buffered = {**os.environ, "PYTHONUNBUFFERED": ""}  # what stdout did not take is written again at exit
         with Path(into or os.devnull).open("w") as file:
             reader, writer = os.pipe()
             os.close(reader)  # as `| head` leaves it
             with os.fdopen(writer, "w") as pipe:
                 out = file if into else pipe
-                outcome = subprocess.run(
-                    command, stdout=out, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=60, env=buffered
-                )
+                outcome = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=60)
         assert outcome.returncode == code
         assert message in outcome.stderr
         assert ("✓ no findings" in outcome.stderr) == bool(into)
@@ -214,10 +214,12 @@ class TestUsage:
 
     @pytest.mark.parametrize("streams", [">&-", "2>&-", "2>/dev/full", ">/dev/full 2>&-", "<&- >&- 2>&-"])
     @pytest.mark.parametrize(("form", "code"), [("text", 0), ("nonsense", 2)])
-    def test_streams_that_the_shell_closed(self, streams: str, form: str, code: int) -> None:
+    def test_streams_that_the_shell_closed(
+        self, streams: str, form: str, code: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PYTHONUNBUFFERED", "")
         command = [sys.executable, "-c", PROGRAM, "scan", "a:x", "--format", form]
-        buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
-        outcome = subprocess.run(["sh", "-c", f'"$0" "$@" {streams}', *command], cwd=ROOT, timeout=60, env=buffered)
+        outcome = subprocess.run(["sh", "-c", f'"$0" "$@" {streams}', *command], cwd=ROOT, timeout=60)
         assert outcome.returncode == (2 if ">/dev/full" in streams.split() else code)
 
     def test_nothing_at_all_shows_the_help(self, run: Run) -> None:

@@ -93,9 +93,7 @@ def test_one_that_has_died_is_started_again(zygotes: Zygotes, monkeypatch: pytes
     assert len(zygotes()) == 1
 
 
-def test_other_processes_of_the_run_use_it(
-    zygotes: Zygotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_other_processes_of_the_run_use_it(zygotes: Zygotes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAME", "other")
     command = [sys.executable, "-m", "dataguard", "scan", "forked_loaders:make", "--select", "DG001"]
     with exported_zygote():

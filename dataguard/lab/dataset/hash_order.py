@@ -29,9 +29,9 @@ from dataguard.lab.reading.fresh_import import Places, is_own_source
 _SALTED = (str, bytes, os.PathLike, Enum)
 _NAMES = {"set": "__ordered_set__", "frozenset": "__ordered_frozenset__", "hash": "__ordered_hash__"}
 _OPERATIONS = ("and", "or", "sub", "xor", "rand", "ror", "rsub", "rxor")
-_MOST_SECONDS = 2.0
-"""How long modules are rewritten in the process that all forks come from."""
 _METHODS = ("union", "intersection", "difference", "symmetric_difference", "copy")
+_MOST_SECONDS = 2.0
+"""How long modules are rewritten at a time in the process that all forks come from."""
 
 
 class _Order:
@@ -85,8 +85,13 @@ def rewrite_beforehand(paths: Iterable[str]) -> None:
     """Replace the sets of these modules once, for all forks that will import them; of a large project only some."""
     deadline = time.monotonic() + _MOST_SECONDS
     for path in itertools.takewhile(lambda _: time.monotonic() < deadline, paths):
-        with contextlib.suppress(Exception):  # the import of a module that cannot be rewritten says why
-            _rewritten(path, Path(path).read_bytes())
+        _rewrite_once(path)
+
+
+@functools.cache
+def _rewrite_once(path: str) -> None:
+    with contextlib.suppress(Exception):  # the import of a module that cannot be rewritten says why
+        _rewritten(path, Path(path).read_bytes())
 
 
 def _bound(tree: ast.AST) -> set[str]:
