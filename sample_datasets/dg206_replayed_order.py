@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterator, Sized
 from typing import Any
@@ -76,6 +77,39 @@ def bad_numpy() -> DataLoader[Any]:
     return loader(NumpyShuffled(range(30)))
 
 
+class Held(Shuffled):
+    """All indices in random order, from a generator that the sampler holds."""
+
+    def __init__(self, data: Sized, start_over: bool) -> None:
+        super().__init__(data)
+        self.start_over = start_over
+        self.generator = torch.Generator().manual_seed(42)
+
+    def __iter__(self) -> Iterator[int]:
+        if self.start_over:
+            self.generator.manual_seed(self.seed())
+        yield from torch.randperm(len(self.data), generator=self.generator).tolist()
+
+
+def bad_held() -> DataLoader[Any]:
+    """The sampler seeds its generator again in every epoch."""
+    return loader(Held(range(30), start_over=True))
+
+
+class Copied(Shuffled):
+    """Draws from a copy, so that the generator itself stays where it is."""
+
+    generator = np.random.default_rng(42)
+
+    def __iter__(self) -> Iterator[int]:
+        yield from copy.deepcopy(self.generator).permutation(len(self.data)).tolist()
+
+
+def bad_copied() -> DataLoader[Any]:
+    """Every epoch draws from another copy of one generator."""
+    return loader(Copied(range(30)))
+
+
 class Batches(Sampler[list[int]]):
     """Batches of neighbours in random order, as of sequences of similar length."""
 
@@ -140,6 +174,30 @@ def good() -> DataLoader[Any]:
 def good_generator() -> DataLoader[Any]:
     """A generator that is seeded once, where the loader is made, and runs on."""
     return loader(shuffle=True, generator=torch.Generator().manual_seed(42))
+
+
+def good_held() -> DataLoader[Any]:
+    """The sampler seeds its generator once, and it runs on."""
+    return loader(Held(range(30), start_over=False))
+
+
+class Chosen(Held):
+    """A random choice in random order, drawn once from a generator that the sampler keeps."""
+
+    def __init__(self, data: Sized) -> None:
+        super().__init__(data, start_over=False)
+        self.chosen = torch.randperm(len(data), generator=self.generator).tolist()[:20]
+
+    def __len__(self) -> int:
+        return 20
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.chosen)
+
+
+def good_chosen() -> DataLoader[Any]:
+    """A fixed choice of samples, as of a split."""
+    return loader(Chosen(range(30)))
 
 
 class EpochShuffled(Shuffled):

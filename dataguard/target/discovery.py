@@ -195,14 +195,13 @@ def _loaders_in(holder: Any, depth: int = 3) -> Iterator[tuple[Path, Any]]:
 def _hooks(module: Any) -> dict[str, Callable[[], Any]]:
     """The `*_dataloader` hooks that a LightningDataModule, or a class like it, overrides."""
     hooks = {stage: getattr(module, f"{stage}_dataloader", None) for stage in _STAGES}
-    own = {stage: hook for stage, hook in hooks.items() if callable(hook) and not _inherited(module, hook)}
+    own = {stage: hook for stage, hook in hooks.items() if callable(hook) and not _inherited(hook)}
     return {} if isinstance(module, type) else own
 
 
-def _inherited(module: Any, hook: Callable[..., Any]) -> bool:
-    """Whether the hook is Lightning's own; one that `from_datasets` set on the instance is the user's."""
-    package = (getattr(hook, "__module__", "") or "").partition(".")[0]
-    return package in ("lightning", "pytorch_lightning") and hook.__name__ not in vars(module)
+def _inherited(hook: Callable[..., Any]) -> bool:
+    """Whether the hook is that of Lightning's base class; a data module in its own packages overrides it as any."""
+    return getattr(hook, "__module__", None) in ("lightning.pytorch.core.hooks", "pytorch_lightning.core.hooks")
 
 
 def _called(module: Any, hooks: Mapping[str, Callable[[], Any]]) -> Iterator[tuple[str, Any]]:

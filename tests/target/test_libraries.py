@@ -93,6 +93,8 @@ def test_lightning_data_modules(lightning: Any) -> None:
     assert names(Child) == ["train", "val.0", "val.1", "test"]
     built = target(Own()).build_all(num_workers=2, persistent_workers=True)
     assert {(one.num_workers, one.persistent_workers) for one in built.values()} == {(2, True)}
+    demo = importlib.import_module(f"{lightning.__name__}.demos.boring_classes").BoringDataModule
+    assert names(demo) == ["train", "val", "test", "predict"]
     easy = lightning.LightningDataModule.from_datasets(Ten(), val_dataset=[Ten(), Ten()], batch_size=4)
     assert names(easy) == ["train", "val.0", "val.1"]
     assert target(easy).build("val.1", in_order=False).in_order is False

@@ -140,7 +140,9 @@ class Reproducibility:
     ) -> Observed:
         subject = self._subject
         if is_held(subject.target.spelling) or subject.target.runs_once:
-            raise NotApplicable("a loader in hand or of a script cannot be built again: name a function that makes it")
+            raise NotApplicable(
+                "a loader in hand or of a script cannot be built again: give its name, 'pkg.mod:factory'"
+            )
         subject.afford(_MOST_SAMPLES * subject.epoch.seconds_per_sample)
 
         def run(folder: Path) -> Runs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 from typing import Any
 
@@ -14,6 +14,7 @@ from dataguard.lab.core.records import Seeding
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.recorded_order import Recorded, draw_epoch, recorder
 from dataguard.lab.rng.global_rng import SEED, seeded
+from dataguard.lab.rng.rng_discovery import Source, find_generators, skip
 from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.target.variants import Loader
@@ -36,8 +37,9 @@ class Orders:
     There is only one epoch if it has no end.
 
     `marks` are digests of the custom index objects of each epoch, which are None in `epochs`. In `advanced`, generators
-    skipped some numbers after each constant seed. `batches` counts those planned in each epoch; `whole`: all epochs
-    were drawn to their end.
+    skipped some numbers after each constant seed, and those of the sampler before the epoch; `used` are the paths of
+    those of the sampler that it then seeded or drew from. `batches` counts those planned in each epoch; `whole`: all
+    epochs were drawn to their end.
     """
 
     epochs: tuple[tuple[Index, ...], ...]
@@ -46,6 +48,7 @@ class Orders:
     advanced: tuple[Index, ...]
     batches: tuple[int, ...]
     whole: bool
+    used: tuple[str, ...] = ()
 
     @property
     def replayed(self) -> bool:
@@ -86,9 +89,20 @@ def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
         whole = whole and all(schedule.whole for schedule in recorded)
         if not whole:  # it never ends, and may not survive being stopped
             return Orders((drawn,), (objects,), (), drawn, (batches[0],), whole)
-    advanced, _, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
     constant = (seed for seed in seeds[0] if all(seed in given for given in seeds))
-    return Orders(tuple(epochs), tuple(marks), tuple(constant), advanced, tuple(batches), whole)
+    orders = Orders(tuple(epochs), tuple(marks), tuple(constant), (), tuple(batches), whole)
+    held = _held(recorded[0]) if orders.replayed and not orders.ascending else []
+    for source in held:
+        skip(source.generator, BURN)
+    skipped = [source.state() for source in held]
+    advanced, _, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
+    used = tuple(source.path for source, state in zip(held, skipped, strict=True) if source.state() != state)
+    return replace(orders, advanced=advanced, used=used)
+
+
+def _held(order: Recorded) -> list[Source]:
+    """The generators that the user's sampler holds."""
+    return find_generators({"batch_sampler" if order.batched else "sampler": order.inner})
 
 
 def run_contents(loader: Loader, order: Sequence[Index]) -> Contents:
