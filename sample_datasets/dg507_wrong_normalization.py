@@ -60,6 +60,12 @@ def normalize_batch(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
     return NORMALIZE(images), labels
 
 
+def bad_variance() -> DataLoader[Any]:
+    """The variance was computed, and its root forgotten."""
+    variance = [deviation**2 for deviation in STD]
+    return loader(read_pil, transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN, variance)]))
+
+
 def bad_collate() -> DataLoader[Any]:
     """The batch is normalized once more."""
     return loader(read_pil, NORMALIZED, collate_fn=normalize_batch)

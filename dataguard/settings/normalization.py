@@ -231,6 +231,12 @@ def muddled(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
             return f"the {part} of {one.name} is used for both"
         if _same(sorted(mean), sorted(one.mean)) and _same(sorted(std), sorted(one.std)):
             return f"the statistics of {one.name} are permuted"
+        if _same(mean, one.mean) and _same(std, [each**2 for each in one.std]):
+            return f"values are divided by the variance of {one.name}, not by the standard deviation"
+        if _same(mean, one.mean) and _same(std, [1 / each for each in one.std]):
+            return f"values are multiplied by the standard deviation of {one.name}, not divided by it"
+        if _same(mean, [-each for each in one.mean]) and _same(std, one.std):
+            return f"the mean of {one.name} is added, not subtracted"
     own = [one.name for one in telling if _same(mean, one.mean)]
     other = [one.name for one in telling if _same(std, one.std)]
     if own and other and len(mean) > 1:

@@ -74,6 +74,13 @@ def test_custom_statistics_are_not_known_ones() -> None:
         (IMAGENET.std, IMAGENET.mean, "mean and standard deviation of ImageNet are swapped"),
         (IMAGENET.mean, IMAGENET.mean, "the mean of ImageNet is used for both"),
         ((0.3081,), (0.1307,), "mean and standard deviation of MNIST are swapped"),
+        (
+            IMAGENET.mean,
+            (0.052441, 0.050176, 0.050625),
+            "values are divided by the variance of ImageNet, not by the standard deviation",
+        ),
+        ((0.1307,), (3.245699,), "values are multiplied by the standard deviation of MNIST, not divided by it"),
+        ((-0.485, -0.456, -0.406), IMAGENET.std, "the mean of ImageNet is added, not subtracted"),
         (IMAGENET.mean[::-1], IMAGENET.std, "the statistics of ImageNet are permuted"),
         ((0.456, 0.485, 0.406), (0.224, 0.229, 0.225), "the statistics of ImageNet are permuted"),
         (KNOWN["clip"].mean, IMAGENET.std, "the mean is from CLIP, the standard deviation from ImageNet"),

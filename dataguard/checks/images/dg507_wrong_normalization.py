@@ -20,8 +20,9 @@ def dg507_wrong_normalization(lab: Lab) -> Judgement:
 
     Symptom: a pretrained model is slightly or much worse than published; no error, because any numbers work.
     Cause: the transform and the dataset both normalize; statistics in BGR order are applied to RGB channels; one number
-        is mistyped (0.255 for 0.225); mean and standard deviation are swapped, come from different models, or are meant
-        for different value ranges; or they are not those of the contract, with which the weights were trained.
+        is mistyped (0.255 for 0.225); the variance is used in place of the standard deviation; mean and standard
+        deviation are swapped, come from different models, or are meant for different value ranges; or they are not
+        those of the contract, with which the weights were trained.
     Fix: take the statistics from the weights (`weights.transforms()`), and normalize once.
     Links: https://docs.pytorch.org/vision/stable/models.html
     """
