@@ -200,6 +200,19 @@ def good_chosen() -> DataLoader[Any]:
     return loader(Chosen(range(30)))
 
 
+class Ties(Held):
+    """All indices sorted by something, with ties in random order; but there are none."""
+
+    def __iter__(self) -> Iterator[int]:
+        noise = torch.rand(len(self.data), generator=self.generator).tolist()
+        yield from sorted(range(len(self.data)), key=lambda index: (index * 7 % 30, noise[index]))
+
+
+def good_ties() -> DataLoader[Any]:
+    """Random numbers are drawn, and the order does not depend on them."""
+    return loader(Ties(range(30), start_over=False))
+
+
 class EpochShuffled(Shuffled):
     """All indices in an order that follows from the epoch."""
 

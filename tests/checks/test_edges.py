@@ -43,8 +43,8 @@ class TestOrders:
         """The verdict on these epochs; facts are named in `changes`, and so is what a sampler drew elsewhere."""
         bad = recordings("dg206_replayed_order")["bad"]
         advanced = changes.pop("advanced", epochs[-1])
-        whole, used = changes.pop("whole", True), changes.pop("used", ())
-        orders = Orders(epochs, ((),) * len(epochs), (), advanced, (3, 3, 3), whole, used)
+        whole, reset = changes.pop("whole", True), changes.pop("reset", ())
+        orders = Orders(epochs, ((),) * len(epochs), (), advanced, (3, 3, 3), whole, reset)
         facts = replace(bad.read(".facts"), **{"epoch_hooks": (), **changes})
         return verdict_of(dg206_replayed_order.judge, bad.but({".facts": facts, ".streams.orders": orders}).lab)
 
@@ -64,7 +64,7 @@ class TestOrders:
         [
             {"shuffled": True},
             {"advanced": tuple(range(FEWEST))},
-            {"used": ("batch_sampler.sampler.generator",)},
+            {"reset": ("batch_sampler.sampler.generator",)},
             {"epoch_hooks": (Location(what="dataset.set_epoch"), Location(what="sampler.set_epoch"))},
         ],
     )

@@ -38,7 +38,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
         raise NotApplicable(f"{facts.sampler} is infinite: there is only one epoch")
     # An order that is not the dataset's is meant to change if its own sampler takes the epoch.
     takes_epoch = not orders.ascending and any("sampler" in (hook.what or "") for hook in facts.epoch_hooks)
-    draws = bool(orders.used) or orders.advanced != first
+    draws = bool(orders.reset) or orders.advanced != first
     shuffles = facts.shuffled or takes_epoch or not orders.replayed or draws
     if not shuffles or (orders.ascending and orders.replayed):
         raise NotApplicable(f"{facts.sampler} does not shuffle")
@@ -54,7 +54,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
                 {
                     "begins with": list(first[:8]),
                     "seeded by": f"{seeding.kind}({seeding.seed})" if seeding else None,
-                    "generators of the sampler": list(orders.used),
+                    "seeded in each epoch": list(orders.reset),
                     "set_epoch": [hook.what for hook in facts.epoch_hooks] or "none",
                 }
             ),

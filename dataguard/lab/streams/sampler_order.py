@@ -37,9 +37,9 @@ class Orders:
     There is only one epoch if it has no end.
 
     `marks` are digests of the custom index objects of each epoch, which are None in `epochs`. In `advanced`, generators
-    skipped some numbers after each constant seed, and those of the sampler before the epoch; `used` are the paths of
-    those of the sampler that it then seeded or drew from. `batches` counts those planned in each epoch; `whole`: all
-    epochs were drawn to their end.
+    skipped some numbers after each constant seed, and those that the sampler holds before the epoch; `reset` are the
+    paths of those that it then left in the same state as before, so that it seeds them in each epoch. `batches` counts
+    those planned in each epoch; `whole`: all epochs were drawn to their end.
     """
 
     epochs: tuple[tuple[Index, ...], ...]
@@ -48,7 +48,7 @@ class Orders:
     advanced: tuple[Index, ...]
     batches: tuple[int, ...]
     whole: bool
-    used: tuple[str, ...] = ()
+    reset: tuple[str, ...] = ()
 
     @property
     def replayed(self) -> bool:
@@ -92,12 +92,12 @@ def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
     constant = (seed for seed in seeds[0] if all(seed in given for given in seeds))
     orders = Orders(tuple(epochs), tuple(marks), tuple(constant), (), tuple(batches), whole)
     held = _held(recorded[0]) if orders.replayed and not orders.ascending else []
+    left = [source.state() for source in held]
     for source in held:
         skip(source.generator, BURN)
-    skipped = [source.state() for source in held]
     advanced, _, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
-    used = tuple(source.path for source, state in zip(held, skipped, strict=True) if source.state() != state)
-    return replace(orders, advanced=advanced, used=used)
+    reset = tuple(source.path for source, state in zip(held, left, strict=True) if source.state() == state)
+    return replace(orders, advanced=advanced, reset=reset)
 
 
 def _held(order: Recorded) -> list[Source]:
