@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler, Subset
 
 from sample_datasets._parts import Pictures, brighten, picture, share
 
@@ -96,6 +96,11 @@ def good(rank: int, world_size: int) -> DataLoader[Any]:
     pictures = Pictures(32)
     sampler: DistributedSampler[Sample] = DistributedSampler(pictures, num_replicas=world_size, rank=rank)
     return DataLoader(pictures, batch_size=4, sampler=sampler, num_workers=2)
+
+
+def good_evaluation(rank: int, world_size: int) -> dict[str, DataLoader[Any]]:
+    """Ranks share the training samples, and each evaluates all of the others."""
+    return {"train": good(rank, world_size), "val": DataLoader(Subset(Pictures(48), range(32, 48)), batch_size=4)}
 
 
 class RankStream(Stream):

@@ -9,6 +9,7 @@ from dataguard.checks.common.check import check
 from dataguard.checks.streams.duplicates import find_duplicates, first_duplicate
 from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -27,6 +28,8 @@ def dg202_unsharded_ranks(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
         https://huggingface.co/docs/datasets/use_with_pytorch#distributed
     """
+    if lab.facts.role in EVALUATION:
+        raise NotApplicable(f"the role is {lab.facts.role}: each rank may evaluate all samples")
     shards = lab.ranks.shards()
     samples = {f"rank {number}": share.total for number, share in enumerate(shards.ranks)}
     looked = Looked({"samples": sum(samples.values()), "ranks": len(samples)})
