@@ -14,6 +14,7 @@ from torch.utils.data import (
     DistributedSampler,
     IterableDataset,
     Sampler,
+    Subset,
     WeightedRandomSampler,
     get_worker_info,
 )
@@ -220,6 +221,27 @@ def good_even(rank: int, world_size: int) -> DataLoader[Any]:
     return loader(Even(rank, world_size))
 
 
+def own_part(rank: int, world_size: int, seed: int) -> DataLoader[Any]:
+    """Every n-th of the pictures in random order, as a subset of each rank."""
+    order = random.Random(seed).sample(range(64), 64)
+    return DataLoader(Subset(Pictures(64), order[rank::world_size]), batch_size=4, shuffle=True, num_workers=2)
+
+
+def bad_own_seed(rank: int, world_size: int) -> DataLoader[Any]:
+    """Each rank has its own order, so that some pictures are in no subset, and others in several."""
+    return own_part(rank, world_size, seed=rank)
+
+
+def good_one_seed(rank: int, world_size: int) -> DataLoader[Any]:
+    """All ranks have the same order."""
+    return own_part(rank, world_size, seed=0)
+
+
+def good_own_choice(rank: int, world_size: int) -> DataLoader[Any]:
+    """Each rank trains a model of its own on a random half."""
+    return DataLoader(Subset(Pictures(64), random.Random(rank).sample(range(64), 32)), batch_size=4, shuffle=True)
+
+
 def good_distributed(rank: int, world_size: int) -> DataLoader[Any]:
     """A DistributedSampler that drops what does not divide."""
     pictures = Pictures(33)
@@ -227,7 +249,7 @@ def good_distributed(rank: int, world_size: int) -> DataLoader[Any]:
     return DataLoader(pictures, batch_sampler=BatchSampler(sampler, 4, drop_last=True), num_workers=2)
 
 
-class Subset(Sampler[int]):
+class Chosen(Sampler[int]):
     """Every other index, on purpose."""
 
     def __init__(self, indices: Iterable[int]) -> None:
@@ -242,7 +264,7 @@ class Subset(Sampler[int]):
 
 def good_subset() -> DataLoader[Any]:
     """A sampler that is meant to leave samples out."""
-    return DataLoader(Pictures(32), sampler=Subset(range(0, 32, 2)), batch_size=4, num_workers=2)
+    return DataLoader(Pictures(32), sampler=Chosen(range(0, 32, 2)), batch_size=4, num_workers=2)
 
 
 def good_weights_of_samples() -> DataLoader[Any]:

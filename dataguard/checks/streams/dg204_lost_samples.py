@@ -22,11 +22,12 @@ def dg204_lost_samples(lab: Lab) -> Judgement:
     """Some samples are yielded by no worker or no rank, or an epoch ends early.
 
     Symptom: part of the data is never trained on, or never evaluated, without any error.
-    Cause: samples are sharded twice; a share is rounded down; each worker of a stream drops its own last batch;
-        `WeightedRandomSampler` gets one weight per class instead of one per sample; or `__getitem__` raises
-        StopIteration, as a bare `next()` does, which torch takes for the end of the epoch.
-    Fix: shard in one place, with `islice(source, rank * workers + worker, None, ranks * workers)`; give the sampler
-        `class_weights[labels]`; raise an error other than StopIteration.
+    Cause: samples are sharded twice; a share is rounded down; each rank shuffles with another seed before it takes its
+        share; each worker of a stream drops its own last batch; `WeightedRandomSampler` gets one weight per class
+        instead of one per sample; or `__getitem__` raises StopIteration, as a bare `next()` does, which torch takes for
+        the end of the epoch.
+    Fix: shard in one place, with `islice(source, rank * workers + worker, None, ranks * workers)`; shuffle with one
+        seed for all ranks; give the sampler `class_weights[labels]`; raise an error other than StopIteration.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset
     """
     stops = lab.stops

@@ -60,10 +60,15 @@ class Ranks:
         comparison = compare_draws(self._same_items, pairs)
         draw, draws = self._same_items, comparison.draws
         repeat = confirm_suspects(draw, comparison, self._subject.facts) or blame_library(draw, pairs, comparison)
-        if repeat is None and draws.varied and self.declared and not self.shards().same_dataset:
+        if repeat is None and draws.varied and self.declared and not self._have_one_dataset:
             raise Undecided("each rank has its own dataset: no item can be drawn on several ranks and compared")
         exercised = {"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": world}
         return SharedDraws(exercised, repeat, draws.shown)
+
+    @property
+    def _have_one_dataset(self) -> bool:
+        shards = self.shards()
+        return bool(shards.same_dataset) and shards.of == "dataset"
 
     def _look(
         self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], Any], *, unbounded: bool = False

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
+
+from torch.utils.data import Subset
 
 from dataguard.lab.core.index import plain_index
 from dataguard.lab.core.index_schedules import evenly
@@ -63,12 +66,14 @@ class Share:
 class Shards:
     """The share of each rank, and what a single process reads with the same number of workers.
 
-    `same_dataset`: an index of a map-style dataset gives the same sample on every rank; None for streams.
+    `same_dataset`: an index of a map-style dataset gives the same sample on every rank; None for streams. `of` is the
+    path of the dataset whose indices are given: what torch's `Subset` wraps where each rank has a subset of its own.
     """
 
     ranks: tuple[Share, ...]
     alone: Share
     same_dataset: bool | None = None
+    of: str = "dataset"
 
     @property
     def combined(self) -> Counter[Hashable]:
@@ -82,7 +87,8 @@ class Shards:
 
     def _row(self, number: int) -> str:
         share = self.ranks[number]
-        elsewhere = {identity for other in self.ranks if other is not share for identity in other.counts}
+        others = (other for place, other in enumerate(self.ranks) if place != number)
+        elsewhere = {identity for other in others for identity in other.counts}
         twice = sum(count for identity, count in share.counts.items() if identity in elsewhere)
         workers = " + ".join(map(str, share.samples))
         return f"{workers} ({twice} also read by other ranks)" if twice else workers
@@ -92,7 +98,8 @@ class Shards:
 class DealtIndices:
     """What the sampler of one process yields in an epoch: batches of plain indices, and some samples' digests.
 
-    `whole`: it was drawn to its end; `planned` is how many batches it announces.
+    `whole`: it was drawn to its end; `planned` is how many batches it announces. `wrapped`: the same by the indices of
+    the dataset that torch's `Subset` wraps.
     """
 
     batches: tuple[tuple[Hashable, ...], ...]
@@ -101,6 +108,7 @@ class DealtIndices:
     length: int | None
     planned: int | None
     probes: tuple[tuple[int, tuple[bytes, ...]], ...]
+    wrapped: DealtIndices | None = None
 
     @property
     def share(self) -> Share:
@@ -119,11 +127,22 @@ def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndice
     batches = tuple(tuple(map(plain_index, batch)) for order in recorded for batch in order.batches)
     if any(index is None for batch in batches for index in batch):
         raise Undecided("the sampler yields custom index objects, which cannot be compared between ranks")
-    length, planned = length_of(loader.dataset), sum(length_of(order.inner) or 0 for order in recorded)
-    chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
+    planned = sum(length_of(order.inner) or 0 for order in recorded)
     whole = all(order.whole for order in recorded)
-    probes = tuple((index, content(loader.dataset, index)) for index in chosen)
-    return DealtIndices(batches, facts.num_workers, whole, length, planned or None, probes)
+    return _dealt(loader.dataset, batches, facts.num_workers, whole, planned or None)
+
+
+def _dealt(
+    dataset: Any, batches: tuple[tuple[Any, ...], ...], workers: int, whole: bool, planned: int | None
+) -> DealtIndices:
+    length = length_of(dataset)
+    chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
+    probes = tuple((index, content(dataset, index)) for index in chosen)
+    wrapped = None
+    if type(dataset) is Subset and chosen:
+        inner = tuple(tuple(plain_index(dataset.indices[index]) for index in batch) for batch in batches)
+        wrapped = _dealt(dataset.dataset, inner, workers, whole, planned)
+    return DealtIndices(batches, workers, whole, length, planned, probes, wrapped)
 
 
 def _numbers(batches: Sequence[Sequence[Hashable]]) -> bool:
@@ -137,13 +156,18 @@ def run_dealing_on_ranks(
     return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.arguments), facts))
 
 
-def shards_of(alone: DealtIndices, ranks: Sequence[DealtIndices]) -> Shards:
+def shards_of(alone: DealtIndices, ranks: Sequence[DealtIndices], of: str = "dataset") -> Shards:
     """The shares of a map-style loader on all ranks."""
     probes = [dict(dealt.probes) for dealt in ranks]
     common = set.intersection(*map(set, probes))
     same_length = len({dealt.length for dealt in ranks}) == 1
     same_dataset = same_length and all(len({own[index] for own in probes}) == 1 for index in common)
-    return Shards(tuple(dealt.share for dealt in ranks), alone.share, same_dataset)
+    wrapped = [dealt.wrapped for dealt in ranks if dealt.wrapped]
+    if not same_dataset and alone.wrapped and len(wrapped) == len(ranks):
+        below = shards_of(alone.wrapped, wrapped, f"{of}.dataset")
+        if below.same_dataset:
+            return below
+    return Shards(tuple(dealt.share for dealt in ranks), alone.share, same_dataset, of)
 
 
 def run_streams_on_ranks(

@@ -16,7 +16,7 @@ from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, fin
 from dataguard.engine import scan
 from dataguard.incident import Incident
 from dataguard.lab.core.repro import Repro
-from dataguard.lab.ranks.shares import Shards, Share
+from dataguard.lab.ranks.shares import DealtIndices, Shards, Share, shards_of
 from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.model import Status, Undecided
 from dataguard.settings.settings import Settings
@@ -158,6 +158,32 @@ def shards(ranks: Shares, alone: Sequence[int], *, same_dataset: bool = True) ->
 
 def test_indices_that_no_rank_is_dealt_are_lost() -> None:
     assert dealt_loss(shards([[0, 2], [1]], range(4))) == Loss(1, 4, first="index 3")
+
+
+def dealt(indices: Sequence[int], subset: Sequence[int], salt: str = "") -> DealtIndices:
+    """What a sampler deals of a subset of a dataset, whose samples are their numbers; `salt` changes the dataset."""
+
+    def of(numbers: Sequence[int], length: int, content: Callable[[int], int]) -> DealtIndices:
+        probes = tuple((index, (f"{content(index)}{salt}".encode(),)) for index in range(length))
+        return DealtIndices((tuple(numbers),), 1, True, length, None, probes)
+
+    wrapped = of([subset[index] for index in indices], 8, lambda index: index)
+    return replace(of(indices, len(subset), lambda index: subset[index]), wrapped=wrapped)
+
+
+def test_subsets_of_ranks_are_compared_by_what_they_wrap() -> None:
+    alone = dealt(range(4), [0, 2, 4, 6])
+    found = shards_of(alone, [dealt([0, 1], [0, 2]), dealt([0, 1], [1, 6])])
+    assert (found.of, found.same_dataset) == ("dataset.dataset", True)
+    assert dealt_loss(found) == Loss(1, 4, first="index 4 of dataset.dataset")
+    assert dealt_loss(shards_of(alone, [dealt([0, 1], [0, 2]), dealt([0, 1], [4, 6])])).samples == 0
+
+
+def test_subsets_that_are_the_same_or_of_other_datasets_are_compared_as_they_are() -> None:
+    same = shards_of(dealt(range(4), range(4)), [dealt([0, 2], range(4)), dealt([1, 3], range(4))])
+    assert (same.of, same.same_dataset) == ("dataset", True)
+    other = shards_of(dealt(range(2), [0, 2]), [dealt([0, 1], [0, 2]), dealt([0, 1], [1, 6], salt="other")])
+    assert (other.of, other.same_dataset) == ("dataset", False)
 
 
 def test_padding_is_no_loss() -> None:
