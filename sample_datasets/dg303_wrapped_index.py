@@ -66,6 +66,18 @@ def bad_written_down() -> DataLoader[Any]:
     return DataLoader(WrittenDown(), batch_size=8)
 
 
+class Remainder(Wrapped):
+    """The same without a check of the range, so that negative indices wrap around as well."""
+
+    def __getitem__(self, index: int) -> Sample:
+        return self.pictures[index % len(self.pictures)], self.labels[index % len(self.pictures)]
+
+
+def bad_remainder() -> DataLoader[Any]:
+    """An epoch is made longer by a modulo: no other check says so once more."""
+    return DataLoader(Remainder(rows=90), batch_size=4, shuffle=True)
+
+
 def bad_split() -> dict[str, DataLoader[Any]]:
     """Both sides of a random split hold the same pictures."""
     train, _ = random_split(Wrapped(60, 150), [100, 50], torch.Generator().manual_seed(0))

@@ -56,6 +56,12 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             "no batch in 10 s while workers started by spawn, which is slow with many imports: raise --timeout",
         ),
         (
+            "DG304",
+            "bad",
+            {".dataset.content_repeats": True},
+            "the index already wraps around inside the range: see DG303",
+        ),
+        (
             "DG105",
             "bad",
             {".randomness.spawn_trial.failure": Incident("init", "TypeError: no")},
