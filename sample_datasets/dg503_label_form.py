@@ -44,6 +44,11 @@ def bad() -> DataLoader[Any]:
     return loader(lambda kind: torch.tensor(table[kind, 1]))
 
 
+def bad_double() -> DataLoader[Any]:
+    """Python floats become float64, but float32 is no better: no other check says so."""
+    return loader(float, shuffle=True)
+
+
 def bad_column() -> DataLoader[Any]:
     """An axis too many, as `frame[["label"]].values` has."""
     values = np.array([[0], [1], [2], [3]])

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.label_forms import float_indices
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
                 found.setdefault(leaf.path, leaf)
             else:
                 beside.add(leaf.path)
+    note = f"float64 beside the data: {', '.join(f'batch{path}' for path in sorted(beside)[:4])}" if beside else None
+    indices = float_indices(lab) if found else None
+    if indices in found:  # they are to be integers, and not float32
+        del found[indices]
+        note = f"batch{indices} holds class indices as floats: see DG503"
     if found:
         path, leaf = next(iter(found.items()))
         origin = _origin(lab, leaf)
@@ -66,7 +72,6 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
                 }
             ),
         )
-    note = f"float64 beside the data: {', '.join(f'batch{path}' for path in sorted(beside)[:4])}" if beside else None
     return Looked(epoch.exercised, None if found else note)
 
 

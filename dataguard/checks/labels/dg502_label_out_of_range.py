@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.class_indices import balance, balance_without_count, inferred, meaningless, out_of_range
 from dataguard.checks.common.labels import (
     Classes,
     Kind,
@@ -16,7 +17,6 @@ from dataguard.checks.common.labels import (
     classes_by_leaf,
     of_all_samples,
 )
-from dataguard.checks.labels.class_indices import balance, balance_without_count, inferred, meaningless, out_of_range
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.label_forms import Table, divided, fits, inferred, misread_among, tables
 from dataguard.checks.common.labels import classes_of
-from dataguard.checks.labels.label_forms import Table, divided, fits, inferred, misread, tables
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -44,21 +44,9 @@ def dg503_label_form(lab: Lab) -> Judgement:
     for path, fault in divided(lab, count).items():
         source = f"{classes.source} {count}" if classes else f"the labels look like {count}"
         yield Finding(f"sample{path} {fault}, but {source} classes", at=lab.dataset.location)
-    good = [table for table in found if _is_usual(table, count)]
-    for table in [] if good else found:
-        wrong = misread(lab, table, count)
-        if wrong:
-            yield _finding(lab, table, wrong)
-            break
+    if wrong := misread_among(lab, found, count):
+        yield _finding(lab, *wrong)
     return Looked({**lab.epoch.exercised, "leaves": len(found)})
-
-
-def _is_usual(table: Table, classes: int) -> bool:
-    """Whether cross entropy or binary cross entropy accepts a leaf as it is."""
-    few = table.values is None or len(table.values) <= classes + 1
-    usual = fits(table, "index", classes) and table.rank == 1 and few
-    several = fits(table, "multilabel", classes) and not table.one_hot
-    return usual or several or fits(table, "soft", classes)
 
 
 def _declared(found: list[Table], form: str) -> Table:

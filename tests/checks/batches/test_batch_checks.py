@@ -74,10 +74,19 @@ def trace(*batches: BatchRecord, samples: tuple[SampleRecord, ...] = ()) -> Epoc
     ids=lambda value: " ".join(one.path for one in value) if isinstance(value, list) else str(value),
 )
 def test_which_double_precision_matters(leaves: list[LeafRecord], found: bool) -> None:
-    findings, looked = judged(dg406_double_precision_batch, trace(batch(0, *leaves)), double=False)
+    findings, looked = judged(dg406_double_precision_batch, trace(batch(0, *leaves)), double=False, batched=False)
     assert bool(findings) is found
     present = any(one.dtype == "float64" for one in leaves)
     assert bool(looked.note) is (present and not found)
+
+
+@pytest.mark.parametrize("image", ["float32", "float64"])
+def test_class_indices_are_left_to_the_form_of_labels(image: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{dg406_double_precision_batch.judge.__module__}.float_indices", lambda _: "[1]")
+    epoch = trace(batch(0, leaf("[0]", image), leaf("[1]", "float64", (8,))))
+    findings, looked = judged(dg406_double_precision_batch, epoch, double=False)
+    assert [one.evidence for one in findings] == ([] if image == "float32" else [{"float64 leaves": ["batch[0]"]}])
+    assert looked.note == (None if findings else "batch[1] holds class indices as floats: see DG503")
 
 
 def test_double_precision_by_default_is_meant() -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from dataguard.checks.common.labels import Classes, Kind, Labels, Seen
-from dataguard.checks.labels.class_indices import (
+from dataguard.checks.common.class_indices import (
     balance,
     balance_without_count,
     inferred,
@@ -18,6 +17,7 @@ from dataguard.checks.labels.class_indices import (
     meaningless,
     out_of_range,
 )
+from dataguard.checks.common.labels import Classes, Kind, Labels, Seen
 from dataguard.checks.labels.dg502_label_out_of_range import dg502_label_out_of_range
 from dataguard.lab.core.value_summary import Numbers
 from dataguard.lab.labels.class_names import ClassNames

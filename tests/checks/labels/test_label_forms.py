@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.utils.data import default_collate
 
+from dataguard.checks.common.label_forms import Table, divided, fits, inferred, tables
 from dataguard.checks.labels.dg503_label_form import dg503_label_form
-from dataguard.checks.labels.label_forms import Table, divided, fits, inferred, tables
 from dataguard.lab.spy.value_summaries import numbers_of
 from dataguard.model import Looked, NotApplicable
 from dataguard.settings.parsers import TARGET_FORMS

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import isclose
 from typing import TYPE_CHECKING
 
-from dataguard.checks.common.labels import SMALLER, batches_of, candidates, is_named, samples_of
-from dataguard.checks.labels.class_indices import MANY, is_presumed_label
+from dataguard.checks.common.class_indices import MANY, is_presumed_label
+from dataguard.checks.common.labels import SMALLER, batches_of, candidates, classes_of, is_named, samples_of
 
 if TYPE_CHECKING:
     from dataguard.lab.core.value_summary import Numbers, Row, ValueSummary
@@ -158,6 +158,31 @@ def inferred(lab: Lab, found: Sequence[Table]) -> int | None:
     clear = not table.is_float or table.named or any(len(leaf.shape or ()) > 2 for leaf in lab.epoch.samples[0].leaves)
     every = values == set(range(len(values))) and entries >= MANY * len(values)
     return len(values) if values and clear and every else None
+
+
+def float_indices(lab: Lab) -> str | None:
+    """The path of labels that hold class indices as floats, which DG503 reports; None without such labels."""
+    if not lab.facts.batched or lab.settings.contract.get("target_form"):
+        return None
+    classes, found = classes_of(lab), tables(lab)
+    count = classes.count if classes else inferred(lab, found)
+    wrong = misread_among(lab, found, count) if count else None
+    return wrong[0].path if wrong and wrong[0].is_float and wrong[0].width in (None, 1) else None
+
+
+def misread_among(lab: Lab, found: Sequence[Table], classes: int) -> tuple[Table, str] | None:
+    """The first leaf that every loss misreads, and why; None if a loss accepts one as it is."""
+    if any(_is_usual(table, classes) for table in found):
+        return None
+    return next(((table, wrong) for table in found if (wrong := misread(lab, table, classes))), None)
+
+
+def _is_usual(table: Table, classes: int) -> bool:
+    """Whether cross entropy or binary cross entropy accepts a leaf as it is."""
+    few = table.values is None or len(table.values) <= classes + 1
+    usual = fits(table, "index", classes) and table.rank == 1 and few
+    several = fits(table, "multilabel", classes) and not table.one_hot
+    return usual or several or fits(table, "soft", classes)
 
 
 def misread(lab: Lab, table: Table, classes: int) -> str | None:
