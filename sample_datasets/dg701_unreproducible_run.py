@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import DataLoader, default_collate, get_worker_info
 
 from sample_datasets._parts import Pictures
 
@@ -110,6 +110,20 @@ def bad_collate() -> DataLoader[Any]:
 def good() -> DataLoader[Any]:
     """The same with a generator that each worker seeds."""
     return _loader(Contrast(), SeededNoise())
+
+
+class WorkerNoise(Noise):
+    """Noise without a seed in the main process, where samples are only looked at, but seeded in workers."""
+
+    def __call__(self, image: Tensor) -> Tensor:
+        info = get_worker_info()
+        rng = np.random.default_rng(info.seed if info else None)
+        return image + torch.from_numpy(rng.random(image.shape)).float()
+
+
+def good_in_workers() -> DataLoader[Any]:
+    """The workers that the loader has draw the same in every run."""
+    return _loader(Contrast(), WorkerNoise())
 
 
 def good_unseeded() -> DataLoader[Any]:

@@ -38,13 +38,21 @@ def dg701_unreproducible_run(lab: Lab) -> Judgement:
         stage = lab.reproducibility.stage(where)
         yield Finding(
             message=f"two runs with the same seeds differ first in {stage_of(where, stage)}{because_of(cause)}",
-            evidence=known({**dict(evidence_of(lab, where, stage)), "expected by": claims}),
+            evidence=known({**dict(evidence_of(where, stage)), "expected by": claims}),
             at=location_of(lab, where, stage, cause),
             mild=not claims or is_rounding(stage),
         )
-    note = "the same with this number of workers; without workers, other batches are read"
     counts = {"runs": 2, "samples": one.runs.samples + two.runs.samples}
-    return Looked(counts, note if not where and lab.reproducibility.depends_on_workers else None)
+    return Looked(counts, None if where else _without_workers(lab))
+
+
+def _without_workers(lab: Lab) -> str | None:
+    """What else a run without workers would read, if it is not the same."""
+    if lab.reproducibility.differs_alone:
+        return "the same with this number of workers; without workers, two runs differ"
+    if lab.reproducibility.depends_on_workers:
+        return "the same with this number of workers; without workers, other batches are read"
+    return None
 
 
 def _need_defect(lab: Lab, cause: Cause | None) -> None:

@@ -35,7 +35,7 @@ def because_of(cause: Cause | None) -> str:
     return f", because of {', '.join(cause.used)}" if cause else ""
 
 
-def evidence_of(lab: Lab, where: Divergence, stage: StageDifference | None) -> Iterator[tuple[str, Any]]:
+def evidence_of(where: Divergence, stage: StageDifference | None) -> Iterator[tuple[str, Any]]:
     """Where the difference is, how large it is, and what is the same."""
     yield "first difference", f"{where.where}, num_workers={where.workers}"
     yield "index", where.index
@@ -49,8 +49,6 @@ def evidence_of(lab: Lab, where: Divergence, stage: StageDifference | None) -> I
         )
     if where.epoch:
         yield "epoch 0", "the same in both runs"
-    if where.workers != lab.facts.num_workers:
-        yield f"num_workers={lab.facts.num_workers}", "the same in both runs"
 
 
 def location_of(lab: Lab, where: Divergence, stage: StageDifference | None, cause: Cause | None) -> Location | None:

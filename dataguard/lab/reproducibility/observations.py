@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -61,7 +60,7 @@ class Reproducibility:
 
     @property
     def divergence(self) -> Divergence | None:
-        """The first difference between them."""
+        """The first difference between them, with the loader's own workers."""
         one, two = self.pair
         return _difference(one, two)
 
@@ -159,6 +158,5 @@ class Reproducibility:
 
 
 def _difference(one: Observed, two: Observed) -> Divergence | None:
-    """The first difference between two processes: with the loader's own workers, else without any."""
-    pairs = zip(one.runs.each, two.runs.each, strict=False)
-    return next((found for found in itertools.starmap(first_difference, pairs) if found), None)
+    """The first difference between two processes with the loader's own workers."""
+    return first_difference(one.runs.each[0], two.runs.each[0])
