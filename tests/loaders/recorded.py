@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import tests.support.recordings
+from dataguard import incident
 from dataguard.checks import CATALOGUE
 from dataguard.model import Check
 from tests.loaders.faces import named as named
@@ -20,6 +23,9 @@ def _write(check: Check, lab: Any, reads: dict[str, Any]) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump({"check": check.stem, "loader": lab.repro.loader, "reads": reads}, file)
 
+
+# The recorder stands between the judge and what it observes: it is no code of the user's.
+incident._LIBRARY = re.compile(rf"{incident._LIBRARY.pattern}|{re.escape(tests.support.recordings.__file__)}")
 
 for one in CATALOGUE:
     object.__setattr__(one, "judge", recording(one.judge, partial(_write, one)))
