@@ -55,6 +55,7 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             {".epoch": hung(None)},
             "no batch in 10 s while workers started by spawn, which is slow with many imports: raise --timeout",
         ),
+        ("DG202", "bad", {".facts.role": "val"}, "the role is val: each rank may evaluate all samples"),
         (
             "DG304",
             "bad",

@@ -140,8 +140,10 @@ def _dealt(
     probes = tuple((index, content(dataset, index)) for index in chosen)
     wrapped = None
     if type(dataset) is Subset and chosen:
-        inner = tuple(tuple(plain_index(dataset.indices[index]) for index in batch) for batch in batches)
-        wrapped = _dealt(dataset.dataset, inner, workers, whole, planned)
+        inner = dict(enumerate(map(plain_index, dataset.indices)))
+        through = tuple(tuple(inner.get(index) for index in batch) for batch in batches)
+        if not any(None in batch for batch in through):
+            wrapped = _dealt(dataset.dataset, through, workers, whole, planned)
     return DealtIndices(batches, workers, whole, length, planned, probes, wrapped)
 
 
