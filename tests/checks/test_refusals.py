@@ -55,13 +55,6 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             {".epoch": hung(None)},
             "no batch in 10 s while workers started by spawn, which is slow with many imports: raise --timeout",
         ),
-        ("DG202", "bad", {".facts.role": "val"}, "the role is val: each rank may evaluate all samples"),
-        (
-            "DG304",
-            "bad",
-            {".dataset.content_repeats": True},
-            "the index already wraps around inside the range: see DG303",
-        ),
         (
             "DG105",
             "bad",
@@ -95,6 +88,7 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             {".randomness.seeds([[], {}])": lambda trace: replace(trace, plain=frozenset(trace.dependent))},
             "a constant seed determines sample[0], but may only select which sample an index returns",
         ),
+        ("DG202", "bad", {".facts.role": "val"}, "the role is val: each rank may evaluate all samples"),
         ("DG206", "bad", {".facts.role": "val"}, "the role is val: a fixed order does no harm"),
         (
             "DG207",
@@ -107,6 +101,12 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             "bad",
             {".dataset.semantics.last.incident": ERROR},
             "the last sample cannot be read: KeyError: 9",
+        ),
+        (
+            "DG304",
+            "bad",
+            {".dataset.content_repeats": True},
+            "the index already wraps around inside the range: see DG303",
         ),
         (
             "DG311",

@@ -35,9 +35,9 @@ def dg304_negative_index(lab: Lab) -> Judgement:
         input_differs = any(is_input(leaf, [last]) for leaf in unlike)
         equal = [one.index for one in ends.inside if not one.incident and one.digests == negative.digests]
         same_shapes = [leaf.shape for leaf in last.leaves] == [leaf.shape for leaf in negative.leaves]
-        if input_differs and lab.dataset.content_repeats:
-            raise NotApplicable("the index already wraps around inside the range: see DG303")
         if input_differs and (equal or (same_shapes and semantics.far.incident is not None and not semantics.seeded)):
+            if lab.dataset.content_repeats:
+                raise NotApplicable("the index already wraps around inside the range: see DG303")
             yield Finding(
                 message=f"dataset[-1] returns {f'dataset[{equal[0]}]' if equal else 'another sample'}, "
                 f"not dataset[{ends.length - 1}]",

@@ -76,4 +76,4 @@ def _dealt(shards: Shards) -> tuple[int, str | None]:
     first, *others = [share.counts for share in shards.ranks]
     if not first or not others or any(counts != first for counts in others):
         return 0, None
-    return first.total(), f"index {min(first, key=str)}"
+    return first.total(), f"index {min(first, key=str)}{shards.within}"

@@ -38,7 +38,7 @@ def dg210_padded_evaluation(lab: Lab) -> Judgement:
         yield Finding(
             message=f"more than one of {len(counts)} ranks reads {counted(duplicates.total(), 'samples')} of {total:,}",
             evidence={
-                "indices": shown,
+                f"indices{shards.within}": shown,
                 "samples per rank": {f"rank {number}": count for number, count in enumerate(counts)},
             },
         )

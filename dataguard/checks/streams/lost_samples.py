@@ -59,8 +59,8 @@ def dealt_loss(shards: Shards) -> Loss:
     alone, together = shards.alone.counts, shards.combined
     if shards.same_dataset and max(alone.values(), default=0) == 1:
         missing = sorted(alone - together, key=str)
-        where = "" if shards.of == "dataset" else f" of {shards.of}"
-        return Loss(len(missing), shards.alone.total, first=f"index {missing[0]}{where}" if missing else None)
+        first = f"index {missing[0]}{shards.within}" if missing else None
+        return Loss(len(missing), shards.alone.total, first=first)
     return Loss(max(0, alone.total() - together.total()), alone.total())
 
 

@@ -68,7 +68,7 @@ class Ranks:
     @property
     def _have_one_dataset(self) -> bool:
         shards = self.shards()
-        return bool(shards.same_dataset) and shards.of == "dataset"
+        return bool(shards.same_dataset) and not shards.within
 
     def _look(
         self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], Any], *, unbounded: bool = False

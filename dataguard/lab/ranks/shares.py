@@ -76,6 +76,11 @@ class Shards:
     of: str = "dataset"
 
     @property
+    def within(self) -> str:
+        """What to add to an index that is not one of the loader's own dataset, for messages."""
+        return "" if self.of == "dataset" else f" of {self.of}"
+
+    @property
     def combined(self) -> Counter[Hashable]:
         """How often all ranks together yielded each sample."""
         return sum((share.counts for share in self.ranks), Counter())

@@ -60,7 +60,7 @@ class Reproducibility:
 
     @property
     def divergence(self) -> Divergence | None:
-        """The first difference between them, with the loader's own workers."""
+        """The first difference between them."""
         one, two = self.pair
         return _difference(one, two)
 
@@ -158,5 +158,5 @@ class Reproducibility:
 
 
 def _difference(one: Observed, two: Observed) -> Divergence | None:
-    """The first difference between two processes with the loader's own workers."""
+    """The first difference between two processes with the loader's own workers; without any if those are spawned."""
     return first_difference(one.runs.each[0], two.runs.each[0])

@@ -181,7 +181,7 @@ def test_subsets_of_ranks_are_compared_by_what_they_wrap() -> None:
 
 def test_subsets_that_are_the_same_or_of_other_datasets_are_compared_as_they_are() -> None:
     same = shards_of(dealt(range(4), range(4)), [dealt([0, 2], range(4)), dealt([1, 3], range(4))])
-    assert (same.of, same.same_dataset) == ("dataset", True)
+    assert (same.of, same.within, same.same_dataset) == ("dataset", "", True)
     other = shards_of(dealt(range(2), [0, 2]), [dealt([0, 1], [0, 2]), dealt([0, 1], [1, 6], salt="other")])
     assert (other.of, other.same_dataset) == ("dataset", False)
 
