@@ -6,14 +6,14 @@ them. No decoder is imported: only modules that the user's code has imported are
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from dataguard.lab.decoding.video_decoders import Paint, opencv_video, pyav_video
+from dataguard.lab.core.stand_ins import rebind
+from dataguard.lab.decoding.redirection import redirect, redirect_method
 
 BRIGHTNESS = (0.299, 0.587, 0.114)
 """The weights of red, green and blue in the grey that decoders compute."""
@@ -21,9 +21,14 @@ _COLOR_RGB = 256
 """The flag `cv2.IMREAD_COLOR_RGB`."""
 _TURBO_FORMATS = ("RGB", "BGR", "RGB", "BGR", "", "", "RGB", "RGB", "BGR")
 """The channel orders of TurboJPEG's pixel formats, by number; empty for those that begin with padding or alpha."""
+_PYAV_FORMATS = {"rgb24": "RGB", "rgba": "RGB", "bgr24": "BGR", "bgra": "BGR"}
+"""The channel orders of FFmpeg's interleaved byte formats."""
 
 Order = Callable[[tuple[Any, ...], Mapping[str, Any]], str]
-"""Returns the channel order that the arguments of a call ask for: RGB, BGR, or empty for any other."""
+"""Returns the channel order that the arguments of a call ask for: RGB, BGR, or empty for any other.
+
+The first argument of a method is its object.
+"""
 
 Missing = Callable[[str], None]
 """Does what a decoder does for the path of a missing file: returns None or raises."""
@@ -40,13 +45,20 @@ def _of_opencv(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
 
 
 def _of_turbojpeg(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    number = kwargs.get("pixel_format", args[1] if len(args) > 1 else 1)
+    number = kwargs.get("pixel_format", args[2] if len(args) > 2 else 1)
     return _TURBO_FORMATS[number] if number in range(len(_TURBO_FORMATS)) else ""
 
 
 def _of_simplejpeg(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     asked = str(kwargs.get("colorspace", args[1] if len(args) > 1 else "RGB")).upper()
     return "RGB" if asked == "GRAY" else asked[:3] if asked[:3] in ("RGB", "BGR") else ""
+
+
+def _of_pyav(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    frame, *given = args
+    asked = kwargs.get("format") or frame.format
+    asked = given[0] if given and isinstance(given[0], str) else asked
+    return _PYAV_FORMATS.get(getattr(asked, "name", asked), "")
 
 
 def _none(path: str) -> None:
@@ -62,7 +74,7 @@ class Gives(Enum):
 
     PIXELS = "an array or tensor of pixels"
     PILLOW = "a Pillow image, which decodes its pixels on first use"
-    VIDEO = "an open video, which yields frames"
+    FRAME = "a frame of a video, alone or after whether there is one"
     ARRAY = "an array that may or may not be an image"
     BYTES = "the undecoded content of a file"
 
@@ -74,7 +86,7 @@ class Decoder:
     module: str
     name: str
     file: str
-    """The name of its first parameter: a path, an open file or encoded bytes."""
+    """The name of its first parameter: a path, an open file or encoded bytes. Empty for a method of an open video."""
     gives: Gives = Gives.PIXELS
     order: Order = _red_first
     first: bool = False
@@ -84,8 +96,6 @@ class Decoder:
     lossy: bool = False
     """Whether it reads lossy formats only."""
     owner: str = ""
-    video: Callable[[Any, Paint], Any] | None = None
-    """For videos: wraps the function so that every frame is replaced."""
     missing: Missing | None = None
     """For decoders that open files in native code, where patching Python's `open` has no effect."""
 
@@ -96,7 +106,8 @@ class Decoder:
 
     def given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The file argument of a call."""
-        return args[0] if args else kwargs.get(self.file)
+        own = args[1:] if self.owner else args
+        return own[0] if own else kwargs.get(self.file)
 
     def exchanged(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], file: Any
@@ -131,8 +142,10 @@ DECODERS = (
     Decoder("tifffile", "imread", "files", alpha=False),
     Decoder("turbojpeg", "decode", "jpeg_buf", order=_of_turbojpeg, owner="TurboJPEG", lossy=True),
     Decoder("simplejpeg", "decode_jpeg", "data", order=_of_simplejpeg, lossy=True),
-    Decoder("cv2", "VideoCapture", "filename", Gives.VIDEO, video=opencv_video),
-    Decoder("av", "open", "file", Gives.VIDEO, video=pyav_video),
+    Decoder("cv2", "read", "", Gives.FRAME, order=_of_opencv, owner="VideoCapture"),
+    Decoder("cv2", "retrieve", "", Gives.FRAME, order=_of_opencv, owner="VideoCapture"),
+    Decoder("av", "to_ndarray", "", Gives.FRAME, order=_of_pyav, owner="VideoFrame"),
+    Decoder("av", "to_image", "", Gives.FRAME, owner="VideoFrame"),
     Decoder("numpy", "load", "file", Gives.ARRAY),
 )
 
@@ -142,28 +155,28 @@ def giving(*kinds: Gives) -> tuple[Decoder, ...]:
     return tuple(decoder for decoder in DECODERS if decoder.gives in kinds)
 
 
-Known = dict[int, tuple[Any, Any]]
-"""Functions and their replacements, by the id of the function."""
+Patched = dict[int, object]
+"""The functions that were replaced, by their `id`."""
 
 
-def patch(decoder: Decoder, known: Known, around: Callable[[Callable[..., Any], Decoder], Callable[..., Any]]) -> None:
-    """Add a replacement of a decoder's function to `known` if its module is imported; replace a method at once.
+def patch(
+    decoder: Decoder, patched: Patched, around: Callable[[Callable[..., Any], Decoder], Callable[..., Any]]
+) -> None:
+    """Have `around(function, decoder)` called in place of a decoder's function, whoever holds it.
 
-    `around` wraps the function, or the method bound to one object.
+    Nothing is done if its module is not imported, or for a function that is `patched` already.
     """
-    holder = sys.modules.get(decoder.module)
-    holder = getattr(holder, decoder.owner, None) if decoder.owner else holder
-    original = getattr(holder, decoder.name, None)
-    if not callable(original) or hasattr(original, "_dataguard"):
+    owner: Any = sys.modules.get(decoder.module)
+    owner = getattr(owner, decoder.owner, None) if decoder.owner else owner
+    function = getattr(owner, decoder.name, None)
+    if not callable(function) or id(function) in patched:
         return
+    patched[id(function)] = function
 
-    @functools.wraps(original)
-    def method(itself: Any, *args: Any, **kwargs: Any) -> Any:
-        return around(functools.partial(original, itself), decoder)(*args, **kwargs)
+    def replaced(original: Callable[..., Any]) -> Callable[..., Any]:
+        return around(original, decoder)
 
-    stand_in: Any = method if decoder.owner else around(original, decoder)
-    stand_in._dataguard = True
     if decoder.owner:
-        setattr(holder, decoder.name, stand_in)
-    else:
-        known.setdefault(id(original), (original, stand_in))
+        redirect_method(owner, decoder.name, replaced)
+    elif redirect(function, replaced) is None:  # an object that somebody else put in its place
+        rebind({id(function): (function, replaced(function))})

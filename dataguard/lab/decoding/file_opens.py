@@ -9,10 +9,13 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dataguard.lab.core.stand_ins import replaced
 from dataguard.lab.decoding.decoders import DECODERS, Decoder, Missing
+from dataguard.lab.decoding.redirection import redirect
 
 
 @contextlib.contextmanager
@@ -31,7 +34,7 @@ def watched(fails: Callable[[str], bool], garbage: Path | None = None) -> Iterat
             file = garbage
         return opening(file, mode, *arguments, **options)
 
-    def watched_decoder(missing: Missing, decoder: Decoder, function: Callable[..., Any]) -> Callable[..., Any]:
+    def watched_decoder(function: Callable[..., Any], decoder: Decoder, missing: Missing) -> Callable[..., Any]:
         def decode(*arguments: Any, **options: Any) -> Any:
             path = decoder.given(arguments, options)
             if isinstance(path, str | os.PathLike) and fails(os.path.realpath(path)):
@@ -40,17 +43,13 @@ def watched(fails: Callable[[str], bool], garbage: Path | None = None) -> Iterat
 
         return decode
 
-    places: list[tuple[Any, str, Any]] = [(builtins, "open", watched_open), (io, "open", watched_open)]
-    for decoder in DECODERS:
-        function = getattr(sys.modules.get(decoder.module), decoder.name, None)
-        if function is not None and decoder.missing is not None:
-            stand_in = watched_decoder(decoder.missing, decoder, function)
-            places.append((sys.modules[decoder.module], decoder.name, stand_in))
-    before = [getattr(owner, name) for owner, name, _ in places]
-    try:
-        for owner, name, value in places:
-            setattr(owner, name, value)
+    with contextlib.ExitStack() as stack:
+        for module in (builtins, io):
+            stack.enter_context(replaced(module, "open", watched_open))
+        for decoder in DECODERS:
+            function = getattr(sys.modules.get(decoder.module), decoder.name, None)
+            if function is not None and decoder.missing is not None:
+                undo = redirect(function, partial(watched_decoder, decoder=decoder, missing=decoder.missing))
+                if undo is not None:
+                    stack.callback(undo)
         yield
-    finally:
-        for (owner, name, _), value in zip(places, before, strict=True):
-            setattr(owner, name, value)

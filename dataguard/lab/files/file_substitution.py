@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.stand_ins import rebind
-from dataguard.lab.decoding.decoders import Decoder, Gives, Known, giving, patch
+from dataguard.lab.decoding.decoders import Decoder, Gives, Patched, giving, patch
 from dataguard.lab.decoding.image_headers import Header, read_header
 
 FILE_DECODERS = tuple(decoder for decoder in giving(Gives.PILLOW, Gives.PIXELS) if not decoder.lossy)
@@ -64,7 +63,7 @@ class FileSubstitution:
         self._paths: dict[str, Path] = {}
         self._in_decoder = threading.local()
         self._modules = 0
-        self._known: Known = {}
+        self._patched: Patched = {}
 
     def install(self) -> None:
         """Patch `open` and every decoder of the modules imported so far."""
@@ -74,8 +73,7 @@ class FileSubstitution:
         if first:
             builtins.open = io.open = self._opening(builtins.open)
         for decoder in FILE_DECODERS:
-            patch(decoder, self._known, self._around)
-        rebind(self._known)
+            patch(decoder, self._patched, self._around)
 
     def substitute(self, name: str, content: bytes, other: bytes) -> None:
         """Replace the file with this name and content by another one."""
@@ -96,7 +94,6 @@ class FileSubstitution:
         return opening
 
     def _around(self, original: Callable[..., Any], decoder: Decoder) -> Callable[..., Any]:
-        @functools.wraps(original)
         def decode(*args: Any, **kwargs: Any) -> Any:
             if getattr(self._in_decoder, "busy", False):  # a decoder that calls another one
                 return original(*args, **kwargs)

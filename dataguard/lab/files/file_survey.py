@@ -93,6 +93,7 @@ def survey_files(build: Callable[[], Loader], folder: Path, indices: Sequence[In
     loader = build()
     reader = Reader(loader, folder)
     samples: list[SampleFiles] = []
+    whole = False
     with seeded(SEED):
         started = time.monotonic()
         for index in _reads(loader, reader, indices, substitution):
@@ -100,7 +101,10 @@ def survey_files(build: Callable[[], Loader], folder: Path, indices: Sequence[In
             substitution.install()  # it may have imported decoders
             if len(samples) >= WITHOUT and not any(sample.decoded for sample in samples):
                 break
-            if len(samples) >= FULLY_READ and indices:
+            if substitution.enough and not samples[-1].decoded:
+                # Stopping a read has ended a generator that the dataset holds: from now on samples are read whole.
+                reader.dataset, whole, substitution.enough = build().dataset, True, None
+            elif len(samples) >= FULLY_READ and indices and not whole:
                 substitution.enough = max(len(sample.decoded) for sample in samples) or None
             if time.monotonic() - started > seconds:
                 break

@@ -99,7 +99,7 @@ class ChartedReader:
 
     def _paint_array(self, array: Any, name: str) -> Any:
         """An array that becomes a Pillow image: replaced by a chart if the user's own code converts it."""
-        caller = sys._getframe(2).f_code.co_filename
+        caller = sys._getframe(3).f_code.co_filename  # above `fromarray` and what is called in its place
         return self.painter.paint(array, name) if self._source == "arrays" and not is_library(caller) else array
 
     def read_charted(

@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.source_location import Place, caller
-from dataguard.lab.core.stand_ins import rebind, standing_in
+from dataguard.lab.core.stand_ins import standing_in
 from dataguard.lab.core.wrapped_datasets import by_name, callables_of
-from dataguard.lab.decoding.decoders import BRIGHTNESS, PILLOW, Decoder, Gives, Known, giving, patch
+from dataguard.lab.decoding.decoders import BRIGHTNESS, PILLOW, Decoder, Gives, Patched, giving, patch
+from dataguard.lab.decoding.redirection import redirect
 
 RGB = tuple[int, int, int]
 """Red, green and blue from 0 to 255."""
@@ -45,7 +46,7 @@ class Painter:
     """
 
     def __init__(
-        self, replace: Replace | None = None, decoders: Sequence[Decoder] = giving(Gives.PIXELS, Gives.VIDEO)
+        self, replace: Replace | None = None, decoders: Sequence[Decoder] = giving(Gives.PIXELS, Gives.FRAME)
     ) -> None:
         self.replace = replace
         self._decoders = decoders
@@ -56,17 +57,16 @@ class Painter:
         self.places: dict[str, Place] = {}
         self.undecoded = {_FROM_ARRAY}
         self._modules = 0
-        self._known: Known = {}
+        self._patched: Patched = {}
         self._pillow = False
 
     def install(self) -> None:
-        """Patch every decoder of the modules imported so far, under all its names in other modules."""
+        """Patch every decoder of the modules imported so far."""
         if self._modules == len(sys.modules):
             return
         self._modules = len(sys.modules)
         for decoder in self._decoders:
-            patch(decoder, self._known, self._painting_output)
-        rebind(self._known)
+            patch(decoder, self._patched, self._painting_output)
         if not self._pillow and "PIL.ImageFile" in sys.modules:
             self._watch_pillow(sys.modules["PIL.ImageFile"].ImageFile)
             self._pillow = True
@@ -76,13 +76,14 @@ class Painter:
         module = sys.modules.get("PIL.Image")
         if module is None:
             return
-        original = module.fromarray
 
-        @functools.wraps(original)
-        def fromarray(obj: Any, *args: Any, **kwargs: Any) -> Any:
-            return original((replace or self._paint)(obj, _FROM_ARRAY), *args, **kwargs)
+        def around(original: Callable[..., Any]) -> Callable[..., Any]:
+            def fromarray(obj: Any, *args: Any, **kwargs: Any) -> Any:
+                return original((replace or self._paint)(obj, _FROM_ARRAY), *args, **kwargs)
 
-        rebind({id(original): (original, fromarray)})
+            return fromarray
+
+        redirect(module.fromarray, around)
 
     def patch_transforms(self, dataset: Any) -> None:
         """Also replace the images that callables of a dataset, and of those that it wraps, are called with."""
@@ -99,10 +100,6 @@ class Painter:
         return transform
 
     def _painting_output(self, original: Callable[..., Any], decoder: Decoder) -> Any:
-        if decoder.video is not None:
-            return decoder.video(original, lambda frame, order: self._paint(frame, decoder.spelling, order, (3, 4)))
-
-        @functools.wraps(original)
         def decode(*args: Any, **kwargs: Any) -> Any:
             given = original(*args, **kwargs)
             if self.replace is not None:
@@ -114,6 +111,8 @@ class Painter:
             paint = functools.partial(
                 self._paint, name=decoder.spelling, order=order, channels=channels, channels_first=decoder.first
             )
+            if isinstance(given, tuple):  # of a video: whether there is a frame, and the frame
+                return given[0], paint(given[1]) if given[0] else given[1]
             return [paint(one) for one in given] if isinstance(given, list) else paint(given)
 
         return decode
