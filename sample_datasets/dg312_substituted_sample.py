@@ -104,6 +104,39 @@ def bad_corrupt() -> DataLoader[Any]:
     return DataLoader(Corrupt(), batch_size=4)
 
 
+class Patient(Photographs):
+    """Tries to open a photograph until that works."""
+
+    def __getitem__(self, index: int) -> Any:
+        while True:
+            try:
+                return super().__getitem__(index)
+            except OSError:
+                print(f"cannot read {index}, trying again")
+
+
+def bad_endless() -> DataLoader[Any]:
+    """A photograph that is lost is tried again without end."""
+    return DataLoader(Patient(), batch_size=4, shuffle=True, num_workers=2)
+
+
+class Attempts(Photographs):
+    """Tries a few times, as a network file system may fail for a moment."""
+
+    def __getitem__(self, index: int) -> Any:
+        for _ in range(4):
+            try:
+                return super().__getitem__(index)
+            except OSError as error:
+                failure = error
+        raise failure
+
+
+def good_attempts() -> DataLoader[Any]:
+    """A photograph that cannot be opened raises after four attempts."""
+    return DataLoader(Attempts(), batch_size=4, shuffle=True)
+
+
 def good() -> DataLoader[Any]:
     """A photograph that cannot be opened raises."""
     return DataLoader(Photographs(), batch_size=4, shuffle=True)

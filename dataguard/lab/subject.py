@@ -49,6 +49,7 @@ class Subject(ABC):
         self.machine = machine
         self.cache = ObservationCache(settings, folder, turns)
         self.afford = self.cache.afford
+        self.takes_little = self.cache.takes_little
         self.siblings: Mapping[str, Subject] = {}
         """The loaders of the target by name, this one among them."""
         self._facts = facts

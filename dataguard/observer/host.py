@@ -61,8 +61,13 @@ MANY = 8
 """Loaders from which on forks are so many that it pays to make them cheap once more, after the user's modules."""
 ROOMY = 1 << 30
 """Bytes of free shared memory from which on observations run side by side."""
-EXPENSIVE = ("DG1", "DG6", "DG8")
-"""Codes of checks that draw the same samples again and again, or take times."""
+URGENT = (
+    *("DG001", "DG002", "DG003", "DG101", "DG102", "DG307", "DG502", "DG505", "DG506", "DG507", "DG512", "DG514"),
+    *("DG402", "DG301", "DG303", "DG305", "DG306", "DG201", "DG204", "DG206", "DG401", "DG501", "DG511", "DG515"),
+)
+"""The defects that are likely and ruin a training, which are looked for first if reading a sample takes long."""
+MEASURING = ("DG6", "DG8")
+"""Families of checks that run alone, and come last."""
 
 
 def main(descriptor: int, parent: int) -> None:
@@ -260,8 +265,7 @@ def _judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Ite
     loaders = dict.fromkeys(loader for _, loader in wanted)
     if len(wanted) > len(loaders):
         deque(side_by_side([partial(_read_epoch, labs[loader]) for loader in loaders]), maxlen=0)
-    # Cheap checks come before expensive ones, which may use up the budget of a loader.
-    order = sorted(range(len(wanted)), key=lambda number: wanted[number][0].code.startswith(EXPENSIVE))
+    order = sorted(range(len(wanted)), key=lambda number: _rank(wanted[number][0]))
     jobs = [partial(judge, check, labs[loader], loader) for check, loader in (wanted[number] for number in order)]
     ran: list[int] = []
     for place, result in side_by_side(jobs):
@@ -272,6 +276,12 @@ def _judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Ite
     for number in ran:
         check, loader = wanted[number]
         yield number, judge(check, labs[loader], loader)
+
+
+def _rank(check: Check) -> tuple[int, int, int]:
+    """What is judged first, since the budget of a loader may not suffice for all: the urgent, errors, what is mild."""
+    urgency = URGENT.index(check.code) if check.code in URGENT else len(URGENT)
+    return urgency, check.severity.rank, check.code.startswith(MEASURING)
 
 
 def _read_epoch(lab: Lab) -> None:

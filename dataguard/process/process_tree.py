@@ -68,14 +68,31 @@ def work_done(pid: int) -> float:
     """
     total = 0.0
     for process in process_and_descendants(pid):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            total += int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[1]) / 1e9
+        total += seconds_without_core(str(process.pid))
         with contextlib.suppress(psutil.Error):
             times = process.cpu_times()
             total += times.user + times.system
             if hasattr(process, "io_counters"):
                 total += process.io_counters().read_chars / 1e6
     return total
+
+
+def seconds_without_core(task: str = "thread-self") -> float:
+    """The seconds in which a thread was ready to run, but all cores were busy (Linux; 0.0 elsewhere).
+
+    The thread is this one, or the main thread of the process with this number. The file is read without `open`, which
+    observations replace.
+    """
+    try:
+        descriptor = os.open(f"/proc/{task}/schedstat", os.O_RDONLY)
+    except OSError:
+        return 0.0
+    try:
+        return int(os.read(descriptor, 128).split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    finally:
+        os.close(descriptor)
 
 
 def end_descendants(spare: Collection[psutil.Process] = (), session: int | None = None) -> set[int]:

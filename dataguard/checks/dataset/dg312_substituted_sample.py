@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import SampleRecord
@@ -27,13 +27,23 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
     """A sample whose file is missing or unreadable is silently replaced by something else.
 
     Symptom: no error, however many files are lost: some samples occur twice, or black images keep the labels of the
-        images that they replace.
-    Cause: `__getitem__` catches the error and falls back to the next index, a random one or zeros.
+        images that they replace; or training stands still, since a worker waits for a file that is lost.
+    Cause: `__getitem__` catches the error and falls back to the next index, a random one or zeros, or tries again
+        without end.
     Fix: let it raise, or return None and drop it in collate_fn; count what is dropped. To continue anyway, make it
         visible: log a warning, or mark the sample with a flag or an ignored label.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
     source = lab.dataset.sample_file
+    for substitute in lab.dataset.substitutes:
+        if substitute.endlessly:
+            yield Finding(
+                f"dataset[{source.whole.index}] without {Path(source.path).name} never returns: it tries endlessly "
+                "to open the file",
+                {"file": source.path},
+                Location(*substitute.endlessly),
+            )
+            return Looked({"files": 1, "substitutes": len(lab.dataset.substitutes)})
     replaced = [substitute for substitute in lab.dataset.substitutes if _is_replaced(source, substitute)]
     if any(substitute.opened for substitute in replaced):
         raise NotApplicable(f"a library opens {Path(source.path).name} past Python: it cannot be made to look missing")

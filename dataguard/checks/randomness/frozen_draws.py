@@ -21,7 +21,7 @@ def varied_draws(lab: Lab) -> SameItems | None:
 
     None where some value is the same in every draw of an item.
     """
-    draws = observed_or_none(lambda: lab.randomness.same_items())
+    draws = observed_or_none(lambda: lab.randomness.few_items)
     if draws is None:
         return None
     labels = {f"sample{leaf.path}" for leaf in lab.epoch.samples[0].leaves if _is_plain(leaf)}
@@ -96,6 +96,6 @@ def _lasts(lab: Lab, leaf: str) -> bool:
     """Whether a cache outlives an epoch: its process does, or the user's own workers still see it in the next one."""
     if lab.facts.num_workers == 0 or lab.facts.persistent:
         return True
-    draws = lab.randomness.same_items().as_is.get(leaf, {})
+    draws = lab.randomness.few_items.as_is.get(leaf, {})
     first, second = draws.get((0, 0), ()), draws.get((0, 1), ())
     return first == second and not is_random(first)

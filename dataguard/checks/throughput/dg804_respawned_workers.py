@@ -45,7 +45,7 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
         raise Undecided("starting an epoch is slow, but the length of the epoch is unknown")
     if rest < _EPOCH or epoch.ride.start_seconds < _SHARE * (epoch.ride.start_seconds + rest):
         return looked
-    lab.afford(5 * epoch.ride.start_seconds)
+    lab.afford("starts", 5 * epoch.ride.start_seconds)
     starts = lab.throughput.starts
     saved = min(starts.own) - max(starts.persistent)
     if saved < _SAVED or saved < _SHARE * (saved + rest):

@@ -67,7 +67,8 @@ class Batches:
         epoch.need_batches()
         chosen = choose(epoch)
         batches = COLLATED + COLLATED_BESIDE + min(MOST, len(chosen))
-        subject.afford(READS * epoch.seconds_per_sample + batches * collate_seconds(epoch.batches))
+        seconds = READS * epoch.seconds_per_sample + batches * collate_seconds(epoch.batches)
+        subject.afford("observed", seconds)
         ascending = _is_ascending(epoch)
         return subject.vary(
             "observed", lambda folder: observe_collate(subject.build, folder, chosen, ascending=ascending)
@@ -94,7 +95,7 @@ class Batches:
         group = group_of([leaf.path for leaf in batches[0].leaves]) if batches else None
         if group is None:
             return None
-        subject.afford(batches[0].size * subject.epoch.seconds_per_sample + collate_seconds(batches))
+        subject.afford("label shift", batches[0].size * subject.epoch.seconds_per_sample + collate_seconds(batches))
         return subject.vary("label shift", lambda _: find_shift(subject.build(num_workers=0), group))
 
     @property
@@ -104,7 +105,8 @@ class Batches:
         if not subject.facts.batched or subject.facts.default_collate:
             return RandomLeaves()
         chosen = choose(subject.epoch)[:MOST]
-        subject.afford(2 * MOST * subject.epoch.seconds_per_sample + 3 * collate_seconds(subject.epoch.batches))
+        seconds = 2 * MOST * subject.epoch.seconds_per_sample + 3 * collate_seconds(subject.epoch.batches)
+        subject.afford("random_leaves", seconds)
         return subject.vary("random_leaves", lambda folder: find_random_leaves(subject.build(), folder, chosen))
 
     def mixed(self, samples: Sequence[SampleRecord], *, single: bool) -> MixedBatches:
@@ -120,7 +122,7 @@ class Batches:
             )
         if len(kinds) == 1:  # an ordinary epoch has collated them already
             return MixedBatches(None, 0, 1, 0)
-        subject.afford(len(kinds) * subject.epoch.seconds_per_sample)
+        subject.afford(("mixed_batches", kinds, single), len(kinds) * subject.epoch.seconds_per_sample)
         return subject.vary(
             ("mixed_batches", kinds, single),
             lambda folder: run_mixed_batches(subject.build, folder, kinds, size, self._search, single=single),
@@ -141,8 +143,9 @@ class Batches:
         forms = {form_of(batch) for batch in epoch.batches if not batch.incident}
         form = forms.pop() if len(forms) == 1 else None
         chosen = evenly(seen, SAMPLES)
+        if not subject.takes_little(SETTINGS_READS * epoch.seconds_per_sample):
+            return SettingsTrials(0, None)  # a risk under settings that the loader does not have is not worth it
         try:
-            subject.afford(SETTINGS_READS * epoch.seconds_per_sample)
             found: SettingsTrials = subject.vary(
                 "settings_trials",
                 lambda folder: run_settings_trials(subject.build, folder, chosen, form, workers, self._search),

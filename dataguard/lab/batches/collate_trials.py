@@ -22,8 +22,8 @@ REREAD = 4
 """How many samples are read again after being collated."""
 COLLATED = 2 * len(SEEDS) + 3
 """How many batches are collated, apart from those of one sample."""
-READS = MOST + 4 * REREAD + MOST
-"""How many samples are read, including by `__getitems__`."""
+READS = MOST + 4 * REREAD
+"""How many samples are read of an ordinary dataset."""
 DOUBLED = "each twice"
 MOST_BYTES = 128_000_000
 """The most bytes of all samples together; about ten copies of them exist at a time."""

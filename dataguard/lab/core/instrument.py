@@ -35,7 +35,8 @@ class Fetch:
     """One fetch: the samples of a batch are read and collated. `number` counts the fetches of a process in an epoch.
 
     `roots` are the user's objects that take part in it, by name. `indices` come from the sampler (None in a stream).
-    `seconds` is the time that each sample took to read; those of `__getitems__` share its time. `began` is when the
+    `seconds` is the time that each sample took to read, without the time that its worker waited for a core (if the
+    sample before took more than a millisecond); those of `__getitems__` share its time. `began` is when the
     fetch started, by a clock that all processes share. The others are set once collate_fn has run: `incident` is why
     there is no batch or why it cannot be sent, and `refuses_each` whether collate_fn fails on each of the samples
     alone.

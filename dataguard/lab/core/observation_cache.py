@@ -20,6 +20,8 @@ from dataguard.settings.settings import Settings
 
 T = TypeVar("T")
 
+LITTLE = 0.05
+"""The share of the budget up to which an observation reads as many samples as it likes."""
 SHORT = 1.0
 """Seconds of reads that are never too many, whatever is left of the budget."""
 
@@ -53,6 +55,8 @@ class ObservationCache:
         self._folder = folder
         self._turns = turns or Turns()
         self._made: dict[object, object] = {}
+        self._afforded: set[object] = set()
+        self._refused: dict[object, float] = {}
         self._budget = Stopwatch(settings.budget)
 
     def beside(self, budget: float) -> ObservationCache:
@@ -64,20 +68,30 @@ class ObservationCache:
         """The rest of the budget in seconds; it lasts as long as any observation of the loader runs."""
         return self._budget.left
 
-    def afford(self, seconds: float) -> None:
-        """Raise Undecided if so many seconds of reads are too many; see `affords`."""
-        if not self.affords(seconds):
-            raise self.shortage(seconds)
+    def afford(self, key: object, seconds: float) -> None:
+        """Raise Undecided if the seconds of reads that an observation takes are more than what is left of the budget.
 
-    def affords(self, seconds: float) -> bool:
-        """Whether reading samples takes at most a third of the time that is left, or is short."""
-        return _recalling.get() or seconds <= max(self.left / 3, SHORT)
+        This waits until the observation could run, since more urgent ones use the budget first. What was afforded once
+        under a `key` always is: it was observed. The budget that the message recommends suffices for all that was
+        refused so far.
+        """
+        if _recalling.get() or key in self._afforded:
+            return
+        wait_until(self._turns.is_free)
+        if seconds <= max(self.left, SHORT):
+            self._afforded.add(key)
+            return
+        self._refused[key] = seconds
+        budget, asked = self.settings.budget, sum(self._refused.values())
+        needed = math.ceil(1.1 * (budget - min(self.left, 0) + asked) / 10) * 10
+        raise Undecided(
+            f"the budget of {budget:g} s ran out before this check (it needs about {seconds:.2g} s): "
+            f"use --budget {needed}"
+        )
 
-    def shortage(self, seconds: float) -> Undecided:
-        """Why so many seconds of reads are too many, and which budget would do."""
-        left = f"{max(self.left, 0):.0f} s of the budget are left, of which a check takes at most a third"
-        needed = math.ceil((self.settings.budget - self.left + 3 * seconds) / 10) * 10
-        return Undecided(f"{left}: too little for {seconds:.2g} s of repeated reads: use --budget {needed}")
+    def takes_little(self, seconds: float) -> bool:
+        """Whether an observation of so many seconds leaves nearly all of the budget to others."""
+        return seconds <= LITTLE * self.settings.budget
 
     @overload
     def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., alone: bool = ...) -> T: ...

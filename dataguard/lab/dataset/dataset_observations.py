@@ -22,7 +22,7 @@ from dataguard.lab.dataset.listing_order import listed
 from dataguard.lab.dataset.missing_file import SampleFile, Substitute, find_sample_file, read_without
 from dataguard.lab.dataset.occasional_failures import OccasionalFailure, find_occasional_failure
 from dataguard.lab.dataset.periodicity import hints_of
-from dataguard.lab.dataset.repeated_reads import Readings, Run
+from dataguard.lab.dataset.repeated_reads import Amount, Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
 from dataguard.lab.decoding.kernel_opens import ATTEMPTS
 from dataguard.lab.labels.class_names import ClassNames, find_class_names
@@ -44,7 +44,6 @@ class DatasetObservations:
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        self._afforded: set[object] = set()
 
     @property
     def ends(self) -> Ends:
@@ -61,12 +60,12 @@ class DatasetObservations:
     @property
     def readings(self) -> Readings:
         """A few samples read repeatedly, in two orders."""
-        self._afford_reads("readings", repeated_reads.READS)
+        self._afford_reads("readings", self._amount.reads)
         return repeated_reads.read_repeatedly(self._subject, self._known)
 
     def reread(self, number: int) -> Run:
         """The first of the two runs, repeated once for each number above 0."""
-        self._afford_reads(("again", number), repeated_reads.AGAIN)
+        self._afford_reads(("again", number), self._amount.again)
         return repeated_reads.read_again(self._subject, self._known, number)
 
     @property
@@ -88,7 +87,7 @@ class DatasetObservations:
 
     def changed_content(self, index: Index) -> tuple[Change, ...]:
         """Which of its own content the dataset changes when a sample is read."""
-        first, _, _ = repeated_reads.chosen(self._known)
+        first, _, _ = repeated_reads.chosen(self._known, self._amount.items)
         build = self._subject.build
         return self._subject.vary(
             ("changed content", index),
@@ -98,9 +97,9 @@ class DatasetObservations:
 
     def rounding(self, index: Index, path: str) -> float:
         """How far the values of a leaf move from read to read, relative to the largest one."""
-        first, _, _ = repeated_reads.chosen(self._known)
+        first, _, _ = repeated_reads.chosen(self._known, self._amount.items)
         build = self._subject.build
-        self._afford_reads(("rounding", index), repeated_reads.AGAIN // repeated_reads.ITEMS)
+        self._afford_reads(("rounding", index), 1 + len(repeated_reads.DRAWS))
         return self._subject.vary(
             ("rounding", index, path), lambda folder: repeated_reads.rounding_of(build(), folder, first, index, path)
         )
@@ -240,6 +239,11 @@ class DatasetObservations:
         return bool(self._subject.vary("user defined", lambda _: is_own(self._subject.build().dataset)))
 
     @property
+    def _amount(self) -> Amount:
+        """How much is read repeatedly."""
+        return repeated_reads.amount_for(self._subject)
+
+    @property
     def _known(self) -> tuple[Index, ...]:
         """The indices that the loader requested."""
         return tuple(sample.index for sample in self._subject.epoch.samples)
@@ -247,6 +251,4 @@ class DatasetObservations:
     def _afford_reads(self, key: object, reads: int) -> None:
         """Raise NotApplicable for a stream, and Undecided if so many new reads would take too long."""
         self._subject.need_map("a stream has no indices to read again")
-        if key not in self._afforded:
-            self._subject.afford(reads * self._subject.epoch.seconds_per_sample)
-        self._afforded.add(key)
+        self._subject.afford(key, reads * self._subject.epoch.seconds_per_sample)

@@ -15,7 +15,7 @@ import torch
 from dataguard.incident import Incident, LoaderRaised
 from dataguard.lab.core.leaves import describe, iter_leaves, leaves_of
 from dataguard.lab.dataset.index_ends import length_of_indexed, need_integers
-from dataguard.lab.dataset.periodicity import MOST_READS, Hints, Period, find_periods
+from dataguard.lab.dataset.periodicity import Hints, Period, find_periods
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
@@ -25,7 +25,8 @@ CLOSE = 1e-3
 """The tolerance for values computed in different precisions."""
 FAR = 10
 """An index this many lengths below zero has a sample only in a dataset that looks nothing up."""
-READS = MOST_READS + 15
+READS = 23
+"""Samples that are read if nothing repeats."""
 
 
 @dataclass(frozen=True, slots=True)

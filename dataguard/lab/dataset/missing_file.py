@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,13 +18,18 @@ import torch
 from dataguard.incident import LoaderRaised
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import iter_leaves, leaves_of
+from dataguard.lab.core.source_location import Place, caller
 from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.decoding.kernel_opens import opens_of
 from dataguard.lab.reading.sample_reader import Answer, Reader
-from dataguard.model import NotApplicable
+from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
 READS = 12
+ENDLESS = 256
+"""After so many attempts to open the missing file, the code that reads a sample never gives up."""
+PATIENCE = 5.0
+"""Seconds after which one that pauses between its attempts is not waited for."""
 ARRAYS = ("zarr.json", ".zarray")
 """Metadata files of zarr arrays: by specification, a chunk without a file consists of fill values."""
 GARBAGE = (bytes(64), bytes(range(64)))
@@ -43,7 +49,7 @@ class SampleFile:
 
 @dataclass(frozen=True, slots=True)
 class Substitute:
-    """What the dataset returned without that file.
+    """What the dataset returned without that file; None if it tries `endlessly` to open it, at this line.
 
     Also whether its largest leaf is constant, which files were read instead, and the first warning, if any. `opened`
     means that the file itself was opened nevertheless, past Python.
@@ -54,6 +60,11 @@ class Substitute:
     instead: tuple[str, ...] = ()
     warning: str = ""
     opened: bool = False
+    endlessly: Place | None = None
+
+
+class _EndlessAttempts(BaseException):
+    """Ends a read that never gives up. No `Exception`: the loop of the user's code catches those."""
 
 
 def find_sample_file(loader: Loader, folder: Path, first: Index, index: Index, other: Index) -> SampleFile:
@@ -98,8 +109,17 @@ def read_without(
         length = min(Path(path).stat().st_size, MOST_BYTES)
         garbage.write_bytes(content * max(-(-length // len(content)), 1))
     instead: dict[str, None] = {}
+    attempts, started = 0, time.monotonic()
+    line: Place | None = None
 
     def fails(opened: str) -> bool:
+        nonlocal attempts, line
+        attempts += opened == path
+        if attempts >= ENDLESS:
+            line = line or caller(qualified=True)
+            raise _EndlessAttempts
+        if attempts and time.monotonic() - started > PATIENCE:
+            raise Undecided(f"reading a sample without its file takes more than {PATIENCE:.0f} s")
         if opened != path and Path(opened).suffix == Path(path).suffix:
             instead.setdefault(opened)
         return opened == path
@@ -108,6 +128,8 @@ def read_without(
         try:
             sample = reader.read(index)
         except LoaderRaised as failure:  # as it should
+            if line is not None:
+                return Substitute(Answer(index), endlessly=line)
             return Substitute(Answer(index, incident=failure.incident))
     warning = next(iter(messages), "")
     return Substitute(Answer(index, leaves_of(sample)), _is_constant(sample), tuple(instead), warning, opened.seen)

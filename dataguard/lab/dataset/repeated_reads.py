@@ -25,14 +25,37 @@ from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader
 
-ITEMS = 6
 FEWEST = 3
 DRAWS = (0, 1, 0, 0, 2, 0, 3, 0)
 """The generator states, pass by pass: most passes of one state are separated by one with other draws."""
-BACKWARD_PASSES = 3
-"""How many of these passes are made in reverse order."""
-READS = (1 + ITEMS * len(DRAWS)) + (1 + ITEMS * BACKWARD_PASSES)
-AGAIN = 1 + ITEMS * len(DRAWS)
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much is read: so many `items` in as many `passes` of `DRAWS`, and in `backward` of them in reverse order."""
+
+    items: int
+    passes: int
+    backward: int
+
+    @property
+    def again(self) -> int:
+        """The reads of a run in the first order."""
+        return 1 + self.items * self.passes
+
+    @property
+    def reads(self) -> int:
+        """The reads of both runs."""
+        return self.again + 1 + self.items * self.backward
+
+
+USUAL, FEW = Amount(6, 8, 3), Amount(3, 4, 2)
+"""What is read, and what of samples that take long; three reads with one state show what changes."""
+
+
+def amount_for(subject: Subject) -> Amount:
+    """How much is read of this loader."""
+    return USUAL if subject.takes_little(USUAL.reads * subject.epoch.seconds_per_sample) else FEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +97,28 @@ class Readings:
 
 def read_repeatedly(subject: Subject, known: Sequence[Index]) -> Readings:
     """Read some of the `known` indices."""
-    _, last, items = chosen(known)
+    amount = amount_for(subject)
+    _, last, items = chosen(known, amount.items)
     forward = read_again(subject, known, 0)
     backward = subject.vary(
-        "readings backward", partial(run_passes, subject.build, last, items, DRAWS[:BACKWARD_PASSES], backward=True)
+        "readings backward", partial(run_passes, subject.build, last, items, DRAWS[: amount.backward], backward=True)
     )
     return Readings(items, forward, backward)
 
 
 def read_again(subject: Subject, known: Sequence[Index], number: int) -> Run:
     """The run in the first order, repeated for each number."""
-    first, _, items = chosen(known)
-    return subject.vary(("readings", number), partial(run_passes, subject.build, first, items, DRAWS))
+    amount = amount_for(subject)
+    first, _, items = chosen(known, amount.items)
+    return subject.vary(("readings", number), partial(run_passes, subject.build, first, items, DRAWS[: amount.passes]))
 
 
-def chosen(known: Sequence[Index]) -> tuple[Index, Index, tuple[Index, ...]]:
+def chosen(known: Sequence[Index], count: int) -> tuple[Index, Index, tuple[Index, ...]]:
     """Two indices, read first in each run to trigger lazy initialization, and those that are compared."""
     indices = list(dict.fromkeys(index for index in known if index is not None))
     if len(indices) < FEWEST:
         raise NotApplicable(f"{len(indices) or 'no'} samples can be read by index, too few to compare")
-    picked = evenly(indices, ITEMS + 2)
+    picked = evenly(indices, count + 2)
     return picked[0], picked[-1], tuple(picked[1:-1] if len(picked) > FEWEST + 1 else picked)
 
 

@@ -17,12 +17,11 @@ import numpy as np
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.geometry import keypoint_flips
-from dataguard.lab.geometry.alignment import DRAWS, FEWEST, ORIGINALS, ChartedDraws, MaskLeaf
+from dataguard.lab.geometry.alignment import DRAWS, ORIGINALS, ChartedDraws, MaskLeaf
 from dataguard.lab.geometry.box_alignment import ChartedBoxes, run_boxes
 from dataguard.lab.geometry.chart_painter import InputImage, Value, mask_rule
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
 from dataguard.lab.geometry.keypoint_flips import FlippedKeypoints, find_sides
-from dataguard.lab.geometry.stripe_charts import CHARTS
 from dataguard.lab.images.image_containers import SMALLEST, planes_last
 from dataguard.lab.reading.leaf_root import Rooted
 from dataguard.lab.subject import Subject
@@ -35,7 +34,6 @@ PAIRS = 4
 """How many pairs of labels are tried until one yields two values."""
 MASK_DEPENDENT = 4
 """At most one in this many draws may be mask-dependent."""
-READS = ORIGINALS + (CHARTS + 2) * FEWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class Geometry:
         """The response of masks to charts. Raises NotApplicable if no image has a mask."""
         if not any(sum(map(_is_image, one.leaves)) > 1 for one in self._subject.epoch.samples):
             raise NotApplicable("no sample holds an image with a mask or another dense target")
-        return self._observe("masks", run_masks, READS)
+        return self._observe("masks", run_masks)
 
     @property
     def boxes(self) -> ChartedBoxes:
@@ -83,7 +81,7 @@ class Geometry:
         samples = [one.leaves for one in self._subject.epoch.samples]
         if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
             raise NotApplicable("no sample holds an image with boxes or points")
-        return self._observe("boxes", run_boxes, READS)
+        return self._observe("boxes", run_boxes)
 
     @property
     def keypoint_flips(self) -> tuple[FlippedKeypoints, ...]:
@@ -92,15 +90,15 @@ class Geometry:
         subject.need_map("a stream has no indices to read again")
         if not subject.vary("keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)):
             return ()
-        subject.afford(keypoint_flips.READS * subject.epoch.seconds_per_sample)
+        subject.afford("keypoint flips", keypoint_flips.READS * subject.epoch.seconds_per_sample)
         indices, build = subject.epoch.asked(keypoint_flips.SAMPLES), subject.build
         return subject.vary(
             "keypoint flips", lambda folder: keypoint_flips.find_flips(build(num_workers=0), folder, indices)
         )
 
-    def _observe(self, key: str, run: Callable[..., T], reads: int) -> T:
+    def _observe(self, key: str, run: Callable[..., T]) -> T:
         subject = self._subject
-        subject.afford(reads * subject.epoch.seconds_per_sample)
+        subject.afford(key, ORIGINALS * subject.epoch.seconds_per_sample)
         indices, batched = subject.epoch.asked(DRAWS) if subject.facts.kind == "map" else (), subject.facts.batched
         return subject.vary(key, lambda folder: run(subject.build, folder, indices, batched=batched))
 

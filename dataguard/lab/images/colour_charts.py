@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.source_location import Place
-from dataguard.lab.images.chart_fit import CHARTS, Fit
-from dataguard.lab.images.colour_chart_reader import DRAWS, TRIES, ColourChartReader, fits_of
+from dataguard.lab.images.chart_fit import Fit
+from dataguard.lab.images.colour_chart_reader import TRIES, ColourChartReader, fits_of
 from dataguard.lab.images.painter import Painter
 from dataguard.lab.images.weight_statistics import statistics_of
 from dataguard.lab.reading.leaf_root import Rooted
@@ -20,7 +20,6 @@ from dataguard.target.variants import Loader
 
 ITEMS = 24
 """The number of different samples, in case some are cached from earlier reads."""
-READS = TRIES + 2 * DRAWS * len(CHARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ class Images:
         """
         subject = self._subject
         subject.need_images()
-        subject.afford(READS * subject.epoch.seconds_per_sample)
+        subject.afford("colours", TRIES * subject.epoch.seconds_per_sample)
         indices, batched = subject.epoch.asked(ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         return subject.vary("colours", lambda folder: run_charts(subject.build, folder, indices, batched=batched))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -65,21 +64,21 @@ class Resources:
         return self._repeated(self._more())
 
     def _repeated(self, fresh: int) -> Usage:
-        self._subject.afford(2 * fresh * self._subject.epoch.seconds_per_sample)
+        self._subject.afford(("usage", 2 * fresh), 2 * fresh * self._subject.epoch.seconds_per_sample)
         return self._measured(lambda plan: replace(plan, fresh=fresh, total=2 * fresh))
 
     @property
     def page_usage(self) -> Usage:
         """A measurement on new samples that counts the pages of each worker, which must pause for it."""
         fresh = self._more()
-        self._subject.afford(fresh * self._subject.epoch.seconds_per_sample)
+        self._subject.afford(("pages", fresh), fresh * self._subject.epoch.seconds_per_sample)
         return self._measured(lambda plan: replace(plan, fresh=fresh, total=fresh, pages=True))
 
     @property
     def growing_containers(self) -> GrowingContainers:
         """Which containers grow with every sample, and whether they ever drop entries."""
         subject = self._subject
-        subject.afford(READS * subject.epoch.seconds_per_sample)
+        subject.afford("growing_containers", READS * subject.epoch.seconds_per_sample)
         limit = subject.epoch.limit
         return subject.vary(
             "growing_containers", lambda folder: find_growing_containers(subject.build, folder, subject.facts, limit)
@@ -94,7 +93,8 @@ class Resources:
     def batch_bytes(self, indices: Sequence[Index]) -> int | None:
         """Bytes of shared memory that a batch of these samples needs, None if there is no such batch."""
         subject = self._subject
-        subject.afford(len(indices) * subject.epoch.seconds_per_sample + START.get(subject.facts.start_method, 3.0))
+        seconds = len(indices) * subject.epoch.seconds_per_sample + START.get(subject.facts.start_method, 3.0)
+        subject.afford(("batch of", tuple(indices)), seconds)
         return subject.vary(
             ("batch of", tuple(indices)),
             lambda folder: run_trial(subject.build, folder, indices),
@@ -110,7 +110,7 @@ class Resources:
         subject, facts = self._subject, self._subject.facts
         workers = min(facts.num_workers, max(2 * subject.machine.usable_cores, 2), MOST_WORKERS)
         seconds, stream = subject.epoch.seconds_per_sample, facts.kind == "stream"
-        subject.afford((2 * ROUNDS + 1) * (SECONDS + START.get(facts.start_method, 3.0)))
+        subject.afford("thread_contention", (2 * ROUNDS + 1) * (SECONDS + START.get(facts.start_method, 3.0)))
         size = max(1, min(facts.batch_size or 1, round(BATCH / max(seconds, 1e-9))))
         size, limit = (facts.batch_size or 1) if stream else size, subject.epoch.limit
         return subject.vary(
@@ -124,6 +124,10 @@ class Resources:
         """How many samples one process reads in the time of a first measurement."""
         return SHARE * self._subject.settings.budget / max(self._subject.epoch.seconds_per_sample, 1e-9)
 
+    def _seconds(self, reads: int, workers: int) -> float:
+        """How long so many reads take in these workers."""
+        return reads * self._subject.epoch.seconds_per_sample / min(workers, self._subject.machine.usable_cores)
+
     def _more(self) -> int:
         """The new samples of a longer measurement."""
         return round(min(max(LONGER * self._planned, 2 * FEWEST), LONGER * MOST))
@@ -132,14 +136,9 @@ class Resources:
         subject, facts = self._subject, self._subject.facts
         workers = max(1, min(facts.num_workers, WORKERS))
         subject.epoch.need_batches()
-        seconds, budget = subject.epoch.seconds_per_sample, subject.settings.budget
         enough = max(FEWEST, READINGS * (facts.batch_size or 1) if own else 0)
         fresh = round(min(max(self._planned, FEWEST), MOST if memory_in_use() is None else min(enough, MOST)))
-        if fresh * seconds > MOST_SHARE * budget:
-            raise Undecided(
-                f"a sample takes {seconds:.2g} s, and {fresh} per worker would take more than a tenth of the budget: "
-                f"use --budget {math.ceil(fresh * seconds / MOST_SHARE)}"
-            )
+        subject.afford(("first usage", own), self._seconds(workers * fresh, workers))
         size = facts.batch_size or 1 if own else min(facts.batch_size or 1, max(1, fresh // 24))
         return UsagePlan(workers, fresh, fresh, size, own, facts.num_workers > workers)
 
@@ -157,9 +156,10 @@ class Resources:
         subject, plan = self._subject, extended(first)
         limit, stream = subject.epoch.limit, subject.facts.kind == "stream"
         share = MOST_SHARE * subject.settings.budget * (0.5 if plan == first else 2)
+        longest = max(share, 2 * self._seconds(plan.total * plan.workers, plan.workers))
         return subject.vary(
             plan,
-            lambda folder: measure_usage(subject.build, folder, plan, limit, share, stream=stream),
+            lambda folder: measure_usage(subject.build, folder, plan, limit, longest, stream=stream),
             lambda folder, answer: read_usage(folder, answer, plan),
             alone=True,
         )

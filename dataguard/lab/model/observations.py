@@ -88,7 +88,9 @@ class ModelObservations:
     def _observed(self, key: str, run: Callable[[Path], T]) -> T:
         subject = self._subject
         epoch = subject.epoch
-        subject.afford(2 * max((batch.size for batch in epoch.batches), default=1) * epoch.seconds_per_sample)
+        subject.afford(
+            ("model", key), 2 * max((batch.size for batch in epoch.batches), default=1) * epoch.seconds_per_sample
+        )
         try:
             return subject.cache.observe(("model", key), run)
         except LoaderFailed as failure:

@@ -110,6 +110,10 @@ class Turns:
         finally:
             self._running.remove(turn)
 
+    def is_free(self) -> bool:
+        """Whether an observation could run now."""
+        return self._free(alone=False)
+
     def _free(self, alone: bool) -> bool:
         if alone or any(turn.alone for turn in self._running):
             return not self._running

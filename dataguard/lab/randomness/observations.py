@@ -6,6 +6,7 @@ from typing import Any
 
 from dataguard.lab.core.records import GeneratorState
 from dataguard.lab.randomness import cached_draws, constant_seeds, same_items, shared_draws, shared_offsets
+from dataguard.lab.randomness.same_items import SameItems
 from dataguard.lab.randomness.spawn_pickling import Pickling, try_pickling
 from dataguard.lab.randomness.spawned_reads import SpawnTrial, find_spawn_trial
 from dataguard.lab.randomness.state_carryover import Carryover, find_carryover
@@ -18,9 +19,15 @@ class Randomness:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
-    def same_items(self, effort: int = 0, num_workers: int | None = None, **asked: Any) -> same_items.SameItems:
+    def same_items(self, effort: int = 0, num_workers: int | None = None, **asked: Any) -> SameItems:
         """The same items drawn repeatedly in every worker over two epochs; the arguments are those of `Request`."""
         return same_items.find_same_items(self._subject, effort, num_workers, **asked)
+
+    @property
+    def few_items(self) -> SameItems:
+        """The same without seeded draws, and only a few draws, if samples are slow."""
+        effort = 0 if same_items.is_quick(self._subject) else same_items.GLANCE
+        return same_items.find_same_items(self._subject, effort)
 
     def shared_draws(self, between: shared_draws.Between) -> shared_draws.SharedDraws:
         """Whether workers, or the epochs of a worker, draw the same random numbers, and from which generator."""
@@ -33,14 +40,15 @@ class Randomness:
 
     def seeds(self, *, always: bool = False) -> constant_seeds.SeedTrace:
         """Which generators are seeded for every sample, and which outputs depend on constant seeds, or on any."""
-        self._subject.afford(constant_seeds.DRAWS * constant_seeds.EPOCHS * self._subject.epoch.seconds_per_sample)
+        reads = constant_seeds.DRAWS * constant_seeds.EPOCHS
+        self._subject.afford(("seedings", always), reads * self._subject.epoch.seconds_per_sample)
         return constant_seeds.find_constant_seeds(self._subject, always=always)
 
     @property
     def cached(self) -> cached_draws.CachedDraws:
         """Which leaves hold numbers drawn at the first read of their index (map-style only)."""
         self._subject.need_map("the samples of a stream cannot be read again individually")
-        self._subject.afford(cached_draws.READS * self._subject.epoch.seconds_per_sample)
+        self._subject.afford("cache", cached_draws.READS * self._subject.epoch.seconds_per_sample)
         return cached_draws.find_cached_draws(self._subject)
 
     @property

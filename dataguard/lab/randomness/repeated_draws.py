@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dataguard.lab.core.records import GeneratorState, Seeding, WorkerEpoch
-from dataguard.lab.randomness.same_items import AMOUNTS, SameItems
-from dataguard.lab.rng.shared_states import Pair, cloned_generators
+from dataguard.lab.randomness.same_items import AMOUNTS, GLANCE, SameItems
+from dataguard.lab.rng.shared_states import Pair, cloned_generators, overlapping_generators
 from dataguard.model import Undecided
 from dataguard.stats import coincidence
 from dataguard.stats.coincidence import Agreement, Groups, agreement
@@ -90,11 +90,19 @@ class Comparison:
         return next((repeat for repeat in self.repeats if repeat.suspects), None)
 
 
-def compare_draws(draw: Draw, pairs: Pairs) -> Comparison:
+def compare_draws(draw: Draw, pairs: Pairs, *, quick: bool) -> Comparison:
     """Draw the same items, more often as long as equal draws may be coincidence, and compare each pair.
 
-    Raises Undecided when coincidence cannot be excluded.
+    Unless that is `quick`, a glance comes first, which is enough if draws differ and no generator repeats its state, or
+    if they certainly repeat and a generator explains it. Raises Undecided when coincidence cannot be excluded.
     """
+    if not quick:
+        draws = draw(GLANCE)
+        repeats, unsure = _compare(draws, pairs(draws))
+        hidden = any(True for pair in pairs(draws) for _ in overlapping_generators(draws.censuses, pair))
+        explained = any(repeat.suspects for repeat in repeats)
+        if explained or not (repeats or unsure or hidden):
+            return Comparison(draws, GLANCE, tuple(repeats))
     for effort in range(len(AMOUNTS)):
         draws = draw(effort)
         repeats, unsure = _compare(draws, pairs(draws))

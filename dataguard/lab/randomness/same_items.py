@@ -35,6 +35,10 @@ SEEDED_STATES = 2
 DRAWS_AS_IS = 4
 MOST_WORKERS = {"fork": 4, "spawn": 2, "forkserver": 2}
 """Most workers that are compared; a worker that imports torch takes seconds to start."""
+GLANCE = -1
+"""The effort that settles a healthy loader, and one of which the bug is plain: draws as they are, in two workers."""
+GLANCED_ITEMS, GLANCED_DRAWS = 2, 5
+"""Ten different draws that repeat exclude coincidence: see `stats.coincidence.log_odds`."""
 AMOUNTS = ((4, 1), (8, 1), (16, 4), (16, 16))
 """How many items to draw, and in how many times the rounds of the constants above, by effort."""
 LATE = 4
@@ -93,7 +97,12 @@ class Shape:
     @property
     def free_fetches(self) -> int:
         """How many fetches are as they are, without the first one."""
-        return DRAWS_AS_IS * self.scale * self.items
+        return self.draws_as_is * self.items
+
+    @property
+    def draws_as_is(self) -> int:
+        """How often each item is drawn as it is."""
+        return DRAWS_AS_IS * self.scale or GLANCED_DRAWS
 
     @property
     def draws(self) -> int:
@@ -129,7 +138,7 @@ class Shape:
         """Group the fetches as they are by item."""
         start = 1 + (0 if self.asked.as_is_first else self.seeded_fetches)
         return tuple(
-            tuple(digests.get(start + draw * self.items + item, b"") for draw in range(DRAWS_AS_IS * self.scale))
+            tuple(digests.get(start + draw * self.items + item, b"") for draw in range(self.draws_as_is))
             for item in range(self.items)
         )
 
@@ -162,8 +171,6 @@ def find_same_items(subject: Subject, effort: int = 0, num_workers: int | None =
     """Draw the same items in every worker over two epochs; the arguments are those of `Request`."""
     subject.need_map("the workers of a stream read different samples, so their draws cannot be compared item by item")
     request = Request(effort, num_workers, **asked)
-    if request.advance:
-        subject.afford(find_same_items(subject, effort, num_workers, **{**asked, "advance": None}).seconds)
     shape = shape_of(subject, request)
     return subject.vary(
         request,
@@ -173,16 +180,32 @@ def find_same_items(subject: Subject, effort: int = 0, num_workers: int | None =
 
 
 def shape_of(subject: Subject, request: Request) -> Shape:
-    """Choose how much to draw. Raises Undecided when it does not fit into a third of the remaining seconds."""
-    facts, seconds = subject.facts, subject.epoch.seconds_per_sample
+    """Choose how much to draw. Raises Undecided when the rest of the budget is too short for it."""
+    facts = subject.facts
     number = facts.num_workers if request.num_workers is None else request.num_workers
     # The same number under another start method, so that the same workers get the same batches.
     workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
-    (items, scale), size = AMOUNTS[request.effort], batch_size(facts)
+    glances = request.effort == GLANCE
+    workers = min(workers, 2) if glances else workers
+    (items, scale), size = (GLANCED_ITEMS, 0) if glances else AMOUNTS[request.effort], batch_size(facts)
     epochs = request.advance[1].epoch + 1 if request.advance else EPOCHS
     shape = Shape(request, workers, items, scale, size, epochs)
-    subject.afford(shape.draws * size * EPOCHS * seconds)
+    subject.afford(request, seconds_of(subject, shape))
     return shape
+
+
+def seconds_of(subject: Subject, shape: Shape) -> float:
+    """How long the reads take: workers share the cores."""
+    reads = shape.draws * shape.size * shape.epochs * shape.workers
+    return reads * subject.epoch.seconds_per_sample / min(shape.workers, subject.machine.usable_cores)
+
+
+def is_quick(subject: Subject) -> bool:
+    """Whether drawing as often as usual takes little of the budget."""
+    facts = subject.facts
+    workers = max(1, min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2)))
+    items, scale = AMOUNTS[0]
+    return subject.takes_little(seconds_of(subject, Shape(Request(), workers, items, scale, batch_size(facts))))
 
 
 def batch_size(facts: LoaderFacts) -> int:

@@ -24,7 +24,7 @@ from dataguard.lab.randomness.repeated_draws import (
     compare_draws,
     differing_leaves,
 )
-from dataguard.lab.randomness.same_items import SameItems, find_same_items
+from dataguard.lab.randomness.same_items import SameItems, find_same_items, is_quick
 from dataguard.lab.randomness.worker_init_seeds import find_first_seeds
 from dataguard.lab.rng.shared_states import Pair, cloned_generators
 from dataguard.lab.streams.observations import Streams
@@ -57,7 +57,7 @@ def find_shared_draws(subject: Subject, between: Between) -> SharedDraws:
 
 def _search_items(subject: Subject, between: Between) -> SharedDraws:
     draw, pairs = partial(find_same_items, subject), _PAIRS[between]
-    comparison = compare_draws(draw, pairs)
+    comparison = compare_draws(draw, pairs, quick=is_quick(subject))
     draws = comparison.draws
     repeat = (
         confirm_suspects(draw, comparison, subject.facts)

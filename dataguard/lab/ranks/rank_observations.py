@@ -57,7 +57,7 @@ class Ranks:
         """
         world = self.world
         pairs = partial(same_items_ranks.rank_pairs, world)
-        comparison = compare_draws(self._same_items, pairs)
+        comparison = compare_draws(self._same_items, pairs, quick=same_items.is_quick(self._subject))
         draw, draws = self._same_items, comparison.draws
         repeat = confirm_suspects(draw, comparison, self._subject.facts) or blame_library(draw, pairs, comparison)
         if repeat is None and draws.varied and self.declared and not self._have_one_dataset:

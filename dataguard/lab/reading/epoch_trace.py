@@ -116,8 +116,8 @@ def run_epoch(
 ) -> tuple[Ride, tuple[int, ...] | None, bool]:
     """Iterate one epoch, reduced to about `samples` samples and without indices of `limit` and above.
 
-    A few batches of a second epoch follow, for loaders that work only once; not if workers are spawned, which takes
-    seconds.
+    A few batches of a second epoch follow, for loaders that work only once; not if workers are spawned or samples are
+    slow, which takes seconds.
     """
     spreads: list[Spread] = []
 
@@ -130,7 +130,7 @@ def run_epoch(
     most = max(2, -(-samples // (loader.batch_size or 1))) if own is None else None
     second = () if loader.num_workers and start_method(loader) != "fork" else (SECOND_EPOCH,)
     plan = Plan(folder, (Records(), ValueSummaries(samples)), keep_going=True)
-    ride = drive(loader, plan, batches=(most, *second), seconds=seconds)[0]
+    ride = drive(loader, plan, batches=(most, *second), seconds=seconds, hurried=True)[0]
     sizes = tuple(own.sizes) if own is not None and own.sizes is not None else None
     return ride, sizes, ride.ended and (own is None or own.whole)
 

@@ -21,7 +21,7 @@ from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
 from dataguard.unnamed import is_held
 
-_MOST_SAMPLES = 30
+_MOST_SAMPLES = 12
 """About how many samples the two runs read together."""
 
 
@@ -142,7 +142,7 @@ class Reproducibility:
             raise NotApplicable(
                 "a loader in hand or of a script cannot be built again: give its name, 'pkg.mod:factory'"
             )
-        subject.afford(_MOST_SAMPLES * subject.epoch.seconds_per_sample)
+        subject.afford(("run", name), _MOST_SAMPLES * subject.epoch.seconds_per_sample)
 
         def run(folder: Path) -> Runs:
             log = UseLog(folder)

@@ -14,7 +14,7 @@ from typing import Any
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from dataguard.incident import Incident, LoaderDied, LoaderFailed, LoaderHung, LoaderRaised
-from dataguard.lab.core.loader_facts import attribute, overrides_iter
+from dataguard.lab.core.loader_facts import attribute, overrides_iter, start_method
 from dataguard.lab.core.records import Failure
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.exceptions import incident_of, raised_by_dataguard
@@ -49,11 +49,14 @@ def drive(
     batches: Sequence[int | None] = (None,),
     seconds: float = math.inf,
     arrived: Callable[[int], None] = lambda _: None,
+    hurried: bool = False,
 ) -> list[Ride]:
     """Iterate one epoch for each entry of `batches`, of at most so many batches and about `seconds` seconds.
 
-    Seconds count from the first batch: spawned workers take long to start. `arrived` is called with the number of
-    batches that have arrived in the epoch.
+    Seconds count from the first batch: spawned workers take long to start. If `hurried`, they count from the start for
+    forked ones, and the epoch ends before a batch that would come too late, but not before each worker has made one;
+    it is the last one then, and its workers are left to whoever ends this process. `arrived` is called with the number
+    of batches that have arrived in the epoch.
 
     Raises LoaderFailed with the incident when the user's code fails; an exception of dataguard's own passes through.
     """
@@ -68,7 +71,11 @@ def drive(
             spy.epoch = epoch
             watcher.process.recorder.mark(None, "iterate")
             iterator = iter(loader)
-            rides.append(_ride(iterator, watcher, most, seconds, arrived))
+            pace = _Pace(seconds, loader.num_workers, forked=start_method(loader) == "fork") if hurried else None
+            rides.append(_ride(iterator, watcher, most, pace or _Pace(seconds), arrived))
+            if pace is not None and pace.late:
+                _abandoned.append(iterator)
+                return rides
             if not loader.persistent_workers:
                 shut(iterator)
     except LoaderFailed:  # of the sampler
@@ -97,8 +104,32 @@ def watch(loader: Loader, plan: Plan) -> tuple[Watcher, SpyInit]:
     return watcher, spy
 
 
+_abandoned: list[Any] = []
+"""Iterators that must not be deleted, as that waits until their workers have made the batches that they began."""
+
+
+@dataclass(slots=True)
+class _Pace:
+    """When an epoch is `late`, after so many `seconds`; with `workers`, before a batch that would come too late."""
+
+    seconds: float
+    workers: int | None = None
+    forked: bool = False
+    late: bool = False
+
+    def allows(self, count: int, first: float, elapsed: float) -> bool:
+        """Whether to wait for another batch, `elapsed` seconds from the start; the first one came after `first`."""
+        if self.workers is None:
+            self.late = elapsed - first > self.seconds
+        elif count >= self.workers:
+            begun = 0.0 if self.forked or not self.workers else first
+            starts_a_round = not self.workers or count % self.workers == 0
+            self.late = elapsed - begun + (elapsed / count * max(self.workers, 1)) * starts_a_round > self.seconds
+        return not self.late
+
+
 def _ride(
-    iterator: Iterator[Any], watcher: Watcher, batches: int | None, seconds: float, arrived: Callable[[int], None]
+    iterator: Iterator[Any], watcher: Watcher, batches: int | None, pace: _Pace, arrived: Callable[[int], None]
 ) -> Ride:
     started = time.monotonic()
     count, first, ended = 0, 0.0, False
@@ -113,7 +144,7 @@ def _ride(
         arrived(count)
         elapsed = time.monotonic() - started
         first = first or elapsed
-        if elapsed - first > seconds:
+        if not pace.allows(count, first, elapsed):
             break
     return Ride(count, ended, time.monotonic() - started, first)
 

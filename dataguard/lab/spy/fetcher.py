@@ -15,6 +15,10 @@ from dataguard.lab.rng.drawing_libraries import draws_ignored
 from dataguard.lab.spy.transferability import why_not_sent
 from dataguard.lab.spy.watcher import Watcher
 from dataguard.model import DataguardError
+from dataguard.process.process_tree import seconds_without_core
+
+SLOW = 1e-3
+"""Seconds of a read after which the next one is timed without its wait for a core; that costs 20 microseconds."""
 
 
 class WatchedFetcher:
@@ -35,6 +39,7 @@ class WatchedFetcher:
         self.auto_collation = fetcher.auto_collation
         self.current = Fetch(watcher.epoch, 0, self.roots, [])
         self.looked_at = 0
+        self._slow = False
 
     def fetch(self, batch: Any) -> Any:
         """Replace torch's fetch: call it inside the instruments' hooks."""
@@ -50,13 +55,17 @@ class WatchedFetcher:
         fetch = self.current
         around = nested([enter() for enter in self.hooks.around_sample])
         with self.watcher.catching("sample", index, fetch.indices), around:
+            waited = seconds_without_core() if self._slow else 0.0
             started = time.perf_counter()
             try:
                 sample = get()
             except StopIteration as error:
                 self._stopped(error, index)
                 raise
-            fetch.seconds += [(time.perf_counter() - started) / count] * count
+            seconds = time.perf_counter() - started
+            seconds -= seconds_without_core() - waited if self._slow else 0.0
+            self._slow = seconds > SLOW
+            fetch.seconds += [seconds / count] * count
         return sample
 
     def _stopped(self, error: StopIteration, index: Any) -> None:

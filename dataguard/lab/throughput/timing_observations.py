@@ -80,7 +80,7 @@ class Throughput:
     def loop(self) -> LoopTimes:
         """A training loop of the declared step."""
         step = self.step
-        self._subject.afford(2 * FEED_SECONDS)
+        self._subject.afford("waits", 2 * FEED_SECONDS)
         return self._subject.vary(
             "waits", lambda folder: _run_loop_once(self._subject.build, folder, sleeping(step)), alone=True
         )

@@ -23,7 +23,7 @@ from dataguard.checks.common.drift import (
     shown,
 )
 from dataguard.lab.core.records import LeafRecord, SampleRecord
-from dataguard.lab.dataset.repeated_reads import BACKWARD_PASSES, DRAWS, ITEMS, Readings, Run
+from dataguard.lab.dataset.repeated_reads import DRAWS, USUAL, Readings, Run
 from dataguard.lab.dataset.source_mutation import Change
 from dataguard.lab.reading.sample_reader import Answer
 from dataguard.model import NotApplicable, Undecided
@@ -47,14 +47,14 @@ def answer(
 def run(
     gives: Mapping[str, tuple[Give, tuple[int, ...] | None]], draws: Sequence[int], *, backward: bool = False
 ) -> Run:
-    order = list(range(ITEMS))[:: -1 if backward else 1]
+    order = list(range(USUAL.items))[:: -1 if backward else 1]
     passes, total = [], 0
     for own, draw in enumerate(draws):
         answers = {}
         for item in order:
             answers[item] = answer(item, own, total, draw, gives)
             total += 1
-        passes.append(tuple(answers[item] for item in range(ITEMS)))
+        passes.append(tuple(answers[item] for item in range(USUAL.items)))
     return Run(tuple(passes))
 
 
@@ -62,7 +62,7 @@ def lab(changes: Sequence[Change] = (), **leaves: Give) -> Any:
     """A lab of a dataset that gives these leaves; `image` is a large one."""
     gives = {path: (give, (3, 8, 8) if path == "image" else None) for path, give in leaves.items()}
     forward = run(gives, DRAWS)
-    readings = Readings(tuple(range(ITEMS)), forward, run(gives, DRAWS[:BACKWARD_PASSES], backward=True))
+    readings = Readings(tuple(range(USUAL.items)), forward, run(gives, DRAWS[: USUAL.backward], backward=True))
     dataset = SimpleNamespace(readings=readings, reread=lambda _: forward, changed_content=lambda _: tuple(changes))
     return SimpleNamespace(dataset=dataset, epoch=SimpleNamespace(samples=()))
 
@@ -84,7 +84,7 @@ def test_labels_in_the_order_of_reads_shift() -> None:
 
 def test_a_number_given_at_the_first_read_shifts_between_two_orders() -> None:
     def number(item: int, own: int, total: int, draw: int) -> object:
-        return (total - own * ITEMS) // 2
+        return (total - own * USUAL.items) // 2
 
     assert list(shifts(lab(image=picture, label=number))) == ["label"]
 

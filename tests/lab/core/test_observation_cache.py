@@ -26,14 +26,17 @@ def test_what_was_made_is_recalled_and_nothing_else_is_made(tmp_path: Path) -> N
     assert cache.observe("made", lambda _: 1) == 1
     with recalling():
         assert cache.observe("made", lambda _: 2) == 1
-        cache.afford(LONG)
+        cache.afford("other", LONG)
         with pytest.raises(Undecided, match="was not observed"):
             cache.observe("other", lambda _: 3)
         with recalling(only=False):
             assert cache.observe("third", lambda _: 4) == 4
     assert cache.observe("other", lambda _: 3) == 3
-    with pytest.raises(Undecided, match="too little"):
-        cache.afford(LONG)
+    with pytest.raises(Undecided, match="ran out before this check"):
+        cache.afford("other", LONG)
+    cache.afford("short", 0.5)
+    with pytest.raises(Undecided, match=f"--budget {(round(1.1 * (60 + LONG + 100)) + 9) // 10 * 10}"):
+        cache.afford("one more", 100)  # the budget would be enough for both
 
 
 @pytest.mark.scan
