@@ -6,9 +6,11 @@ The public names are defined here. Importing them needs only the standard librar
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # `typing` would be imported from the working folder by `python -m dataguard`, before its main
 if TYPE_CHECKING:
+    from typing import Any
+
     from dataguard import training
     from dataguard.model import Finding, Report, Severity, Status
     from dataguard.pytest_plugin.fixtures import parametrize_with_checks, use_target

@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from dataguard import __version__
 from dataguard.cli.library_versions import MARK
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
+from dataguard.process.programs import command
 
 PATIENCE = 120
 """Seconds that importing the libraries may take, for instance from a slow network drive."""
@@ -23,8 +23,8 @@ def check_up() -> Checkup:
     """Examine this machine; a separate process imports the libraries."""
     code, printed = 1, ""
     try:
-        command = [sys.executable, "-m", "dataguard.cli.library_versions"]
-        outcome = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=_environment())
+        reading = command("dataguard.cli.library_versions")
+        outcome = subprocess.run(reading, capture_output=True, text=True, timeout=PATIENCE)
         code, printed = outcome.returncode, outcome.stdout
     except subprocess.TimeoutExpired:
         pass
@@ -39,9 +39,3 @@ def check_up() -> Checkup:
         {name: os.environ[name] for name in _THREADS if name in os.environ},
         driver=shutil.which("nvidia-smi") is not None or Path("/dev/nvidia0").exists(),
     )
-
-
-def _environment() -> dict[str, str]:
-    """The environment for the process that imports the libraries; it must find this package where this process did."""
-    path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}

@@ -1,4 +1,4 @@
-"""Versions and build options of the data-loading libraries: `python -m dataguard.cli.library_versions` prints JSON.
+"""Versions and build options of the data-loading libraries: `main` prints JSON.
 
 A separate program, because a broken library can crash the process that imports it.
 """
@@ -114,5 +114,6 @@ def read_distributions() -> list[str]:
     return [name for name in _DISTRIBUTIONS if name in names]
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print what is found."""
     sys.stdout.write(f"\n{MARK}{json.dumps({'libraries': read_libraries(), 'distributions': read_distributions()})}\n")

@@ -1,4 +1,4 @@
-"""The observing process, `python -m dataguard.observer.host FD PARENT`: single-threaded, forks for each observation.
+"""The observing process: single-threaded, forks for each observation.
 
 It imports the user's module, once, and answers questions over a socket. The factory is called in a fork, which takes
 the place of this process where it can: see `lab.reading.checkpoint`. Each observation is a fork of that.
@@ -20,10 +20,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.machinery import PathFinder
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import dataguard
 from dataguard.incident import LoaderFailed
 from dataguard.machine.environment import environment
 from dataguard.machine.machine import Machine
@@ -32,6 +34,7 @@ from dataguard.process import imported_modules, shm_cleanup
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.process_tree import adopt_orphans, die_with_parent
+from dataguard.process.programs import ROOT
 from dataguard.process.progress import PROGRESS
 from dataguard.process.reaper import CREATIONS, LOG, STACKS
 from dataguard.process.resume_store import NOTHING, opened
@@ -70,8 +73,11 @@ MEASURING = ("DG6", "DG8")
 """Families of checks that run alone, and come last."""
 
 
-def main(descriptor: int, parent: int) -> None:
-    """Serve one session until the reporting process closes the socket."""
+def main(descriptor: int, parent: int, *, forked: bool) -> None:
+    """Serve one session until the reporting process closes the socket.
+
+    `forked` says that this is a fork of a process which had imported all that is needed.
+    """
     die_with_parent(parent)
     adopt_orphans()
     torch.set_num_threads(1)
@@ -84,9 +90,11 @@ def main(descriptor: int, parent: int) -> None:
             if team is not None:
                 clear_torchrun_variables(os.environ)
             sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
-            if not is_held(spelling):  # a module that parses the command line gets none
-                sys.argv[:] = [f"{parsed(spelling).module.rpartition('.')[2]}.py"]
-                _hide_main_module()
+            if not is_held(spelling):
+                sys.argv[:] = [f"{parsed(spelling).module.rpartition('.')[2]}.py"]  # not ours, for one that parses it
+                found = PathFinder.find_spec("dataguard")
+                if found is None or found.origin != dataguard.__file__:  # spawned workers would find the user's own
+                    sys.path.insert(0, ROOT)
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             shm_cleanup.log_creations(folder / CREATIONS)
             importer = _Importer(folder / STACKS, IMPORT_PATIENCE * settings.timeout)
@@ -94,7 +102,7 @@ def main(descriptor: int, parent: int) -> None:
             with importer.watched():
                 target = targets.load(spelling)
             pipe.send(("building", None))
-            if __name__ == "__main__":  # this process is no fork, of which the memory would be shared
+            if not forked:  # the memory of a fork would be shared
                 prepare_to_fork()
             kept = NOTHING if state is None else opened(state, team, resume=settings.resume)
             job = ScanJob(team, kept, lambda news: pipe.send((PROGRESS, news)))
@@ -127,16 +135,6 @@ def main(descriptor: int, parent: int) -> None:
             pass
         except Exception:  # noqa: BLE001 - a bug of ours, which the reporting process shows
             pipe.send(("broken", traceback.format_exc()))
-
-
-def _hide_main_module() -> None:
-    """Keep spawned workers from importing the main module of this process, with all of dataguard.
-
-    Python passes its name to them, and they skip one of this form: it would be the command of a package.
-    """
-    spec = sys.modules["__main__"].__spec__
-    if spec is not None:
-        spec.name = "dataguard.__main__"
 
 
 class _Importer:
@@ -299,7 +297,3 @@ def _answered(observe: Callable[[], Any]) -> tuple[str, Any]:
         return "failed", rest[-1].strip() if rest and "Caught" in first else failure.incident.headline
     except (NotApplicable, Undecided, UsageError) as why:
         return "failed", str(why)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))

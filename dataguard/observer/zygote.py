@@ -1,8 +1,7 @@
 """Forks a reaper with an observing process for each target of a run, so that torch is imported only once.
 
-Run as `python -m dataguard.observer.zygote DESCRIPTOR FOLDER`, where FOLDER holds the socket to listen at. Importing
-torch takes longer than many scans. No user code is imported here, so a fork is equivalent to a new process: it gets the
-environment, working directory and streams that the reporting process has at that moment.
+Importing torch takes longer than many scans. No user code is imported here, so a fork is equivalent to a new process:
+it gets the environment, working directory and streams that the reporting process has at that moment.
 """
 
 from __future__ import annotations
@@ -35,11 +34,13 @@ _SOCKET = 3
 """The descriptor of the socket to the reporting process: the first one after the standard streams."""
 
 
-def main(descriptor: int, place: str) -> None:
-    """Fork whenever a reporting process asks, until the one that started this closes its end of stdin or dies."""
-    sys.path.pop(0)  # the folder this was started in: each target has its own
+def main(descriptor: str, place: str) -> None:
+    """Fork whenever a reporting process asks, until the one that started this closes its end of stdin or dies.
+
+    `descriptor` is the socket to listen at, which is in the folder `place`.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a reaper: it closes its output when it is done
-    listener = socket.socket(fileno=descriptor)
+    listener = socket.socket(fileno=int(descriptor))
     while sys.stdin not in (ready := select.select([sys.stdin, listener], [], [])[0]):
         if listener in ready:
             control, _ = listener.accept()
@@ -75,7 +76,6 @@ def _become_reaper(folder: Path, environment: Mapping[str, str], place: str, *de
     os.environ.update(environment)
     os.environ.pop(ADDRESS, None)
     os.chdir(place)
-    sys.path.insert(0, place)
     importlib.invalidate_caches()
     reaper.watch(folder, partial(_fork_host, folder))
 
@@ -121,7 +121,7 @@ def _start_observing(descriptor: int, parent: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    host.main(descriptor, parent)
+    host.main(descriptor, parent, forked=True)
 
 
 def _fork_host(folder: Path) -> Forked:  # noqa: RET503 - the fork never returns
@@ -187,7 +187,3 @@ class Forked:
             else:
                 self._status = os.waitstatus_to_exitcode(status) if pid else None
         return self._status
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])

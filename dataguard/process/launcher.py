@@ -20,6 +20,8 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from dataguard.process.programs import command
+
 _INHERITED = ("PYTHON", "TORCH", "PYTORCH", "CUDA", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "NUMEXPR_", "LD_", "DYLD_")
 """Prefixes of environment variables that are read at process start; a fork cannot apply them later."""
 _PATIENCE = 120.0
@@ -76,9 +78,13 @@ def start(folder: Path, descriptor: int, log: int, *, here: bool = False) -> Rea
                 pid = fork(folder, descriptors)
                 if pid is not None:
                     return Reaper(pid, own_in, own_out)
-        command = [sys.executable, "-m", "dataguard.process.reaper", str(folder), str(descriptor)]
         process = subprocess.Popen(
-            command, pass_fds=[descriptor], stdin=stdin, stdout=stdout, stderr=log, start_new_session=True
+            command("dataguard.process.reaper", folder, descriptor),
+            pass_fds=[descriptor],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=log,
+            start_new_session=True,
         )
         return Reaper(process.pid, own_in, own_out, process)
     finally:
@@ -137,7 +143,7 @@ class Zygote:
                 raise
             listener.listen(128)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "dataguard.observer.zygote", str(listener.fileno()), place],
+                command("dataguard.observer.zygote", listener.fileno(), place),
                 pass_fds=[listener.fileno()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

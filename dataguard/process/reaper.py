@@ -1,6 +1,6 @@
 """The process between the reporting and the observing process; it stops and cleans up everything once either has ended.
 
-Run as `python -m dataguard.process.reaper FOLDER DESCRIPTOR`. No user code runs here, so it can always clean up: when
+No user code runs here, so it can always clean up: when
 the reporting process is done, interrupted or killed (then the reaper's standard input closes), and when the observing
 process crashes. The last thing it writes to stdout is the exit code of the observing process.
 """
@@ -20,6 +20,7 @@ from typing import Protocol
 
 from dataguard.process import shm_cleanup
 from dataguard.process.process_tree import adopt_orphans, end_cleanup_processes, end_descendants
+from dataguard.process.programs import command
 
 LOG = "host.log"
 """File in the session folder: the output of the observing process."""
@@ -68,7 +69,7 @@ def _dismissed(reporter: int) -> bool:
 def _start(folder: Path, descriptor: int) -> subprocess.Popen[bytes]:
     with (folder / LOG).open("ab") as log:
         host = subprocess.Popen(
-            [sys.executable, "-m", "dataguard.observer.host", str(descriptor), str(os.getpid())],
+            command("dataguard.observer.entry", descriptor, os.getpid()),
             pass_fds=[descriptor],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -79,6 +80,6 @@ def _start(folder: Path, descriptor: int) -> subprocess.Popen[bytes]:
     return host
 
 
-if __name__ == "__main__":
-    own_folder, own_socket = Path(sys.argv[1]), int(sys.argv[2])
-    watch(own_folder, lambda: _start(own_folder, own_socket))
+def main(folder: str, descriptor: str) -> None:
+    """Watch a new observing process that serves the socket `descriptor`."""
+    watch(Path(folder), lambda: _start(Path(folder), int(descriptor)))

@@ -1,4 +1,4 @@
-"""How the ranks of a shared scan end it: `python -m dataguard.lab.epoch.exit_code_agreement CODE`.
+"""How the ranks of a shared scan end it.
 
 They agree on the exit code of the first rank, which alone judged, and on the time to exit.
 """
@@ -33,7 +33,8 @@ def agree(team: Team, code: int) -> tuple[int, float]:
     return int(store.get("code")), float(store.get("moment"))
 
 
-if __name__ == "__main__":
+def main(code: str) -> None:
+    """Print the agreement of this process's team, to which this rank brings its exit code."""
     own = team_of(os.environ)
     assert own is not None
-    sys.stdout.write(" ".join(map(str, agree(own, int(sys.argv[1])))))
+    sys.stdout.write(" ".join(map(str, agree(own, int(code)))))

@@ -1,0 +1,38 @@
+"""The start of an observing process: `main` imports what it needs, or answers why that cannot be imported.
+
+Neither torch nor any other library is needed to import this.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from importlib import import_module
+from multiprocessing.connection import Connection
+
+
+def main(descriptor: str, parent: str) -> None:
+    """Serve one session; the arguments are those of `host.main`."""
+    try:
+        host = import_module("dataguard.observer.host")
+    except Exception as error:  # noqa: BLE001 - a broken installation may raise anything while it is imported
+        with Connection(int(descriptor)) as pipe:
+            pipe.recv()
+            pipe.send(_failure(error))
+        return
+    host.main(int(descriptor), int(parent), forked=False)
+
+
+def _failure(error: Exception) -> tuple[str, str]:
+    """What is wrong: a library, or, if it is none, dataguard itself."""
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    modules.append((error.name if isinstance(error, ImportError) else None) or "")
+    packages = (name.partition(".")[0] for name in modules)
+    library = next((name for name in packages if name not in ("", "dataguard", "importlib")), None)
+    if library is None:
+        return "broken", "".join(traceback.format_exception(error))
+    first = str(error).strip().partition("\n")[0]
+    return "usage", (
+        f"{library} cannot be imported by {sys.executable}: {type(error).__name__}: {first}; install it again, or run "
+        "dataguard with the Python that trains (`dataguard doctor` lists the libraries)"
+    )
