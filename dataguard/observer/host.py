@@ -33,7 +33,7 @@ from dataguard.model import Check, NotApplicable, Result, Status, Undecided, Usa
 from dataguard.process import imported_modules, shm_cleanup
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.gc_pause import infrequent_gc
-from dataguard.process.process_tree import adopt_orphans, die_with_parent
+from dataguard.process.process_tree import adopt_orphans, die_with_parent, handle_children_as_user, wait_for_children
 from dataguard.process.programs import ROOT
 from dataguard.process.progress import PROGRESS
 from dataguard.process.reaper import CREATIONS, LOG, STACKS
@@ -149,7 +149,8 @@ class _Importer:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Watch the imports inside the context."""
+        """Watch the imports of the user's code inside the context."""
+        handle_children_as_user()
         with infrequent_gc(), self._stacks.open("w", encoding="utf-8") as file:
             faulthandler.enable(file)
             with contextlib.suppress(RuntimeError):  # no thread can be started: then nothing ends a slow import
@@ -159,6 +160,7 @@ class _Importer:
             finally:
                 faulthandler.cancel_dump_traceback_later()
                 faulthandler.disable()
+                wait_for_children()
 
     def once(self, module: str) -> None:
         """Import a module unless it is already imported."""

@@ -87,7 +87,6 @@ def become_reaper_here(folder: Path, stdin: int, stdout: int, log: int, descript
     """
     os.setsid()
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     status = 1
     try:
         reaper.watch(folder, partial(_fork_host_here, stdin, stdout, log, descriptor))

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -33,6 +34,26 @@ def die_with_parent(parent: int) -> None:
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+_users_choice: Any = signal.SIG_DFL
+
+
+def wait_for_children() -> None:
+    """Have the kernel keep the exit status of children for this process, whatever the user's code set for SIGCHLD.
+
+    Where it is ignored, or a handler waits for any child, there is none left to wait for.
+    """
+    global _users_choice
+    _users_choice = signal.getsignal(signal.SIGCHLD)
+    if _users_choice is not None:  # of native code, which Python could not restore
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def handle_children_as_user() -> None:
+    """Undo `wait_for_children`, in a process that runs the user's code."""
+    if _users_choice is not None:
+        signal.signal(signal.SIGCHLD, _users_choice)
 
 
 def process_and_descendants(pid: int) -> list[psutil.Process]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dataguard.process import shm_cleanup
-from dataguard.process.process_tree import adopt_orphans, end_cleanup_processes, end_descendants
+from dataguard.process.process_tree import adopt_orphans, end_cleanup_processes, end_descendants, wait_for_children
 from dataguard.process.programs import command
 
 LOG = "host.log"
@@ -45,6 +45,7 @@ def watch(folder: Path, start: Callable[[], Process]) -> None:
     """Start the observing process, wait until it or the reporting process ends, and clean up after both."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the reporting process handles these
         signal.signal(number, lambda *_: None)  # not SIG_IGN, which the user's code would inherit
+    wait_for_children()
     adopt_orphans()
     before = shm_cleanup.names()
     reporter = os.getppid()

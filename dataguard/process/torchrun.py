@@ -43,7 +43,7 @@ class Team:
         """
         asked = command("dataguard.lab.epoch.exit_code_agreement", code)
         answer = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False)
-        if answer.returncode:
+        if answer.returncode or not answer.stdout:  # no code is known where SIGCHLD is ignored
             raise DataguardError(f"rank {self.rank} lost the other ranks before they could agree on an exit code")
         agreed, moment = answer.stdout.split()
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # in case one rank exits slightly before the others

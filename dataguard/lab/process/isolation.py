@@ -40,7 +40,9 @@ from dataguard.process.process_tree import (
     descendants,
     die_with_parent,
     end_descendants,
+    handle_children_as_user,
     has_only,
+    wait_for_children,
     work_done,
 )
 
@@ -154,6 +156,7 @@ def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: P
         if os.getpid() == own:
             kind, value = answer
             stayed = kind == RETURNED and stays(value)
+            wait_for_children()
             leave((STAYS, None) if stayed else answer, folder)
     finally:
         if not stayed:
@@ -185,6 +188,7 @@ def _begin(folder: Path, parent: int) -> int:
     """Set up a fork, and return its process id: it ends with its parent, and its output goes into the folder."""
     os.setsid()
     die_with_parent(parent)
+    handle_children_as_user()
     stack_dumps.register(folder)
     with (folder / OUTPUT).open("ab", buffering=0) as output:
         os.dup2(output.fileno(), 1)

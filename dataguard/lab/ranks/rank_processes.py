@@ -27,6 +27,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.isolation import live
 from dataguard.lab.process.process_incidents import death_of
 from dataguard.model import Undecided
+from dataguard.process.process_tree import wait_for_children
 
 ATTEMPTS = 3
 """How often ranks try to form their group: gloo sometimes loses a connection before the user's code runs."""
@@ -65,8 +66,9 @@ def run_ranks(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any
     """Call `work` in each of `world` processes that form a group, and return what each returned, by rank.
 
     The first `DataguardError` that any of them raises is raised here; a process that ends without a result raises
-    `LoaderDied`.
+    `LoaderDied`. This process, a fork that runs nothing of the user's itself, waits for them.
     """
+    wait_for_children()
     for _ in range(ATTEMPTS - 1):
         with contextlib.suppress(NoGroup):
             return _run_group(world, folder, work)
