@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from dataguard.model import Check, DataguardError, Finding, Result, Status
+from itertools import takewhile
 
+from dataguard.incident import OWN
+from dataguard.model import Check, DataguardError, Finding, Result, Status, UsageError
+
+_CAUSES = {
+    "SIGKILL": "memory probably ran out: raise the limit of the container or job, or end other processes",
+    **dict.fromkeys(
+        ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV"),
+        "a library is probably broken, or built for other processors: `dataguard doctor` imports each",
+    ),
+}
+"""What usually sends a signal to a process that imports libraries, and what helps."""
 _DEATHS = "DG002"
 """The check that reports a signal which killed the observing process: the processes of the loader are its forks."""
 
@@ -14,6 +25,22 @@ class HostLost(DataguardError):
     def __init__(self, message: str, signal: str | None = None) -> None:
         super().__init__(message)
         self.signal = signal
+
+
+def before_building(lost: HostLost, spelling: str, when: str, stacks: str) -> UsageError:
+    """The error for a process that was lost before it called the factory, with the stacks that an import left."""
+    own = _users_part(stacks.strip())
+    if own:
+        what = "importing its module takes too long" if own.startswith("Timeout") else f"{lost} {when}"
+        return UsageError(f"{spelling}: {what}\n{own}")
+    cause = _CAUSES.get(lost.signal or "")
+    return UsageError(f"{spelling}: {lost} {when}{f'; {cause}' if cause else ''}")
+
+
+def _users_part(stacks: str) -> str:
+    """The frames of an import that are the user's: from the innermost one to dataguard's."""
+    frames = takewhile(lambda line: f'File "{OWN}' not in line, stacks.splitlines())
+    return "\n".join(line for line in frames if 'File "<frozen' not in line)
 
 
 def result_of(check: Check, loader: str, lost: Exception, *, building: bool) -> Result:

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from multiprocessing.connection import Connection
 from pathlib import Path
 from shlex import quote
@@ -24,10 +23,9 @@ from typing import Any
 
 from dataguard import baseline
 from dataguard.fingerprint import Fingerprint
-from dataguard.incident import OWN
 from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
-from dataguard.process.host_lost import HostLost, result_of, without_verdict
+from dataguard.process.host_lost import HostLost, before_building, result_of, without_verdict
 from dataguard.process.launcher import Reaper, start
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.process.progress import PROGRESS, ProgressListener
@@ -205,9 +203,9 @@ class Session:
             with (self._folder / LOG).open("ab") as log, there:
                 self._reaper = start(self._folder, there.fileno(), log.fileno(), here=is_held(self.spelling))
             self._send(question)
-            kind, answer = self._answer(START_PATIENCE)
+            kind, answer = self._early_answer(START_PATIENCE, importing=False)
             if kind == "importing":
-                kind, answer = self._answer_to_import()
+                kind, answer = self._early_answer(self._patience, importing=True)
             if kind == "building":
                 self._building = True
                 kind, answer = self._answer(self._patience)
@@ -236,16 +234,18 @@ class Session:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # waiting for the answer reports the loss
             self._pipe.send(question)
 
-    def _answer_to_import(self) -> tuple[str, Any]:
-        """Wait until the user's module is there. Raises UsageError when importing it takes the process down."""
+    def _early_answer(self, patience: float | None, *, importing: bool) -> tuple[str, Any]:
+        """Wait for an answer before the factory is called: the process starts, or is `importing` the user's module.
+
+        Raises UsageError when an import takes the process down.
+        """
         try:
-            return self._answer(self._patience)
+            return self._answer(patience)
         except HostLost as lost:
-            stacks = _users_part(self._read(STACKS).strip())
-            what = (
-                "importing its module takes too long" if stacks.startswith("Timeout") else f"{lost} during its import"
-            )
-            raise UsageError("\n".join(filter(None, (f"{self.spelling}: {what}", stacks)))) from lost
+            if lost.signal is None and not importing:
+                raise  # what its imports raise, it answers
+            when = "during its import" if importing else "while it started"
+            raise before_building(lost, self.spelling, when, self._read(STACKS)) from lost
 
     def _answer(self, patience: float | None) -> tuple[str, Any]:
         """Wait for the observing process. Raises HostLost, with the last line it printed, when it does not answer."""
@@ -292,9 +292,3 @@ class Session:
         assert self._folder is not None
         path = self._folder / name
         return path.read_text(errors="replace") if path.exists() else ""
-
-
-def _users_part(stacks: str) -> str:
-    """The frames of an import that are the user's: from the innermost one to dataguard's."""
-    frames = takewhile(lambda line: f'File "{OWN}' not in line, stacks.splitlines())
-    return "\n".join(line for line in frames if 'File "<frozen' not in line)
