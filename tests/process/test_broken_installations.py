@@ -18,7 +18,7 @@ pytestmark = pytest.mark.scan
 SHADOWS = {
     "raise OSError('libtorch.so: cannot open shared object file')": "torch cannot be imported by .*python.*: OSError: "
     "libtorch.so: cannot open shared object file; install it again",
-    "import torch.missing": "torch cannot be imported by .*: ModuleNotFoundError: No module named 'torch.missing'; inst",
+    "import torch.missing": "torch cannot be imported by .*: ModuleNotFoundError: No module named 'torch.missing'",
     "import os; os.kill(os.getpid(), 9)": "the observing process was killed by SIGKILL while it started; memory probab",
     "import os; os.kill(os.getpid(), 4)": "the observing process was killed by SIGILL while it started; a library is p",
 }
