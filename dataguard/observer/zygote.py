@@ -177,6 +177,10 @@ class Forked:
         """Wait for the process and return its exit code."""
         return self._ask(0) or 0
 
+    def kill(self) -> None:
+        """Kill the process, which nobody has waited for."""
+        os.kill(self._pid, signal.SIGKILL)
+
     def _ask(self, flags: int) -> int | None:
         if self._status is None:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import sys
@@ -30,8 +31,11 @@ def prepare_to_fork() -> None:
 
 
 def _anonymous() -> Iterator[tuple[int, int]]:
-    """The whole huge pages in this process's private, writable memory that no file backs."""
-    for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
+    """The whole huge pages in this process's private, writable memory that no file backs; none if /proc is missing."""
+    maps = ""
+    with contextlib.suppress(OSError):
+        maps = Path("/proc/self/maps").read_text(errors="replace")
+    for line in maps.splitlines():
         span, mode, _, _, inode, *name = line.split(maxsplit=5)
         if inode == "0" and mode == "rw-p" and name != ["[stack]"]:
             start, end = (int(address, 16) for address in span.split("-"))

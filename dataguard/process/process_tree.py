@@ -138,6 +138,19 @@ def end_descendants(spare: Collection[psutil.Process] = (), session: int | None 
     return ended
 
 
+def end_fork(pid: int) -> None:
+    """Wait until a child of this process that leads a session has ended, and kill it with its group if it still runs.
+
+    Without /proc, descendants are not found on Linux, and nothing else has ended it.
+    """
+    with contextlib.suppress(ChildProcessError):  # already waited for
+        if not os.waitpid(pid, os.WNOHANG)[0]:
+            for kill in (os.killpg, os.kill):  # it may have left its group, or not yet have made it
+                with contextlib.suppress(OSError):
+                    kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
 def end_cleanup_processes() -> None:
     """Give the processes that clean up shared memory a moment to finish, then kill them. Call this last."""
     processes = descendants()

@@ -40,6 +40,9 @@ class Process(Protocol):
     def wait(self) -> int:
         """Wait for the process and return its exit code."""
 
+    def kill(self) -> None:
+        """Kill the process."""
+
 
 def watch(folder: Path, start: Callable[[], Process]) -> None:
     """Start the observing process, wait until it or the reporting process ends, and clean up after both."""
@@ -53,6 +56,8 @@ def watch(folder: Path, start: Callable[[], Process]) -> None:
     while host.poll() is None and not _dismissed(reporter):
         pass
     shm_cleanup.remove_tensors(end_descendants())
+    if host.poll() is None:  # without /proc, it was not found
+        host.kill()
     end_cleanup_processes()
     shm_cleanup.remove_created(folder / CREATIONS, before)
     with contextlib.suppress(OSError):

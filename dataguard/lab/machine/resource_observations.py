@@ -18,7 +18,7 @@ from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
-from dataguard.lab.spy.usage_readings import memory_in_use
+from dataguard.lab.spy.usage_readings import memory_in_use, memory_taken
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
@@ -143,7 +143,11 @@ class Resources:
         return UsagePlan(workers, fresh, fresh, size, own, facts.num_workers > workers)
 
     def _measured(self, extended: Callable[[UsagePlan], UsagePlan]) -> Usage:
-        """Measure small batches, which need the fewest reads; the loader's own for streams, or if small ones fail."""
+        """Measure small batches, which need the fewest reads; the loader's own for streams, or if small ones fail.
+
+        Raises NotApplicable where memory cannot be read.
+        """
+        memory_taken()
         stream = self._subject.facts.kind == "stream"
         try:
             return self._measured_with(self._plan(own=stream), extended)

@@ -40,6 +40,7 @@ from dataguard.process.process_tree import (
     descendants,
     die_with_parent,
     end_descendants,
+    end_fork,
     handle_children_as_user,
     has_only,
     wait_for_children,
@@ -93,8 +94,7 @@ def isolated(
         # Whatever left the session of its observation is ended with the last one that runs.
         others = {*_running, *(one.pid for one in _bystanders)}
         ended = set() if has_only(others) else end_descendants(spare=_bystanders, session=pid if _running else None)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, 0)
+        end_fork(pid)
         shm_cleanup.remove_tensors({pid, *ended, *(mark.pid for mark in recorder.last() if mark.worker is not None)})
     answer: T = _answered(pid, status, recorder, folder)
     return answer
@@ -141,8 +141,7 @@ def succeeded(function: Callable[[], T], stays: Callable[[T], bool], folder: Pat
             _end_like(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     finally:
         end_descendants(spare=bystanders)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, 0)
+        end_fork(pid)
     answer: T = _answered(pid, status, recorder, folder)
     return answer
 

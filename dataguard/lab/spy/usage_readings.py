@@ -17,6 +17,7 @@ import psutil
 
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.process_usage import Pages, Reading
+from dataguard.model import NotApplicable
 
 _STATUS, _MAPS = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -88,12 +89,15 @@ def memory_taken() -> int:
     """Bytes of memory that this process allocated, or its parent before the fork.
 
     On Linux these are its anonymous pages: copied-on-write pages do not count as growth, and pages of mapped files do
-    not count. Elsewhere it is the memory that is unique to this process.
+    not count. Elsewhere it is the memory that is unique to this process. Raises NotApplicable if it cannot be read.
     """
     with contextlib.suppress(OSError, KeyError):
         words = _table(_STATUS.read_text(encoding="ascii", errors="replace"))
         return words["RssAnon"] + words.get("VmSwap", 0)
-    return int(psutil.Process().memory_full_info().uss)
+    try:
+        return int(psutil.Process().memory_full_info().uss)
+    except psutil.Error as error:
+        raise NotApplicable("the memory of a process cannot be read here, as /proc is missing") from error
 
 
 class _Mallinfo2(ctypes.Structure):
