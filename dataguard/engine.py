@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Any
 
 from dataguard.machine.units import counted
-from dataguard.model import Check, Interrupted, Report, Result, Status, UsageError
+from dataguard.model import Check, DataguardError, Interrupted, Report, Result, Status, UsageError
 from dataguard.process.launcher import shared_zygote
 from dataguard.process.progress import CheckProgress, Listener
 from dataguard.process.resume_store import forget_all, state_of
@@ -43,7 +43,7 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     When torchrun started several ranks to share a scan of all samples, only rank 0 judges, and the reports of the other
     ranks are empty. The ranks delete their checkpoints once all are done; a single process does so here.
     Raises UsageError for a wrong target or setting, and Interrupted on Ctrl-C; whatever the user's loaders do becomes a
-    result.
+    result. So does a bug of dataguard, unless it leaves no target to report of: then it is raised.
     """
     spellings = (targets,) if isinstance(targets, str) else tuple(targets)
     settings = settings or Settings()
@@ -64,6 +64,8 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
                 scanned.add(spelling)
             except KeyboardInterrupt as stop:
                 raise Interrupted(scanned.report(), scanned.total) from stop
+    if len(scanned.bugs) == len(spellings):
+        raise scanned.bugs[0]
     if team is None:
         forget_all(spellings, settings)
     return scanned.report()
@@ -91,6 +93,8 @@ class _Scan:
         self._environment: Mapping[str, object] = {}
         self._notes: tuple[str, ...] = ()
         self.total = 0
+        self.bugs: list[DataguardError] = []
+        """What broke before any check of a target ran."""
 
     def add(self, spelling: str) -> None:
         """Run the checks on every loader of one target."""
@@ -98,11 +102,12 @@ class _Scan:
         with examine(spelling, self._settings) as session:
             session.state = state_of(spelling, self._settings)
             session.on_progress = self._listen
-            loaders = session.loaders()
+            loaders = session.loaders(contain=True)
+            self.bugs += filter(None, [session.bug])
             self._names |= dict.fromkeys(loaders)
             if spelling == self._spellings[-1]:
                 require_expected(self._settings, self._names)
-            self._environment = session.environment
+            self._environment = session.environment or self._environment
             self._notes += session.notes
             wanted = [(check, loader) for loader in loaders for check in self._checks]
             shown = [_shown(loader, session, self._spellings) for _, loader in wanted]

@@ -43,6 +43,12 @@ def _users_part(stacks: str) -> str:
     return "\n".join(line for line in frames if 'File "<frozen' not in line)
 
 
+class BrokenStart(DataguardError):
+    """A bug of dataguard before any check of a target ran; `shown_by` is the check whose result shows it."""
+
+    shown_by = ""
+
+
 def result_of(check: Check, loader: str, lost: Exception, *, building: bool) -> Result:
     """The result of a check during which the observing process was lost, while `building` the loader or afterwards."""
     signal = getattr(lost, "signal", None)
@@ -54,6 +60,16 @@ def result_of(check: Check, loader: str, lost: Exception, *, building: bool) -> 
         {"signal": signal, "likely cause": "a limit of memory, or code that kills other processes"},
     )
     return Result(check.code, check.name, check.severity, loader, Status.FAILED, (finding,))
+
+
+def of_bug(check: Check, loader: str, bug: DataguardError) -> Result:
+    """The result of a check that met a bug of dataguard; only the first one that meets a `BrokenStart` shows it."""
+    if isinstance(bug, BrokenStart):
+        if bug.shown_by:
+            reason = f"dataguard broke before any check ran: see {bug.shown_by}"
+            return without_verdict(check, loader, Status.INCONCLUSIVE, reason)
+        bug.shown_by = check.id
+    return without_verdict(check, loader, Status.BROKEN, str(bug))
 
 
 def without_verdict(check: Check, loader: str, status: Status, reason: str) -> Result:

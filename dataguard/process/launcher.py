@@ -20,6 +20,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from dataguard.machine.units import counted
 from dataguard.process.programs import command
 
 _INHERITED = ("PYTHON", "TORCH", "PYTORCH", "CUDA", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "NUMEXPR_", "LD_", "DYLD_")
@@ -105,6 +106,16 @@ def _fork_here(folder: Path, descriptors: tuple[int, ...], mine: list[int]) -> i
         finally:
             os._exit(1)
     return pid
+
+
+def missing_threads() -> Iterator[str]:
+    """A note about the threads of this process, which a fork of it lacks, if there are any."""
+    count = sum(not thread.daemon for thread in threading.enumerate()) - 1
+    if count > 0:
+        yield (
+            f"{counted(count, 'other threads')} of this process did not run where the loader was observed, as in its "
+            "own forked workers: code that waits for one hangs"
+        )
 
 
 class Zygote:

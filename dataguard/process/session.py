@@ -12,7 +12,6 @@ import select
 import shutil
 import socket
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,10 +22,9 @@ from typing import Any
 
 from dataguard import baseline
 from dataguard.fingerprint import Fingerprint
-from dataguard.machine.units import counted
-from dataguard.model import Check, DataguardError, Result, Status, UsageError
-from dataguard.process.host_lost import HostLost, before_building, result_of, without_verdict
-from dataguard.process.launcher import Reaper, start
+from dataguard.model import Check, DataguardError, Result, UsageError
+from dataguard.process.host_lost import BrokenStart, HostLost, before_building, of_bug, result_of
+from dataguard.process.launcher import Reaper, missing_threads, start
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.process.progress import PROGRESS, ProgressListener
 from dataguard.process.reaper import LOG, STACKS
@@ -62,7 +60,7 @@ class Session:
         self._known = baseline.read(settings.baseline)
         self._loaders: tuple[str, ...] | None = None
         self._building = False
-        self._lost: HostLost | None = None
+        self._lost: HostLost | BrokenStart | None = None
         self._planned: dict[tuple[str, str], int] = {}
         self._made: dict[int, Result] = {}
         self._coming: Iterator[tuple[int, Result]] = iter(())
@@ -76,16 +74,30 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def loaders(self) -> tuple[str, ...]:
-        """The names of the target's loaders. Raises UsageError for an invalid target."""
+    def loaders(self, *, contain: bool = False) -> tuple[str, ...]:
+        """The names of the target's loaders. Raises UsageError for an invalid target.
+
+        With `contain`, a bug of dataguard is not raised: the checks of this target report it, and others are not lost.
+        """
         if self._loaders is None:
             try:
                 self._start()
-            except HostLost as lost:
-                if not self._building:
+            except UsageError:
+                raise
+            except DataguardError as error:
+                if isinstance(error, HostLost) and self._building:
+                    self._lost = error
+                elif contain:
+                    self._lost = BrokenStart(str(error))
+                else:
                     raise
-                self._loaders, self._lost = (self.name,), lost  # each check meets it
+                self._loaders = (self.name,)  # each check meets it
         return self._loaders or ()
+
+    @property
+    def bug(self) -> BrokenStart | None:
+        """The bug of dataguard for which the loaders are unknown, if any."""
+        return self._lost if isinstance(self._lost, BrokenStart) else None
 
     def plan(self, wanted: Sequence[tuple[Check, str]]) -> None:
         """Announce what `judge` will be asked for, so that it runs side by side, beginning with the first request."""
@@ -124,8 +136,8 @@ class Session:
             return result
         except (HostLost, UsageError) as lost:
             result = result_of(check, loader, lost, building=self._lost is not None)
-        except DataguardError as broken:
-            result = without_verdict(check, loader, Status.BROKEN, str(broken))
+        except DataguardError as bug:
+            result = of_bug(check, loader, bug)
         self.close()
         return replace(result, seconds=time.monotonic() - started, target=self.spelling)
 
@@ -217,17 +229,7 @@ class Session:
             self.close()
             raise
         self._loaders, self.environment, notes = answer
-        self.notes = (*notes, *self._thread_notes())
-
-    def _thread_notes(self) -> Iterator[str]:
-        """What a fork of this process means for a loader in hand."""
-        count = sum(not thread.daemon for thread in threading.enumerate()) - 1
-        if is_held(self.spelling) and count > 0:
-            threads = counted(count, "other threads")
-            yield (
-                f"{threads} of this process did not run where the loader was observed, as in its own forked workers: "
-                "code that waits for one hangs"
-            )
+        self.notes = (*notes, *(missing_threads() if is_held(self.spelling) else ()))
 
     def _send(self, question: tuple[Any, ...]) -> None:
         assert self._pipe is not None

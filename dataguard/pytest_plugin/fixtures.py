@@ -192,10 +192,9 @@ def parametrize(metafunc: pytest.Metafunc, mark: pytest.Mark, toolbox: Toolbox) 
         (target,) = mark.args
         settings = changed(toolbox.settings, targets=(target,), **mark.kwargs)
         session = toolbox.session(target, settings)
-        require_expected(replace(settings, expect=mark.kwargs.get("expect") or {}), session.loaders())
-        judgements = [
-            Judgement(check, loader, session) for loader in session.loaders() for check in chosen(CATALOGUE, settings)
-        ]
+        loaders = session.loaders(contain=True)
+        require_expected(replace(settings, expect=mark.kwargs.get("expect") or {}), loaders)
+        judgements = [Judgement(check, loader, session) for loader in loaders for check in chosen(CATALOGUE, settings)]
     except UsageError as error:
         raise pytest.UsageError(str(error)) from error
     names = [f"{judgement.check.id}-{judgement.loader}" for judgement in judgements]

@@ -167,7 +167,7 @@ class LoaderContracts:
     def _named(self) -> list[Named]:
         require_findable(self.settings.targets, self.settings.import_path)
         sessions = {target: self._sessions.of(target, self.settings) for target in self.settings.targets}
-        found = [(target, loader) for target, session in sessions.items() for loader in session.loaders()]
+        found = [(target, loader) for target, session in sessions.items() for loader in session.loaders(contain=True)]
         require_expected(self.settings, {loader for _, loader in found})
         # The last label is always unique, because no target is listed twice.
         labels = [(loader, f"{sessions[target].name}.{loader}", f"{target}.{loader}") for target, loader in found]

@@ -22,7 +22,7 @@ def named(place: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pyt
 
     Starting torch some twenty times over would teach nothing more.
     """
-    monkeypatch.setattr(Session, "loaders", lambda self: ("train", "val"))
+    monkeypatch.setattr(Session, "loaders", lambda self, contain: ("train", "val"))
     return place
 
 

@@ -280,3 +280,16 @@ def test_both_plugins_of_the_name_work_in_one_run(place: pytest.Pytester) -> Non
 
     outcome = place.runpytest_subprocess("-p", "no:dataguard_loaders", "--file=table.csv", "--unique=value")
     outcome.stdout.fnmatch_lines(["Columns with duplicate values: value"])
+
+
+@pytest.mark.scan
+def test_a_bug_of_ours_in_one_target_is_one_error(place: pytest.Pytester) -> None:
+    place.makepyfile(
+        breaking_ours="import sys; sys.modules['dataguard.observer.host']._labs = None; from loaders import good"
+    )
+    targets = ("--dataguard=loaders:good", "--dataguard=broken=breaking_ours:good")
+    outcome = run(place, *targets, "--dataguard-select=DG301,DG501", "-rs")
+    outcome.assert_outcomes(passed=2, errors=1, skipped=1)
+    text = outcome.stdout.str()
+    assert text.count("TypeError: 'NoneType' object is not callable") == 1
+    assert "inconclusive: dataguard broke before any check ran: see DG301-overlong-len" in text
