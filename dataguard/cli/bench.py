@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from dataguard.cli.console import STDOUT, destinations, format_option, progress, put
+from dataguard.cli.console import STDOUT, destinations, format_option, progress, put, say
 from dataguard.machine.machine import identity
 from dataguard.model import UsageError
 from dataguard.process.session import Session
@@ -82,16 +82,14 @@ def bench(
         require_comparable(earlier, settings.targets[0], here)  # before anything is measured
         if earlier.machine.get(HOST) != here[HOST]:
             host = earlier.machine.get(HOST)
-            click.echo(
-                f"dataguard: the earlier run was made on {host}, a machine like this one ({here[HOST]})", err=True
-            )
+            say(f"dataguard: the earlier run was made on {host}, a machine like this one ({here[HOST]})", err=True)
     wanted = _wanted(workers, step_ms, step, settings)
     made = measure(settings.targets[0], settings, wanted, names)
     found = changes(made, earlier) if earlier is not None else ()
     for form, output in places:
         put(partial(renderer("bench", form), made, found), output)
     if all(output != STDOUT for _, output in places):
-        click.echo(f"dataguard: written to {', '.join(output for _, output in places)}", err=True)
+        say(f"dataguard: written to {', '.join(output for _, output in places)}", err=True)
     return SLOWER if any(change.own and change.words == "slower" for change in found) else 0
 
 

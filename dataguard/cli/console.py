@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 
 from dataguard.model import Report, Status, UsageError
-from dataguard.render.escapes import escaped, one_line, without_commands
+from dataguard.render.escapes import one_line, printable
 from dataguard.render.formats import DRAWING, check_format, format_of, formats_of
 
 if TYPE_CHECKING:
@@ -32,10 +32,15 @@ FINDINGS, MISUSED, BROKEN, INTERRUPTED = 1, 2, 3, 130
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+def say(words: str, *, err: bool = False) -> None:
+    """Print lines on stdout, or on stderr."""
+    click.echo(encodable(printable(words), sys.stderr if err else sys.stdout), err=err)
+
+
 def complain(message: str, code: int, kind: str = "error: ") -> int:
     """Print one message on stderr, and return the exit code."""
     with suppress(OSError):  # the exit code is all that is left to tell it
-        click.echo(without_commands(escaped(f"dataguard: {kind}{message}")), err=True)
+        say(f"dataguard: {kind}{message}", err=True)
     return code
 
 
@@ -148,7 +153,7 @@ def open_streams() -> Iterator[None]:
 def announce(report: Report, outputs: list[str]) -> None:
     """Print the counts on stderr when the report goes to files."""
     counts = ", ".join(f"{report.count(status)} {status.value}" for status in Status if report.count(status))
-    click.echo(f"dataguard: {counts or 'no check ran'}; written to {one_line(', '.join(outputs))}", err=True)
+    say(f"dataguard: {counts or 'no check ran'}; written to {one_line(', '.join(outputs))}", err=True)
 
 
 @contextmanager

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from dataguard.cli.console import progress
+from dataguard.cli.console import progress, say
 from dataguard.fingerprint import Changed, Fingerprint, first_change, read, written
 from dataguard.model import UsageError
 from dataguard.process.session import Session
-from dataguard.render.escapes import escaped
+from dataguard.render.escapes import one_line
 from dataguard.settings.settings import Settings, resolve
 from dataguard.target.spelling import require_findable
 
@@ -64,13 +64,13 @@ def fingerprint(
     if output is not None:
         _write(Path(output), written(found))
     for one in found:
-        click.echo(f"{one.digest}  {escaped(one.loader)}")
+        say(f"{one.digest}  {one_line(one.loader)}")
     missing = [one.loader for one in found if one.loader not in earlier]
     if against is not None and missing:
         raise UsageError(f"{against} has no fingerprint of {', '.join(missing)}; it has {', '.join(earlier)}")
     changes = [(one, first_change(one, earlier[one.loader])) for one in found if one.loader in earlier]
     for one, change in changes:
-        click.echo(f"{escaped(one.loader)}: the same as in {against}" if change is None else _told(one, change))
+        say(f"{one_line(one.loader)}: the same as in {against}" if change is None else _told(one, change))
     return DIFFERS if any(change for _, change in changes) else 0
 
 
@@ -98,4 +98,4 @@ def _write(path: Path, content: str) -> None:
 def _told(one: Fingerprint, change: Changed) -> str:
     leaves = f" ({', '.join(change.leaves)})" if any(change.leaves) else ""
     lines = [f"{one.loader}: differs first in {change.part.stage}: {change.part.what}{leaves}"]
-    return "\n".join(map(escaped, [*lines, *(f"  {condition}" for condition in change.conditions)]))
+    return "\n".join(map(one_line, [*lines, *(f"  {condition}" for condition in change.conditions)]))

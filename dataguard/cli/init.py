@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dataguard.cli.console import say
 from dataguard.model import UsageError
 from dataguard.settings.files import is_toml
 from dataguard.target.loaders_file import MODULE, TARGET
@@ -56,23 +57,23 @@ def init(context: click.Context, no_scan: bool, arguments: tuple[str, ...]) -> i
             "no DataLoader found in the Python files of this folder: write a function that returns your loaders, and "
             "scan it with `dataguard scan pkg.mod:function`"
         )
-    click.echo(f"found {found.found}")
+    say(f"found {found.found}")
     if found.script is not None:
         dashes = ["--", *arguments] if arguments else []
-        click.echo(f"nothing to write: `dataguard run {shlex.join([str(found.script), *dashes])}` scans them")
+        say(f"nothing to write: `dataguard run {shlex.join([str(found.script), *dashes])}` scans them")
         return 0
     if found.file is not None:
         _FILE.write_text(found.file, encoding="utf-8")
-        click.echo(f"wrote {_FILE}")
+        say(f"wrote {_FILE}")
     _write_settings(found)
     if found.unfinished:
-        click.echo(
+        say(
             f"replace each ... in {_FILE} by a value, and run `dataguard scan`; or remove it, and pass the script's "
             "arguments: `dataguard init -- --data data`"
         )
         return 0
     if no_scan:
-        click.echo("next: `dataguard scan`")
+        say("next: `dataguard scan`")
         return 0
     program = context.find_root().command
     assert isinstance(program, click.Group)
@@ -84,15 +85,15 @@ def _write_settings(found: Proposal) -> None:
     """Add the table to pyproject.toml, or write dataguard.toml; say what to add where settings exist."""
     text = _PROJECT.read_text(encoding="utf-8") if _PROJECT.is_file() else None
     if _OWN.exists() or "[tool.dataguard" in (text or ""):
-        click.echo(f"settings exist; add to them:\n{_settings(found, '')}")
+        say(f"settings exist; add to them:\n{_settings(found, '')}")
         return
     extended = None if text is None else f"{text.rstrip()}\n\n[tool.dataguard]\n{_settings(found, 'tool.dataguard.')}"
     if extended is not None and is_toml(extended):
         _PROJECT.write_text(extended, encoding="utf-8")
-        click.echo(f"added [tool.dataguard] to {_PROJECT}")
+        say(f"added [tool.dataguard] to {_PROJECT}")
     else:
         _OWN.write_text(_settings(found, ""), encoding="utf-8")
-        click.echo(f"wrote {_OWN}")
+        say(f"wrote {_OWN}")
 
 
 def _settings(found: Proposal, prefix: str) -> str:

@@ -23,6 +23,7 @@ from dataguard.cli.console import (
     progress,
     put,
     require_writable,
+    say,
 )
 from dataguard.machine.units import counted
 from dataguard.model import Interrupted, Severity, UsageError
@@ -179,7 +180,7 @@ def _known_from_now_on(report: Report, earlier: baseline.Baseline) -> Report:
     except OSError as error:
         raise UsageError(f"--write-baseline {earlier.file}: {error.strerror or error}") from error
     known = baseline.read(earlier.file)
-    click.echo(f"dataguard: {counted(len(known.findings), 'known findings')} written to {earlier.file}", err=True)
+    say(f"dataguard: {counted(len(known.findings), 'known findings')} written to {earlier.file}", err=True)
     return replace(report, results=tuple(map(known.applied, report.results)))
 
 

@@ -17,7 +17,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.model import Check, Report, Result, Status, UsageError
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
-from dataguard.render.escapes import one_line
+from dataguard.render.escapes import one_line, printable
 from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, changed, chosen, require_expected, unselected
 from dataguard.settings.suggestions import suggest
@@ -196,6 +196,6 @@ def parametrize(metafunc: pytest.Metafunc, mark: pytest.Mark, toolbox: Toolbox) 
         require_expected(replace(settings, expect=mark.kwargs.get("expect") or {}), loaders)
         judgements = [Judgement(check, loader, session) for loader in loaders for check in chosen(CATALOGUE, settings)]
     except UsageError as error:
-        raise pytest.UsageError(str(error)) from error
+        raise pytest.UsageError(printable(str(error))) from error
     names = [f"{judgement.check.id}-{judgement.loader}" for judgement in judgements]
     metafunc.parametrize("check", judgements, ids=names)

@@ -27,7 +27,7 @@ from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, Status, UsageError
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
-from dataguard.render.escapes import escaped, one_line, without_commands
+from dataguard.render.escapes import one_line, printable
 from dataguard.render.text import render_result
 from dataguard.settings.settings import RUNNING, Settings, chosen, require_expected
 from dataguard.target.spelling import require_findable
@@ -75,7 +75,7 @@ class LoaderContracts:
     def pytest_report_header(self) -> str:
         """Show targets, number of checks and seed."""
         checks = counted(len(self.checks), "checks")
-        return f"dataguard: {', '.join(self.settings.targets)} ({checks}, seed {self.settings.seed})"
+        return f"dataguard: {one_line(', '.join(self.settings.targets))} ({checks}, seed {self.settings.seed})"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
@@ -87,8 +87,8 @@ class LoaderContracts:
             try:
                 contracts = self._contracts(self._named())
             except UsageError as error:
-                getattr(self.config, "workeroutput", {})[USAGE_ERROR] = str(error)
-                raise pytest.UsageError(str(error)) from error
+                words = getattr(self.config, "workeroutput", {})[USAGE_ERROR] = printable(str(error))
+                raise pytest.UsageError(words) from error
             path = self.config.rootpath / FOLDER
             report.result.append(Contracts.from_parent(collector, path=path, contracts=contracts, plugin=self))
         return report
@@ -223,12 +223,12 @@ class Contract(pytest.Item):
         try:
             self.result = self.named.session.judge(self.check, self.named.loader)
         except DataguardError as error:
-            pytest.fail(str(error), pytrace=False)
+            pytest.fail(printable(str(error)), pytrace=False)
         for unit, count in self.result.exercised.items():
             self.user_properties.append((f"exercised {unit}", count))
         if self.result.status is Status.BROKEN:
             words = f"a bug in dataguard, not in the loader\n{self.result.reason}"
-            pytest.fail(without_commands(escaped(words)), pytrace=False)
+            pytest.fail(printable(words), pytrace=False)
 
     def runtest(self) -> None:
         """Turn the result of the check into an outcome of pytest."""

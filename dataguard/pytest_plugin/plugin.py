@@ -116,11 +116,12 @@ def pytest_configure(config: pytest.Config) -> None:
     from dataguard.model import UsageError
     from dataguard.process.launcher import exported_zygote
     from dataguard.pytest_plugin.items import LoaderContracts
+    from dataguard.render.escapes import printable
 
     try:
         plugin = LoaderContracts(config, read_settings(config), [arg.partition("::")[2] for arg in own])
     except UsageError as error:
-        raise pytest.UsageError(str(error)) from error
+        raise pytest.UsageError(printable(str(error))) from error
     config.pluginmanager.register(plugin, "dataguard-contracts")
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
         zygote = ExitStack()
@@ -174,11 +175,12 @@ def toolbox_of(config: pytest.Config) -> Toolbox:
 
 def _made(make: Callable[[Toolbox], T], request: pytest.FixtureRequest) -> T:
     from dataguard.model import UsageError
+    from dataguard.render.escapes import printable
 
     try:
         return make(toolbox_of(request.config))
     except UsageError as error:
-        pytest.fail(str(error), pytrace=False)
+        pytest.fail(printable(str(error)), pytrace=False)
 
 
 def read_settings(config: pytest.Config) -> Settings:

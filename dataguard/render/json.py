@@ -12,6 +12,7 @@ from typing import Any
 
 from dataguard.machine.checkup import Checkup
 from dataguard.model import Check, Doc, Finding, Report, Result
+from dataguard.render.escapes import json_without_commands
 from dataguard.timings import Bench, Change
 
 CHECKUP_SCHEMA, CHECKS_SCHEMA = "urn:dataguard:doctor:1", "urn:dataguard:checks:1"
@@ -37,7 +38,7 @@ def render(report: Report, docs: Mapping[str, Doc] | None = None, *, unicode: bo
 
 def render_bench(bench: Bench, found: Iterable[Change] = (), **look: Any) -> str:
     """Return the measurements as the JSON object that `--compare` reads; `found` and `look` are ignored."""
-    return bench.to_json()
+    return json_without_commands(bench.to_json())
 
 
 def render_checkup(seen: Checkup, *, unicode: bool = True, **look: Any) -> str:
@@ -69,7 +70,8 @@ def render_checks(checks: Iterable[Check], *, unicode: bool = True, **look: Any)
 
 def written(document: Mapping[str, Any], *, unicode: bool) -> str:
     """A document of any values as indented JSON that ends in a newline; without `unicode`, as pure ASCII."""
-    return json.dumps(_plain(document), indent=2, ensure_ascii=not unicode, allow_nan=False) + "\n"
+    text = json.dumps(_plain(document), indent=2, ensure_ascii=not unicode, allow_nan=False)
+    return json_without_commands(text) + "\n"
 
 
 def _result(result: Result) -> dict[str, Any]:

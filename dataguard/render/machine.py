@@ -6,6 +6,7 @@ from typing import Any
 
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.units import size
+from dataguard.render.escapes import printable
 
 _APART = ("version", "numpy_works", "start_method")
 """Facts of libraries that are shown elsewhere: first in the row, as a remark, or under the machine."""
@@ -20,7 +21,7 @@ def render(seen: Checkup, **look: Any) -> str:
     lines += [] if not seen.healthy else ["", "no problems"]
     for title, rows in (("machine", machine_rows(seen)), ("libraries", library_rows(seen))):
         lines += ["", title, *(f"  {name:<16} {value}" for name, value in rows.items())]
-    return "\n".join(lines) + "\n"
+    return printable("\n".join(lines)) + "\n"
 
 
 def machine_rows(seen: Checkup) -> dict[str, str]:

@@ -16,6 +16,7 @@ import torch
 
 from dataguard.incident import is_library
 from dataguard.model import Check, DataguardError, Finding, Severity
+from dataguard.render.escapes import printable
 
 Action = Literal["warn", "raise", "record"]
 ACTIONS: tuple[Action, ...] = ("warn", "raise", "record")
@@ -119,7 +120,7 @@ def described(code: str, loader: str, finding: Finding) -> str:
     evidence = "; ".join(f"{key}: {value}" for key, value in finding.evidence.items())
     parts = [f"{watched()[code].id}[{loader}] {finding.message}", evidence and f"({evidence})"]
     lines = [" ".join(filter(None, parts)), f"`dataguard explain {code}` describes cause and fix"]
-    return "\n".join([*lines, f"saved: {finding.repro}"] if finding.repro else lines)
+    return printable("\n".join([*lines, f"saved: {finding.repro}"] if finding.repro else lines))
 
 
 def _stacklevel() -> int:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as Xml
 
 from dataguard.model import Doc, Report, Result, Severity, Status
 from dataguard.render.ci.project import bounded, clean, thresholds
+from dataguard.render.escapes import without_commands
 from dataguard.render.text import render_result
 from dataguard.unnamed import shown
 
@@ -36,7 +37,7 @@ def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **l
     Xml.indent(root)
     encoding = "utf-8" if unicode else "us-ascii"
     text: bytes = Xml.tostring(root, encoding=encoding, xml_declaration=True)
-    return f"{text.decode()}\n"
+    return f"{without_commands(text.decode())}\n"
 
 
 def _case(result: Result, doc: Doc | None, fail_on: Severity, *, undecided_fails: bool) -> Xml.Element:

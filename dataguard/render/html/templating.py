@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from dataguard.machine.units import counted
 from dataguard.render.check_pages import sentence
-from dataguard.render.escapes import escaped, one_line
+from dataguard.render.escapes import escaped, one_line, without_commands
 from dataguard.render.layout import blocks
 
 _MOST = 20_000
@@ -29,7 +29,7 @@ def page(template: str, *, layout: str = "page.html.j2", unicode: bool = True, *
 
     Without `unicode` it is pure ASCII and reads the same.
     """
-    text = _environment().get_template(template).render(layout=layout, **context)
+    text = without_commands(_environment().get_template(template).render(layout=layout, **context))
     return text if unicode else text.encode("ascii", "xmlcharrefreplace").decode()
 
 
