@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.machinery import PathFinder
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from dataguard.model import Check, NotApplicable, Result, Status, Undecided, Usa
 from dataguard.process import imported_modules, shm_cleanup
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.gc_pause import infrequent_gc
+from dataguard.process.messages import Answers
 from dataguard.process.process_tree import adopt_orphans, die_with_parent, handle_children_as_user, wait_for_children
 from dataguard.process.programs import ROOT
 from dataguard.process.progress import PROGRESS
@@ -83,7 +83,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
     torch.set_num_threads(1)
     # The user's module may query CUDA when it is imported; that must not initialize CUDA here, or no fork could use it.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
-    with Connection(descriptor) as pipe:
+    with Answers(descriptor) as pipe:
         try:
             spelling, settings, folder, path, state = pipe.recv()
             team = own_team(shared=settings.all)

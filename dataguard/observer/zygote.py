@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib
+import json
 import os
 import select
 import shutil
@@ -44,7 +45,10 @@ def main(descriptor: str, place: str) -> None:
     while sys.stdin not in (ready := select.select([sys.stdin, listener], [], [])[0]):
         if listener in ready:
             control, _ = listener.accept()
-            with control, contextlib.suppress(OSError, EOFError):  # who asked has died
+            with (
+                control,
+                contextlib.suppress(OSError, EOFError, TypeError, ValueError),
+            ):  # who asked has died, or is another
                 _answer(control)
     shutil.rmtree(place, ignore_errors=True)
 
@@ -54,14 +58,15 @@ def _answer(control: socket.socket) -> None:
     _, descriptors, _, _ = socket.recv_fds(control, 1, 4)
     try:
         with Connection(os.dup(control.fileno())) as pipe:
-            asked = pipe.recv()
+            folder, environment, place = json.loads(pipe.recv_bytes())
+            become = partial(_become_reaper, Path(folder), environment, place, *descriptors)
             host.import_torchvision_if_used()
             imported_modules.remember()
             prepare_to_fork()
             pid = os.fork()
             if pid == 0:
-                _end_with(partial(_become_reaper, *asked, *descriptors))
-            pipe.send(pid)
+                _end_with(become)
+            pipe.send_bytes(str(pid).encode())
     finally:
         for one in descriptors:
             os.close(one)

@@ -27,6 +27,8 @@ _INHERITED = ("PYTHON", "TORCH", "PYTORCH", "CUDA", "OMP_", "MKL_", "KMP_", "OPE
 """Prefixes of environment variables that are read at process start; a fork cannot apply them later."""
 _PATIENCE = 120.0
 """Seconds that importing torch may take."""
+_LARGEST_PID = 20
+"""Bytes of the answer of a zygote, a PID."""
 ADDRESS = "DATAGUARD_ZYGOTE"
 """The environment variable with the socket of a zygote that other processes of the run share."""
 
@@ -75,7 +77,7 @@ def start(folder: Path, descriptor: int, log: int, *, here: bool = False) -> Rea
             return Reaper(_fork_here(folder, (stdin, stdout, log, descriptor), mine), own_in, own_out)
         descriptors = (stdin, stdout, log, descriptor)
         for fork in (_forked_by_address, *(zygote.fork for zygote in _open)):
-            with contextlib.suppress(OSError, EOFError):  # the zygote died: start the reaper on its own
+            with contextlib.suppress(OSError, EOFError, ValueError):  # the zygote died: start the reaper on its own
                 pid = fork(folder, descriptors)
                 if pid is not None:
                     return Reaper(pid, own_in, own_out)
@@ -184,11 +186,10 @@ def _forked(address: str, folder: Path, descriptors: tuple[int, ...]) -> int | N
         control.connect(address)
         socket.send_fds(control, [b"."], descriptors)
         with Connection(os.dup(control.fileno())) as pipe:
-            pipe.send((folder, dict(os.environ), str(Path.cwd())))
+            pipe.send_bytes(json.dumps([str(folder), dict(os.environ), str(Path.cwd())]).encode())
             if not pipe.poll(_PATIENCE):
                 raise EOFError("the zygote does not answer")
-            pid: int = pipe.recv()
-            return pid
+            return int(pipe.recv_bytes(_LARGEST_PID))
 
 
 def _forked_by_address(folder: Path, descriptors: tuple[int, ...]) -> int | None:

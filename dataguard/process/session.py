@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -25,6 +24,7 @@ from dataguard.fingerprint import Fingerprint
 from dataguard.model import Check, DataguardError, Result, UsageError
 from dataguard.process.host_lost import BrokenStart, HostLost, before_building, of_bug, result_of
 from dataguard.process.launcher import Reaper, missing_threads, start
+from dataguard.process.messages import Questions
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.process.progress import PROGRESS, ProgressListener
 from dataguard.process.reaper import LOG, STACKS
@@ -65,7 +65,7 @@ class Session:
         self._made: dict[int, Result] = {}
         self._coming: Iterator[tuple[int, Result]] = iter(())
         self._reaper: Reaper | None = None
-        self._pipe: Connection | None = None
+        self._pipe: Questions | None = None
         self._folder: Path | None = None
 
     def __enter__(self) -> Session:
@@ -113,7 +113,8 @@ class Session:
         left = dict(enumerate(wanted))
         with contextlib.suppress(DataguardError):
             for number, result in self._asked(wanted):
-                del left[number]
+                if left.pop(number, None) is None:
+                    break  # no answer of ours
                 yield number, result
         if left:
             self.close()
@@ -207,7 +208,7 @@ class Session:
         """Start the observing process, and learn from it which loaders there are and where it runs."""
         self._folder = Path(tempfile.mkdtemp(prefix="dataguard-"))
         here, there = socket.socketpair()
-        self._pipe = Connection(here.detach())
+        self._pipe = Questions(here)
         again = self.settings.all and self._loaders is not None
         settings = replace(self.settings, resume=True) if again else self.settings
         question = (self.spelling, settings, self._folder, settings.import_path, self.state)
@@ -257,7 +258,7 @@ class Session:
             ready = select.select([self._pipe.fileno(), self._reaper.stdout.fileno()], [], [], patience)[0]
             if not ready:
                 raise HostLost(f"the observing process did not answer for {patience:.0f} s")
-            answer = self._received() if self._pipe.fileno() in ready else None
+            answer = self._pipe.answer() if self._pipe.fileno() in ready else None
             if answer is None:
                 break
             if answer[0] != PROGRESS:
@@ -266,14 +267,6 @@ class Session:
                 self.on_progress(answer[1])
         end, signal = self._end()
         raise HostLost(f"the observing process {end}{self._last_words()}", signal)
-
-    def _received(self) -> tuple[str, Any] | None:
-        """The message of the observing process, None if it has gone."""
-        assert self._pipe is not None
-        with contextlib.suppress(EOFError, ConnectionResetError):
-            answer: tuple[str, Any] = self._pipe.recv()
-            return answer
-        return None
 
     def _end(self) -> tuple[str, str | None]:
         """How the observing process ended, as the reaper reports it, and the signal that killed it, if one did."""
