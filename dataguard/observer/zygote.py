@@ -31,6 +31,8 @@ from dataguard.process import imported_modules, reaper
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.launcher import ADDRESS
 
+_LOG = 2
+"""The descriptor of the log of the observing process, which is the standard error of its reaper."""
 _SOCKET = 3
 """The descriptor of the socket to the reporting process: the first one after the standard streams."""
 
@@ -44,18 +46,16 @@ def main(descriptor: str, place: str) -> None:
     listener = socket.socket(fileno=int(descriptor))
     while sys.stdin not in (ready := select.select([sys.stdin, listener], [], [])[0]):
         if listener in ready:
-            control, _ = listener.accept()
-            with (
-                control,
-                contextlib.suppress(OSError, EOFError, TypeError, ValueError),
-            ):  # who asked has died, or is another
-                _answer(control)
+            with contextlib.suppress(OSError, EOFError, TypeError, ValueError):  # who asked has died, or is another
+                control, _ = listener.accept()
+                with control:
+                    _answer(control)
     shutil.rmtree(place, ignore_errors=True)
 
 
 def _answer(control: socket.socket) -> None:
     """Fork one reaper, and tell its PID."""
-    _, descriptors, _, _ = socket.recv_fds(control, 1, 4)
+    _, descriptors, _, _ = socket.recv_fds(control, 1, 3)
     try:
         with Connection(os.dup(control.fileno())) as pipe:
             folder, environment, place = json.loads(pipe.recv_bytes())
@@ -72,46 +72,49 @@ def _answer(control: socket.socket) -> None:
             os.close(one)
 
 
-def _become_reaper(folder: Path, environment: Mapping[str, str], place: str, *descriptors: int) -> None:
+def _become_reaper(
+    folder: Path, environment: Mapping[str, str], place: str, stdin: int, stdout: int, descriptor: int
+) -> None:
     """Watch a fork of this process, which observes, as `dataguard.process.reaper` does."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    _keep(*descriptors)
+    _keep(stdin, stdout, os.open(os.devnull, os.O_WRONLY), descriptor)
     os.environ.clear()
     os.environ.update(environment)
     os.environ.pop(ADDRESS, None)
     os.chdir(place)
     importlib.invalidate_caches()
-    reaper.watch(folder, partial(_fork_host, folder))
+    reaper.watch(folder, _fork_host)
 
 
-def become_reaper_here(folder: Path, stdin: int, stdout: int, log: int, descriptor: int) -> None:
+def become_reaper_here(folder: Path, stdin: int, stdout: int, descriptor: int) -> None:
     """In a fork of the reporting process itself: watch a fork of this one, which observes what is in memory.
 
     Unlike a fork of the zygote, that has the open files of the user, and must not run the user's exit handlers.
     """
     os.setsid()
     signal.set_wakeup_fd(-1)
+    sys.stdin = os.fdopen(stdin, closefd=False)
     status = 1
     try:
-        reaper.watch(folder, partial(_fork_host_here, stdin, stdout, log, descriptor))
+        reaper.watch(folder, partial(_fork_host_here, stdin, stdout, descriptor))
         status = 0
     finally:
         os._exit(status)
 
 
-def _fork_host_here(stdin: int, stdout: int, log: int, descriptor: int) -> Forked:
+def _fork_host_here(stdin: int, stdout: int, descriptor: int) -> Forked:
     own = os.getpid()
     pid = os.fork()
     if pid:
-        _keep(stdin, stdout, log)
+        _keep(stdin, stdout, _LOG)
         sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
         return Forked(pid)
     try:
         nothing = os.open(os.devnull, os.O_RDONLY)
-        for number, one in enumerate((nothing, log, log)):
+        for number, one in enumerate((nothing, _LOG, _LOG)):
             os.dup2(one, number)
-        for one in (nothing, stdin, stdout, log):
+        for one in (nothing, stdin, stdout):
             os.close(one)
         # A notebook or a test runner has put objects in their place that pass on what is written.
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
@@ -128,15 +131,13 @@ def _start_observing(descriptor: int, parent: int) -> None:
     host.main(descriptor, parent, forked=True)
 
 
-def _fork_host(folder: Path) -> Forked:  # noqa: RET503 - the fork never returns
+def _fork_host() -> Forked:  # noqa: RET503 - the fork never returns
     own = os.getpid()
     pid = os.fork()
     if pid:
         os.close(_SOCKET)  # otherwise the reporting process would never see it close
         return Forked(pid)
-    log = os.open(folder / reaper.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    _keep(nothing, log, log, _SOCKET)
+    _keep(os.open(os.devnull, os.O_RDONLY), _LOG, _LOG, _SOCKET)
     numpy.random.seed()  # as in a new process; python and torch reseed after a fork themselves
     _end_with(partial(_start_observing, _SOCKET, own))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -31,6 +32,14 @@ _LARGEST_PID = 20
 """Bytes of the answer of a zygote, a PID."""
 ADDRESS = "DATAGUARD_ZYGOTE"
 """The environment variable with the socket of a zygote that other processes of the run share."""
+
+
+def new_folder() -> Path:
+    """The path of a temporary folder that nobody can guess.
+
+    It is made once the process runs that removes it: whoever is killed in between leaves nothing behind.
+    """
+    return Path(tempfile.gettempdir(), f"dataguard-{secrets.token_hex(8)}")
 
 
 class Reaper:
@@ -64,8 +73,8 @@ _alive: set[Reaper] = set()
 """The reapers of this process that were not dismissed."""
 
 
-def start(folder: Path, descriptor: int, log: int, *, here: bool = False) -> Reaper:
-    """Start a reaper with this session folder, the socket `descriptor` and the `log` for its output.
+def start(folder: Path, descriptor: int, *, here: bool = False) -> Reaper:
+    """Start a reaper with the socket `descriptor`; it waits for its session folder to be made.
 
     With `here`, it is forked from this process, and so is the observing process, which then has what is in memory here.
     """
@@ -74,8 +83,8 @@ def start(folder: Path, descriptor: int, log: int, *, here: bool = False) -> Rea
     try:
         if here:
             mine = [own_in, own_out, *(pipe.fileno() for reaper in _alive for pipe in (reaper.stdin, reaper.stdout))]
-            return Reaper(_fork_here(folder, (stdin, stdout, log, descriptor), mine), own_in, own_out)
-        descriptors = (stdin, stdout, log, descriptor)
+            return Reaper(_fork_here(folder, (stdin, stdout, descriptor), mine), own_in, own_out)
+        descriptors = (stdin, stdout, descriptor)
         for fork in (_forked_by_address, *(zygote.fork for zygote in _open)):
             with contextlib.suppress(OSError, EOFError, ValueError):  # the zygote died: start the reaper on its own
                 pid = fork(folder, descriptors)
@@ -86,7 +95,7 @@ def start(folder: Path, descriptor: int, log: int, *, here: bool = False) -> Rea
             pass_fds=[descriptor],
             stdin=stdin,
             stdout=stdout,
-            stderr=log,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         return Reaper(process.pid, own_in, own_out, process)
@@ -132,7 +141,7 @@ class Zygote:
     def fork(self, folder: Path, descriptors: tuple[int, ...]) -> int | None:
         """Fork a reaper and return its PID. Raises OSError or EOFError when the zygote does not answer.
 
-        `descriptors` are the standard streams of the reaper, and the socket to the observing process.
+        `descriptors` are the reaper's standard input and output, and the socket to the observing process.
         """
         with self._lock:
             alive = self._process is not None and self._process.poll() is None
@@ -145,16 +154,9 @@ class Zygote:
 
     def start(self) -> None:
         """Start its process, which imports torch."""
-        place = tempfile.mkdtemp(prefix="dataguard-")
-        self.address = f"{place}/zygote"
-        _started_with(self.address).write_text(json.dumps(_inherited()), encoding="utf-8")
+        place = new_folder()
+        self.address = str(place / "zygote")
         with socket.socket(socket.AF_UNIX) as listener:
-            try:
-                listener.bind(self.address)
-            except OSError:  # such a path is at most 100 bytes long
-                shutil.rmtree(place)
-                raise
-            listener.listen(128)
             self._process = subprocess.Popen(
                 command("dataguard.observer.zygote", listener.fileno(), place),
                 pass_fds=[listener.fileno()],
@@ -163,6 +165,14 @@ class Zygote:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
+            try:
+                place.mkdir(mode=0o700)
+                _started_with(self.address).write_text(json.dumps(_inherited()), encoding="utf-8")
+                listener.bind(self.address)
+                listener.listen(128)
+            except OSError:  # such a path is at most 100 bytes long
+                self.close()
+                raise
 
     def close(self) -> None:
         """Stop the zygote; the reapers that it forked keep running."""

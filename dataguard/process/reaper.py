@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
@@ -52,8 +52,27 @@ def watch(folder: Path, start: Callable[[], Process]) -> None:
     adopt_orphans()
     before = shm_cleanup.names()
     reporter = os.getppid()
+    try:
+        if _await_folder(folder, reporter):
+            _observe(folder, start, before, reporter)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _await_folder(folder: Path, reporter: int) -> bool:
+    """Whether the reporting process makes the folder; it does once this process is there, which removes it."""
+    while not folder.exists():
+        if _dismissed(reporter, 0.001):
+            return False
+    log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, 2)  # the number, as a notebook has put an object in place of sys.stderr
+    os.close(log)
+    return True
+
+
+def _observe(folder: Path, start: Callable[[], Process], before: Collection[str], reporter: int) -> None:
     host = start()
-    while host.poll() is None and not _dismissed(reporter):
+    while host.poll() is None and not _dismissed(reporter, _GLANCE):
         pass
     shm_cleanup.remove_tensors(end_descendants())
     if host.poll() is None:  # without /proc, it was not found
@@ -62,30 +81,27 @@ def watch(folder: Path, start: Callable[[], Process]) -> None:
     shm_cleanup.remove_created(folder / CREATIONS, before)
     with contextlib.suppress(OSError):
         os.write(sys.stdout.fileno(), str(host.wait()).encode())  # 0 when it was stopped from here
-    while not _dismissed(reporter):  # the reporting process may want to read the log
+    while not _dismissed(reporter, _GLANCE):  # the reporting process may want to read the log
         pass
-    shutil.rmtree(folder, ignore_errors=True)
 
 
-def _dismissed(reporter: int) -> bool:
-    """Whether the reporting process has closed our input or died; blocks briefly."""
-    return bool(select.select([sys.stdin], [], [], _GLANCE)[0]) or os.getppid() != reporter
+def _dismissed(reporter: int, seconds: float) -> bool:
+    """Whether the reporting process has closed our input or died; waits for that so many seconds."""
+    return bool(select.select([sys.stdin], [], [], seconds)[0]) or os.getppid() != reporter
 
 
-def _start(folder: Path, descriptor: int) -> subprocess.Popen[bytes]:
-    with (folder / LOG).open("ab") as log:
-        host = subprocess.Popen(
-            command("dataguard.observer.entry", descriptor, os.getpid()),
-            pass_fds=[descriptor],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+def _start(descriptor: int) -> subprocess.Popen[bytes]:
+    host = subprocess.Popen(
+        command("dataguard.observer.entry", descriptor, os.getpid()),
+        pass_fds=[descriptor],
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        start_new_session=True,
+    )
     os.close(descriptor)  # otherwise the reporting process would never see it close
     return host
 
 
 def main(folder: str, descriptor: str) -> None:
     """Watch a new observing process that serves the socket `descriptor`."""
-    watch(Path(folder), lambda: _start(Path(folder), int(descriptor)))
+    watch(Path(folder), lambda: _start(int(descriptor)))

@@ -11,7 +11,6 @@ import os
 import select
 import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from dataguard import baseline
 from dataguard.fingerprint import Fingerprint
 from dataguard.model import Check, DataguardError, Result, UsageError
 from dataguard.process.host_lost import BrokenStart, HostLost, before_building, of_bug, result_of
-from dataguard.process.launcher import Reaper, missing_threads, start
+from dataguard.process.launcher import Reaper, missing_threads, new_folder, start
 from dataguard.process.messages import Questions
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.process.progress import PROGRESS, ProgressListener
@@ -206,15 +205,16 @@ class Session:
 
     def _start(self) -> None:
         """Start the observing process, and learn from it which loaders there are and where it runs."""
-        self._folder = Path(tempfile.mkdtemp(prefix="dataguard-"))
+        self._folder = new_folder()
         here, there = socket.socketpair()
         self._pipe = Questions(here)
         again = self.settings.all and self._loaders is not None
         settings = replace(self.settings, resume=True) if again else self.settings
         question = (self.spelling, settings, self._folder, settings.import_path, self.state)
         try:
-            with (self._folder / LOG).open("ab") as log, there:
-                self._reaper = start(self._folder, there.fileno(), log.fileno(), here=is_held(self.spelling))
+            with there:
+                self._reaper = start(self._folder, there.fileno(), here=is_held(self.spelling))
+            self._folder.mkdir(mode=0o700)
             self._send(question)
             kind, answer = self._early_answer(START_PATIENCE, importing=False)
             if kind == "importing":
