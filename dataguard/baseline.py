@@ -17,6 +17,7 @@ from typing import Any
 from dataguard.machine.units import counted
 from dataguard.model import STALE, Finding, Report, Result, Severity, Status, UsageError
 from dataguard.settings.target_spelling import parsed, with_args
+from dataguard.settings.user_files import json_in
 from dataguard.unnamed import is_held, script_of, shown
 
 SCHEMA = "urn:dataguard:baseline:1"
@@ -145,15 +146,15 @@ def read(file: str | None) -> Baseline:
     """The baseline of a file; an empty one for None. Raises UsageError for a file that is no baseline."""
     if file is None:
         return Baseline()
-    if not Path(file).is_file():
+    if not Path(file).exists():
         raise UsageError(f"baseline {file}: no such file; --write-baseline {file} writes one")
     try:
-        document = json.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        document = json_in(Path(file))
+    except ValueError as error:
         raise UsageError(f"baseline {file}: {error}") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         found = document.get("schema") if isinstance(document, dict) else None
-        raise UsageError(f"baseline {file}: expected a file with the schema {SCHEMA}, got {found!r}")
+        raise UsageError(f"baseline {file}: expected a file with the schema {SCHEMA}, got {found!r:.40}")
     return Baseline(_short(file), frozenset(_entries(document.get("findings"), file)))
 
 
@@ -166,7 +167,8 @@ def _short(file: str) -> str:
 def _entries(found: Any, file: str) -> Iterator[Known]:
     for number, entry in enumerate(found if isinstance(found, list) else [None], start=1):
         try:
-            yield Known(**entry)
+            known = Known(**entry)
+            yield Known(*map(_utf8, astuple(known)))
         except TypeError:
             raise UsageError(f"baseline {file}: finding {number} needs {', '.join(_KEYS)}, each a string") from None
 

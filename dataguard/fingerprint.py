@@ -14,6 +14,7 @@ from typing import Any
 
 from dataguard.model import UsageError
 from dataguard.settings.typed import built
+from dataguard.settings.user_files import json_in
 
 FORMAT = 1
 """The version of the file format; it changes when older files cannot be compared any more."""
@@ -86,14 +87,15 @@ def written(several: Sequence[Fingerprint]) -> str:
 def read(path: Path) -> dict[str, Fingerprint]:
     """The fingerprints of a file, by loader. Raises UsageError if it is not one that `written` made."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json_in(path)
         version = found["format"]
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError, LookupError) as error:
-        raise UsageError(f"{path}: not a fingerprint; write one with `dataguard fingerprint --output FILE`") from error
+    except (ValueError, TypeError, LookupError) as error:
+        why = f" ({error})" if isinstance(error, ValueError) else ""
+        raise UsageError(
+            f"{path}: not a fingerprint{why}; write one with `dataguard fingerprint --output FILE`"
+        ) from error
     if version != FORMAT:
-        raise UsageError(f"{path}: fingerprints of format {version}, but this version compares format {FORMAT}")
+        raise UsageError(f"{path}: fingerprints of format {version!r:.40}, but this version compares format {FORMAT}")
     try:
         several = [built(Fingerprint, one) for one in found["fingerprints"]]
     except (KeyError, TypeError, ValueError) as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 from dataguard.model import UsageError
 from dataguard.settings.typed import built
+from dataguard.settings.user_files import json_in
 from dataguard.stats.timing_comparison import Ranking, Ratio, paired, rank, unpaired
 
 SCHEMA = "urn:dataguard:bench:1"
@@ -196,8 +197,8 @@ class Bench:
 def from_file(path: Path) -> Bench:
     """Read what `to_json` wrote. Raises UsageError for anything else."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        document = json_in(path)
+    except ValueError as error:
         raise UsageError(f"{path}: not readable as the output of `dataguard bench --format json`: {error}") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise UsageError(f"{path}: not written by this version's `dataguard bench --format json`")

@@ -192,7 +192,7 @@ class TestFile:
                 '[{"target": "a", "loader": "b", "check": "c", "culprit": null}]}',
                 "each a string",
             ),
-            ("[" * 100_000, "recursion"),
+            ("[" * 100_000, "nested too deeply"),
         ],
     )
     def test_a_bad_one_is_a_clear_error(self, text: str, message: str) -> None:

@@ -14,6 +14,7 @@ import click
 from dataguard.model import Report, Status, UsageError
 from dataguard.render.escapes import one_line, printable
 from dataguard.render.formats import DRAWING, check_format, format_of, formats_of
+from dataguard.settings.user_files import is_foreign_link, write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,6 +88,8 @@ def require_writable(option: str, file: str) -> None:
     path = Path(file)
     if not path.parent.is_dir():
         raise UsageError(f"{option} {file}: no such folder: {path.parent}")
+    if is_foreign_link(path):
+        raise UsageError(f"{option} {file}: is a link of another user; remove it, or name another file")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise UsageError(f"{option} {file}: {'is a folder' if path.is_dir() else 'is not writable'}")
 
@@ -107,7 +110,7 @@ def put(render: Callable[..., str], output: str) -> None:
     if output != STDOUT:
         text = render(width=PAPER)
         with _or_to_stderr(text, f"--output {output}"):
-            Path(output).write_text(text, encoding="utf-8")
+            write_text(Path(output), text)
         return
     out = console(sys.stdout)
     text = render(

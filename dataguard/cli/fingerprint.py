@@ -14,6 +14,7 @@ from dataguard.model import UsageError
 from dataguard.process.session import Session
 from dataguard.render.escapes import one_line
 from dataguard.settings.settings import Settings, resolve
+from dataguard.settings.user_files import write_text
 from dataguard.target.spelling import require_findable
 
 DIFFERS = 1
@@ -90,7 +91,7 @@ def taken(spelling: str, settings: Settings, batches: int) -> list[Fingerprint]:
 
 def _write(path: Path, content: str) -> None:
     try:
-        path.write_text(content, encoding="utf-8")
+        write_text(path, content)
     except OSError as error:
         raise UsageError(f"--output {path}: {error.strerror}") from error
 

@@ -12,6 +12,7 @@ import click
 from dataguard.cli.console import say
 from dataguard.model import UsageError
 from dataguard.settings.files import is_toml
+from dataguard.settings.user_files import text_in, write_text
 from dataguard.target.loaders_file import MODULE, TARGET
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def init(context: click.Context, no_scan: bool, arguments: tuple[str, ...]) -> i
         say(f"nothing to write: `dataguard run {shlex.join([str(found.script), *dashes])}` scans them")
         return 0
     if found.file is not None:
-        _FILE.write_text(found.file, encoding="utf-8")
+        write_text(_FILE, found.file)
         say(f"wrote {_FILE}")
     _write_settings(found)
     if found.unfinished:
@@ -83,16 +84,19 @@ def init(context: click.Context, no_scan: bool, arguments: tuple[str, ...]) -> i
 
 def _write_settings(found: Proposal) -> None:
     """Add the table to pyproject.toml, or write dataguard.toml; say what to add where settings exist."""
-    text = _PROJECT.read_text(encoding="utf-8") if _PROJECT.is_file() else None
+    try:
+        text = text_in(_PROJECT) if _PROJECT.is_file() else None
+    except ValueError as error:
+        raise UsageError(f"{_PROJECT}: {error}") from error
     if _OWN.exists() or "[tool.dataguard" in (text or ""):
         say(f"settings exist; add to them:\n{_settings(found, '')}")
         return
     extended = None if text is None else f"{text.rstrip()}\n\n[tool.dataguard]\n{_settings(found, 'tool.dataguard.')}"
     if extended is not None and is_toml(extended):
-        _PROJECT.write_text(extended, encoding="utf-8")
+        write_text(_PROJECT, extended)
         say(f"added [tool.dataguard] to {_PROJECT}")
     else:
-        _OWN.write_text(_settings(found, ""), encoding="utf-8")
+        write_text(_OWN, _settings(found, ""))
         say(f"wrote {_OWN}")
 
 

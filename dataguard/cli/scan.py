@@ -32,6 +32,7 @@ from dataguard.process.torchrun import own_team
 from dataguard.render.formats import renderer
 from dataguard.settings.parsers import ROLES, START_METHODS
 from dataguard.settings.settings import Settings, resolve
+from dataguard.settings.user_files import write_text
 from dataguard.unnamed import script_spelling
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _to_write(file: str | None) -> baseline.Baseline | None:
 def _known_from_now_on(report: Report, earlier: baseline.Baseline) -> Report:
     """Write the findings of a report to its baseline, and return the report in which they are known."""
     try:
-        Path(earlier.file).write_text(baseline.written(report, earlier), encoding="utf-8")
+        write_text(Path(earlier.file), baseline.written(report, earlier))
     except OSError as error:
         raise UsageError(f"--write-baseline {earlier.file}: {error.strerror or error}") from error
     known = baseline.read(earlier.file)

@@ -20,11 +20,13 @@ from pathlib import Path
 from dataguard.process.imported_modules import own_files
 from dataguard.process.torchrun import Team
 from dataguard.settings.settings import Settings
+from dataguard.settings.user_files import json_in
 from dataguard.unnamed import is_held
 
 CACHE = ".dataguard_cache"
 _SOURCES = "sources.json"
 _LOCK = ".lock"
+_DAMAGED = "the saved state is damaged"
 _PATIENCE = 2.0
 """Seconds to wait for the processes of an interrupted scan to end."""
 _DEPENDS_ON = ("seed", "workers", "start_method", "samples", "key")
@@ -66,7 +68,8 @@ def opened(state: Path, team: Team | None, *, resume: bool) -> Kept:
     own = state / (f"{team.rank} of {team.world}" if team else "alone")
     try:
         state.mkdir(parents=True, exist_ok=True)
-        (state.parent / ".gitignore").write_text("*\n", encoding="utf-8")
+        with contextlib.suppress(FileExistsError), (state.parent / ".gitignore").open("x", encoding="utf-8") as ignored:
+            ignored.write("*\n")
         if not _acquire_lock(own.with_suffix(_LOCK)):
             return Kept(None, "another scan of it is running" if resume else None)
         now = _own_sources()
@@ -83,16 +86,16 @@ def opened(state: Path, team: Team | None, *, resume: bool) -> Kept:
 def _why_afresh(own: Path, now: dict[str, int]) -> str | None:
     """Why the state in a folder cannot be used, if so: missing, damaged, or made from other sources."""
     try:
-        then = json.loads((own / _SOURCES).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        then = json_in(own / _SOURCES) if (own / _SOURCES).exists() else None
+    except ValueError:
+        return _DAMAGED
+    if then is None:
         others = [folder.name for folder in own.parent.iterdir() if folder.is_dir() and folder != own]
         return _for_others(others, own.name) if others else "no interrupted scan with these settings"
-    except (OSError, ValueError):
-        then = None
     if then == now:
         return None
     if not isinstance(then, dict):
-        return "the saved state is damaged"
+        return _DAMAGED
     changed = [file for file in sorted({*then, *now}) if then.get(file) != now.get(file)]
     return f"{Path(changed[0]).name} has changed"
 
@@ -117,7 +120,8 @@ def _acquire_lock(path: Path) -> bool:
 
 def _lock(path: Path, *, create: bool = True) -> int | None:
     """Lock a file until its descriptor is closed or this process ends; None if it is already locked."""
-    flags = os.O_WRONLY | (os.O_CREAT if create else 0)  # not for reading, so it does not count as a file of samples
+    # Not for reading, so that it does not count as a file of samples.
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | (os.O_CREAT if create else 0)
     descriptor = os.open(path, flags)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

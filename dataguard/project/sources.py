@@ -112,8 +112,14 @@ def _files(folder: Path) -> Iterator[Path]:
         if path.is_dir() and not path.is_symlink():
             skipped = path.name.startswith(".") or path.name in _SKIPPED or (path / "pyvenv.cfg").exists()
             yield from () if skipped else _files(path)
-        elif path.suffix == ".py" and not _SKIPPED_FILES.match(path.name) and path.stat().st_size < _BIGGEST:
+        elif _is_source(path):
             yield path
+
+
+def _is_source(path: Path) -> bool:
+    """Whether it is a Python file of a usual size; a broken link and a pipe are none."""
+    named = path.suffix == ".py" and not _SKIPPED_FILES.match(path.name)
+    return named and path.is_file() and path.stat().st_size < _BIGGEST
 
 
 def _source(path: Path, tree: ast.Module, folder: Path, imported: set[str]) -> Source:

@@ -9,7 +9,7 @@ import re
 
 _UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _IGNORED = "\xad\u034f\u180e\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff"
-"""Characters of no width, which .NET ignores where it compares texts; the runners of GitHub and Azure run on it."""
+"""Characters of no width, which .NET ignores where it compares strings; the runners of GitHub and Azure run on it."""
 _AT_START = re.compile(rf"^([^\S\n]*)(?=[{_IGNORED}]*:[{_IGNORED}]*:)", re.MULTILINE)
 """`::error` of GitHub Actions, which ignores spaces before it."""
 _ANYWHERE = re.compile(rf"#(?=[{_IGNORED}]*#[\w{_IGNORED}]*\[)")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.model import UsageError
+from dataguard.settings.user_files import text_in
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -43,9 +44,10 @@ def _tools(path: Path) -> Mapping[str, Any]:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from error
+        return tomllib.loads(text_in(path))
+    except (ValueError, RecursionError) as error:
+        why = "its values are nested too deeply" if isinstance(error, RecursionError) else error
+        raise UsageError(f"{path}: {why}") from error
 
 
 def is_toml(text: str) -> bool:

@@ -144,7 +144,7 @@ def _value(text: str, where: str) -> Any:
         raise UsageError(f"{where}: write {_PYTHON[text]}, as in JSON; the text would be '\"{text}\"'")
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         if text.startswith(("[", "{", '"')):
             raise UsageError(f"{where}: the value is not valid JSON") from None
         return text

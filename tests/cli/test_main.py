@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import dataguard
-from dataguard.cli import main
+from dataguard.cli import console, main
 from dataguard.model import Finding, Interrupted, Report, Status, UsageError
 from dataguard.process.resume_store import state_of
 from dataguard.settings.settings import Settings
@@ -187,7 +187,7 @@ class TestUsage:
         def full_disk(*arguments: Any, **options: Any) -> NoReturn:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(Path, "write_text", full_disk)
+        monkeypatch.setattr(console, "write_text", full_disk)
         outputs = ("--output", "a.txt", "--format", "text", "--output", "-", "--format", "json")
         code, out, err = run("scan", TARGET, *outputs)
         report, _, message = err.rpartition("\ndataguard: ")

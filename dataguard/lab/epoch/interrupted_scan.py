@@ -24,6 +24,7 @@ from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.skip_unreadable import UnreadableLog
 from dataguard.model import DataguardError
 from dataguard.process.progress import Unreadable
+from dataguard.settings.user_files import json_in
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
@@ -120,7 +121,7 @@ class Runs:
     def _recall(self, dealt: Mapping[str, Any]) -> str | None:
         """Load the saved runs; return why this loader cannot use them, if so."""
         try:
-            then = json.loads((self._folder / _LOADER).read_text())
+            then = json_in(self._folder / _LOADER)
             for name, words in _DEALT_BY.items():
                 if then[name] != dealt[name]:
                     return f"its {words} changed from {then[name]} to {dealt[name]}"
@@ -138,7 +139,7 @@ def _resumable(folders: list[Path]) -> tuple[Run, ...]:
     found: list[Run] = []
     for folder in folders:
         if (folder / _FILE).exists():
-            run = Run(folder, ScanPosition(**json.loads((folder / _FILE).read_text())))
+            run = Run(folder, ScanPosition(**json_in(folder / _FILE)))
             found = [run] if run.position.begun == 0 else [*found, run]
     return tuple(found)
 
