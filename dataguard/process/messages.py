@@ -21,7 +21,7 @@ from dataguard.fingerprint import Fingerprint, Part
 from dataguard.process.host_lost import HostLost
 from dataguard.process.progress import PROGRESS, ReadingProgress, Unreadable
 
-RECORDS = (
+RECORDS: tuple[type[Any], ...] = (
     *(model.Finding, model.Location, model.Result, model.Severity, model.Status),
     *(figures.Box, figures.Line, figures.Matrix, figures.Picture, figures.Pictures, figures.Plot),
     *(figures.Span, figures.Swatches, figures.Timeline),
@@ -30,7 +30,12 @@ RECORDS = (
     *(Fingerprint, Part, ReadingProgress, Unreadable),
 )
 """The classes that answers consist of, besides plain data."""
-_NAMED = {(kind.__module__, kind.__qualname__): kind for kind in (*RECORDS, dict, float, int, str, tuple)}
+_CALLED: tuple[type[Any], ...] = (*RECORDS, dict, float, int, str, tuple)
+_NAMED = {(kind.__module__, kind.__qualname__): kind for kind in _CALLED}
+_RESEMBLED: tuple[tuple[Any, type[Any]], ...] = (
+    *((Integral, int), (Real, float), (Mapping, dict), (list, tuple), (tuple, tuple), (object, str)),
+)
+"""For other kinds of objects, the plain ones that they arrive as."""
 _LARGEST = 1 << 29
 """Bytes of a message; pictures of samples take some megabytes."""
 _STALLED = 60
@@ -67,7 +72,7 @@ class Questions(Connection):
 def _read(message: bytes) -> tuple[str, Any]:
     """An answer from its bytes, whoever wrote them. Raises HostLost for any other content."""
     try:
-        answer = _Unpickler(io.BytesIO(message)).load()
+        answer: tuple[str, Any] = _Unpickler(io.BytesIO(message)).load()
     except Exception as error:  # damaged bytes can raise any
         raise _refused(error) from error
     match answer:
@@ -92,12 +97,10 @@ class _Pickler(pickle.Pickler):
     """Writes records and plain data as they are, and other objects as the plain data that they resemble."""
 
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, RECORDS) or (isinstance(value, type) and value in _NAMED.values()):
+        if isinstance(value, RECORDS) or (isinstance(value, type) and value in _CALLED):
             return NotImplemented
-        for kind, plain in ((Integral, int), (Real, float), (Mapping, dict), (list | tuple, tuple)):
-            if isinstance(value, kind):
-                return plain, (tuple(value) if plain is tuple else plain(value),)
-        return str, (str(value),)
+        plain = next(plain for kind, plain in _RESEMBLED if isinstance(value, kind))
+        return plain, (plain(value),)
 
 
 class _Unpickler(pickle._Unpickler):
