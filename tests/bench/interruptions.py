@@ -57,7 +57,7 @@ class Scans:
     folder: Path
     shared: SharedMemory
     targets: tuple[str, ...] = TARGETS
-    options: tuple[str, ...] = ("--select", "DG1")
+    options: tuple[str, ...] = ("--select", "DG101,DG301")
 
     def usual(self) -> float:
         """Seconds that a scan takes: the median of three."""
@@ -135,6 +135,8 @@ class Scans:
 
     def _outcome(self, code: int, err: str, hit: str) -> Iterator[str]:
         """What is wrong with the exit code, the messages and the report."""
+        if code == -signal.SIGINT and str(ROOT / "dataguard") not in err:
+            return  # Python itself was starting
         if "Traceback" in err:
             yield f"a traceback: {err.strip().splitlines()[-1]}"
         if hit == "process group":

@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from dataguard.process import session
+from dataguard.process.launcher import Zygote
+from dataguard.process.session import Session
+from dataguard.settings.settings import Settings
+from tests.bench.interruptions import Scans
+from tests.support.namespace import own_or_common_shared_memory
 from tests.support.projects import Project
 
 pytestmark = pytest.mark.scan
@@ -51,3 +62,47 @@ class TestInterruptions:
                 return
             time.sleep(0.05)
         pytest.fail("the loader does not hang")
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scans]:
+    with own_or_common_shared_memory() as shared:
+        yield Scans(tmp_path_factory.mktemp("scans"), shared)
+
+
+@pytest.mark.parametrize(
+    ("whom", "after"),
+    [
+        ("process group", 0.1),
+        ("process group", 0.5),
+        ("process group", 2.0),
+        ("reporting process", 0.2),
+        ("reporting process", 0.5),
+        ("reporting process", 2.0),
+        ("reaper", 1.0),
+        ("observing process", 1.0),
+    ],
+)
+def test_a_scan_killed_at_any_moment_leaves_nothing(scans: Scans, whom: str, after: float) -> None:
+    one_target = replace(scans, targets=scans.targets[: 1 if whom in ("reaper", "observing process") else 2])
+    assert one_target.killed(whom, after).wrong == []
+
+
+def test_folders_are_made_once_the_process_runs_that_removes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reporting process that is killed before it made one, or right after, leaves none."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen: list[list[Path]] = []
+
+    def killed(*_: object, **__: object) -> NoReturn:
+        seen.append([*tmp_path.iterdir()])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "start", killed)
+    with pytest.raises(KeyboardInterrupt), Session("sample_datasets.dg101_cloned_worker_rng:bad", Settings()) as one:
+        one.loaders()
+    monkeypatch.setattr(subprocess, "Popen", killed)
+    with pytest.raises(KeyboardInterrupt):
+        Zygote().start()
+    assert seen == [[], []]
