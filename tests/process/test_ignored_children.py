@@ -42,9 +42,9 @@ def test_what_a_module_sets_holds_only_where_its_code_runs(tmp_path: Path, monke
 
 
 def test_what_the_caller_of_a_scan_in_hand_sets_holds_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch.utils.data import DataLoader
+    from torch.utils.data import DataLoader, Dataset
 
-    class Data:
+    class Data(Dataset):
         def __len__(self) -> int:
             return 8
 
