@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -93,9 +94,9 @@ class Subject(ABC):
 
     def need_images(self) -> None:
         """Raise NotApplicable when no leaf of the epoch has rows and columns: there is nothing to replace by charts."""
-        leaves = [(leaf, 2) for one in self.epoch.samples for leaf in one.leaves]
-        leaves += [(leaf, 3) for one in self.epoch.batches for leaf in one.leaves]
-        if not any(leaf.kind == "PIL.Image" or len(leaf.shape or ()) >= axes for leaf, axes in leaves):
+        samples = ((leaf, 2) for one in self.epoch.samples for leaf in one.leaves)
+        batches = ((leaf, 3) for one in self.epoch.batches for leaf in one.leaves)
+        if not any(leaf.kind == "PIL.Image" or len(leaf.shape or ()) >= axes for leaf, axes in chain(samples, batches)):
             raise NotApplicable("no leaf of a sample or batch has the shape of an image")
 
     def build(

@@ -49,6 +49,7 @@ with infrequent_gc():
     from dataguard.checks import CATALOGUE
     from dataguard.lab.epoch.scan_job import ScanJob
     from dataguard.lab.lab import Lab
+    from dataguard.lab.process.computing_time import counted
     from dataguard.lab.process.process_incidents import last_words
     from dataguard.lab.process.side_by_side import Turns, side_by_side
     from dataguard.lab.reading.loader_survey import Survey, lacks_cuda, survey
@@ -126,8 +127,9 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
                 else:
                     # The severity of a check depends on the check set.
                     wanted = [(replace(checks[code], severity=severity), loader) for code, severity, loader in asked]
-                    for result in _judged(wanted, labs):
-                        pipe.send(("result", result))
+                    with counted():
+                        for result in _judged(wanted, labs):
+                            pipe.send(("result", result))
         except (UsageError, Undecided) as error:
             words = last_words(folder, LOG) if isinstance(error.__cause__, SystemExit) else ""
             pipe.send(("usage", str(error) + words))

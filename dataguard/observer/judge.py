@@ -12,6 +12,7 @@ from dataguard.checks.figures.registry import figures_of
 from dataguard.figures import Figure
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.observation_cache import recalling
+from dataguard.lab.process.computing_time import TookTooLong, charged
 from dataguard.lab.process.side_by_side import seconds_waited
 from dataguard.model import (
     STALE,
@@ -39,8 +40,9 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
     status, reason = Status.PASSED, None
     judgement = check.judge(lab)
     try:
-        while True:
-            findings.append(next(judgement))
+        with charged(lab.cache.allowance()):
+            while True:
+                findings.append(next(judgement))
     except StopIteration as stop:
         looked = stop.value
         reason = looked.note
@@ -49,6 +51,9 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         status, reason = Status.SKIPPED, str(why)
     except (Undecided, UsageError) as why:  # a factory that returns different loaders on each call ends up here
         status, reason = Status.INCONCLUSIVE, str(why)
+    except TookTooLong:  # a finding stands, whatever would have followed it
+        status = Status.FAILED if findings else Status.INCONCLUSIVE
+        reason = str(lab.cache.too_long("to judge what was observed"))
     except LoaderFailed as why:
         status, reason = Status.SKIPPED, f"see {why.code}: {why.incident.headline}"
     except Exception:  # noqa: BLE001 - a bug of ours, never the user's: report it and continue with the other checks
@@ -72,7 +77,8 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
 def _figures(result: Result, lab: Lab) -> tuple[Figure, ...]:
     """What the findings look like, from what was observed for the verdict; it costs no observation except pictures."""
     if result.status is Status.FAILED:
-        with contextlib.suppress(Exception), recalling():  # a verdict is worth more than its figures
+        # A verdict is worth more than its figures.
+        with contextlib.suppress(Exception, TookTooLong), recalling(), charged(lab.cache.allowance()):
             return figures_of(result.code, lab, result.findings)
     return ()
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dataguard.checks import CATALOGUE
 from dataguard.incident import Incident, LoaderRaised
+from dataguard.lab.core.observation_cache import ObservationCache
 from dataguard.lab.core.repro import Repro
+from dataguard.lab.process.computing_time import counted
 from dataguard.model import Finding, Looked, NotApplicable, Result, Severity, Status, Undecided, UsageError
 from dataguard.observer.judge import judge
 from dataguard.settings.settings import Settings
@@ -25,6 +29,7 @@ class Lab:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.repro = Repro("pkg.mod:make", "train", 0)
+        self.cache = ObservationCache(settings, Path())
 
 
 def result(
@@ -104,3 +109,22 @@ def test_expectations() -> None:
     assert (failed.status, failed.reason) == (Status.EXPECTED, "deliberate")
     assert passed.reason == "expected to fail (deliberate), but it passes: remove the expectation"
     assert (skipped.status, skipped.reason) == (Status.SKIPPED, "no")
+
+
+@pytest.mark.parametrize(("findings", "status"), [((), Status.INCONCLUSIVE), ((Finding("the first"),), Status.FAILED)])
+def test_the_budget_ends_a_judge_that_computes_too_long(findings: tuple[Finding, ...], status: Status) -> None:
+    def judged(_: Any) -> Any:
+        yield from findings
+        while True:
+            with suppress(Exception):  # as judges do around observations that may be missing
+                sum(range(1000))
+
+    check: Any = replace(CHECK, judge=judged)
+    lab: Any = Lab(Settings(budget=0.5))
+    with counted():
+        found = judge(check, lab, "train")
+    assert (found.status, found.reason) == (
+        status,
+        "the budget of 0.5 s is too short to judge what was observed: use --budget 1",
+    )
+    assert [one.message for one in found.findings] == [one.message for one in findings]

@@ -166,24 +166,32 @@ def candidates(lab: Lab) -> list[Labels]:
         for numbers in one.numbers:
             found[_ENTRY.sub("[*]", numbers.path)].append((one, numbers))
     named = "num_classes" not in lab.settings.contract
+    inputs = {place: _Inputs.of(record) for place, record in records.items()}
     labels = []
     for path, seen in found.items():
         # In a scan of all samples, late ones with a new label have no record.
-        known = [(numbers, one.numbers, record) for one, numbers in seen if (record := records.get(one.place))]
-        kind = _common([_kind(*each) for each in known], {numbers.shape for _, numbers in seen})
+        known = [(numbers, record) for one, numbers in seen if (record := records.get(one.place))]
+        kinds = [_kind(numbers, one.numbers, inputs[one.place]) for one, numbers in seen if one.place in inputs]
+        kind = _common(kinds, {numbers.shape for _, numbers in seen})
         counted = all(numbers.counts is not None for _, numbers in seen) and not _is_length(path, known, named=named)
         if kind is not None and counted and 2 * len({id(one) for one, _ in seen}) > len(summaries):
             labels.append(_gathered(path, kind, seen))
     return labels
 
 
-def _is_length(path: str, known: Sequence[tuple[Numbers, Sequence[Numbers], SampleRecord]], *, named: bool) -> bool:
+def _is_length(path: str, known: Sequence[tuple[Numbers, SampleRecord]], *, named: bool) -> bool:
     """Whether a leaf is the length of another leaf in every sample or, if `named`, has the name of one or of an id."""
     own = _NAME.findall(path)[-1:]
     if named and own and _COUNT.search(own[0]) and not is_named(own[0]):
         return True
-    axes = [_axes_of_size(numbers.low, path, record) for numbers, _, record in known if numbers.size == 1]
-    return len({numbers.low for numbers, _, _ in known}) > 1 and bool(axes) and bool(set.intersection(*axes))
+    axes: set[tuple[str, int]] | None = None
+    for numbers, record in known if len({numbers.low for numbers, _ in known}) > 1 else ():
+        if numbers.size == 1:
+            sized = _axes_of_size(numbers.low, path, record)
+            axes = sized if axes is None else axes & sized
+            if not axes:
+                break
+    return bool(axes)
 
 
 def _axes_of_size(size: float, path: str, record: SampleRecord) -> set[tuple[str, int]]:
@@ -214,7 +222,24 @@ def _gathered(path: str, kind: Kind, seen: Sequence[tuple[ValueSummary, Numbers]
     return Labels(path, kind, seen[0][1].type_name, values, samples, first, of, len({n.shape for _, n in seen}) == 1)
 
 
-def _kind(numbers: Numbers, beside: Sequence[Numbers], record: SampleRecord) -> Kind | None:
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """The leaves of a sample that may be inputs: whether one is `large`, and the `lists` of numbers, by path."""
+
+    leaves: Sequence[LeafRecord]
+    large: bool
+    lists: Collection[str]
+
+    @classmethod
+    def of(cls, record: SampleRecord) -> _Inputs:
+        """Those of one sample."""
+        entries = (leaf.path for leaf in record.leaves if leaf.kind == "int")
+        lists = Counter(_LAST.sub("", path) for path in entries if _LAST.search(path))
+        long = {path for path, length in lists.items() if length >= SMALLER}
+        return cls(record.leaves, any(map(_is_input, record.leaves)), long)
+
+
+def _kind(numbers: Numbers, beside: Sequence[Numbers], inputs: _Inputs) -> Kind | None:
     """What these integers may label, by their shape and by the leaves beside them."""
     if numbers.is_float or numbers.type_name == "bool":
         return None
@@ -223,27 +248,19 @@ def _kind(numbers: Numbers, beside: Sequence[Numbers], record: SampleRecord) -> 
     if len(shape) == 1 and any(one.shape == (*shape, 4) for one in others):
         return Kind.BOX
     if numbers.size == 1:
-        large = any(_is_input(leaf) for leaf in record.leaves) or _is_row(others)
-        return Kind.SAMPLE if large or _beside_list(numbers, record) else None
+        # A number may also be beside, and not in, a list of numbers as long as an input, such as tokens.
+        beside_list = bool(inputs.lists) and _LAST.sub("", numbers.path) not in inputs.lists
+        return Kind.SAMPLE if inputs.large or _is_row(others) or beside_list else None
     if len(shape) == 1:
         return Kind.TOKEN if any(one.shape == shape and not one.is_float for one in others) else None
     height_width = shape if len(shape) == 2 else shape[1:] if len(shape) == 3 and shape[0] == 1 else None
-    images = [leaf for leaf in record.leaves if leaf.path != numbers.path and _is_image_of(leaf, height_width)]
+    images = [leaf for leaf in inputs.leaves if leaf.path != numbers.path and _is_image_of(leaf, height_width)]
     return Kind.PIXEL if height_width and images else None
 
 
 def _is_input(leaf: LeafRecord) -> bool:
     """Whether a leaf is large enough to be the input of one label: many values, or a string."""
     return leaf.size >= SMALLER if leaf.shape is not None else leaf.kind in ("str", "bytes")
-
-
-def _beside_list(numbers: Numbers, record: SampleRecord) -> bool:
-    """Whether a number is beside, and not in, a list of numbers as long as an input, such as tokens."""
-    lists = Counter(
-        _LAST.sub("", leaf.path) for leaf in record.leaves if leaf.kind == "int" and _LAST.search(leaf.path)
-    )
-    long = [path for path, length in lists.items() if length >= SMALLER]
-    return bool(long) and _LAST.sub("", numbers.path) not in long
 
 
 def _is_row(beside: Sequence[Numbers]) -> bool:

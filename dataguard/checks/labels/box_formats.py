@@ -106,9 +106,11 @@ def boxes_of(lab: Lab) -> list[Boxes]:
     layouts: dict[str, str] = {}
     for sample in samples_of(lab.epoch.value_summaries):
         record = records.get(sample.place)
-        for numbers in sample.numbers:
-            size = numbers.canvas or (_size(record) if record else None)
-            if size and _may_be_boxes(numbers, sample.numbers, declared=bool(declared)):
+        tables = [one for one in sample.numbers if _may_be_boxes(one, sample.numbers, declared=bool(declared))]
+        image = _size(record) if record and tables else None
+        for numbers in tables:
+            size = numbers.canvas or image
+            if size:
                 path = _ENTRY.sub("[*]", numbers.path)
                 found[path] += [Box(sample, place, four, *size) for place, four in _fours(numbers)]
                 if numbers.layout:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.process import isolation
+from dataguard.lab.process.computing_time import Charge, TookTooLong, charged
 from dataguard.lab.process.side_by_side import Turns, wait_until
 from dataguard.model import NotApplicable, Undecided
 from dataguard.settings.settings import Settings
@@ -23,7 +24,7 @@ T = TypeVar("T")
 LITTLE = 0.05
 """The share of the budget up to which an observation reads as many samples as it likes."""
 SHORT = 1.0
-"""Seconds of reads that are never too many, whatever is left of the budget."""
+"""Seconds of reads, and of computing, that are never too many, whatever is left of the budget."""
 
 
 def returned(_: Path, answer: Any) -> Any:
@@ -93,6 +94,23 @@ class ObservationCache:
         """Whether an observation of so many seconds leaves nearly all of the budget to others."""
         return seconds <= LITTLE * self.settings.budget
 
+    def allowance(self) -> Charge:
+        """What one computation may take, which is charged to the budget: all that is left, and at least `SHORT`."""
+        used = 0.0
+
+        def charge(seconds: float) -> bool:
+            nonlocal used
+            used += seconds
+            self._budget.spend(seconds)
+            return used > SHORT and self.left <= 0 and not self.settings.all
+
+        return charge
+
+    def too_long(self, purpose: str) -> Undecided:
+        """Why a computation ended early, and which budget would do."""
+        budget = self.settings.budget
+        return Undecided(f"the budget of {budget:g} s is too short {purpose}: use --budget {2 * budget:g}")
+
     @overload
     def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., alone: bool = ...) -> T: ...
 
@@ -131,14 +149,15 @@ class ObservationCache:
         """
         if _recalling.get() and self._made.get(key, _UNFINISHED) is _UNFINISHED:
             raise Undecided("this was not observed")
-        wait_until(lambda: self._made.get(key) is not _UNFINISHED)
-        if key not in self._made:
-            self._made[key] = _UNFINISHED
-            try:
-                self._made[key] = self._observed(_Request(run, read, unbounded, folder, watch), alone=alone)
-            except BaseException:  # a bug of ours: whoever asks next meets it as well
-                del self._made[key]
-                raise
+        with charged(None):  # a judgement that ended here would leave turns taken, and forks running
+            wait_until(lambda: self._made.get(key) is not _UNFINISHED)
+            if key not in self._made:
+                self._made[key] = _UNFINISHED
+                try:
+                    self._made[key] = self._observed(_Request(run, read, unbounded, folder, watch), alone=alone)
+                except BaseException:  # a bug of ours: whoever asks next meets it as well
+                    del self._made[key]
+                    raise
         made = self._made[key]
         if isinstance(made, Exception):
             raise made
@@ -166,7 +185,8 @@ class ObservationCache:
         cut = None
         try:
             answer, cut = self._run(request, folder)
-            made = request.read(folder, answer)
+            with charged(None if request.unbounded else self.allowance()):
+                made = request.read(folder, answer)
             if cut and made is None:
                 raise Undecided(f"the budget of {self.settings.budget:g} s ran out")
             return made
@@ -174,6 +194,8 @@ class ObservationCache:
             return Undecided(f"{outcome}: use --budget {2 * self.settings.budget:g}") if cut else outcome
         except (LoaderFailed, NotApplicable) as outcome:
             return outcome
+        except TookTooLong:
+            return self.too_long("to read what was observed")
 
     def _run(self, request: _Request, folder: Path) -> tuple[Any, isolation.OutOfTime | None]:
         """The result, and the exception that cut it short, if any."""
@@ -216,6 +238,11 @@ class Stopwatch:
     def left(self) -> float:
         """The seconds that are left; negative if it was overdrawn."""
         return self._left - (time.monotonic() - self._since if self._inside else 0.0)
+
+    def spend(self, seconds: float) -> None:
+        """Take so many seconds off, unless time runs anyway."""
+        if not self._inside:
+            self._left -= seconds
 
     def __enter__(self) -> None:
         if not self._inside:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,12 +68,14 @@ def hints_of(samples: Sequence[SampleRecord]) -> Hints:
     """The distances between equal samples, by each leaf that rarely repeats; the most common distance first."""
     counts: Counter[int] = Counter()
     various = []
-    for path in [leaf.path for sample in samples[:1] for leaf in sample.leaves]:
+    content = [
+        (one.index, {leaf.path: leaf.digest for leaf in one.leaves}) for one in samples if isinstance(one.index, int)
+    ]
+    for path in dict.fromkeys(leaf.path for sample in samples[:1] for leaf in sample.leaves):
         alike: dict[bytes, set[int]] = {}
-        for sample in samples:
-            digest = next((leaf.digest for leaf in sample.leaves if leaf.path == path), None)
-            if digest is not None and isinstance(sample.index, int):
-                alike.setdefault(digest, set()).add(sample.index)
+        for index, digests in content:
+            if path in digests:
+                alike.setdefault(digests[path], set()).add(index)
         if len(alike) >= VARIOUS * len(samples):
             various.append(path)
             places = [sorted(found) for found in alike.values()]
@@ -135,14 +136,13 @@ def _period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | 
 def _identifying(block: Sequence[Answer], again: Answer, various: Sequence[str]) -> list[str]:
     """Leaves that are stable between reads and differ between samples; not a class or the index itself."""
     found = []
-    for path, digest in block[0].digests.items():
-        if (
-            path not in various
-            and math.prod(next(leaf.shape or () for leaf in block[0].leaves if leaf.path == path)) < 2
-        ):
+    indices = [{leaf.digest for leaf in leaves_of(_spelled(number))} for number in range(len(block))]
+    known = set(various)
+    for leaf in block[0].leaves:
+        path, digest = leaf.path, leaf.digest
+        if path not in known and leaf.size < 2:
             continue
         series = [answer.digests.get(path) for answer in block]
-        indices = [{leaf.digest for leaf in leaves_of(_spelled(number))} for number in range(len(block))]
         counts = all(one in numbers for one, numbers in zip(series, indices, strict=True))
         if again.digests.get(path) == digest and len(set(series)) == len(block) and not counts:
             found.append(path)
@@ -151,7 +151,7 @@ def _identifying(block: Sequence[Answer], again: Answer, various: Sequence[str])
 
 def _partner(block: Sequence[Answer], other: Answer, identifying: Sequence[str]) -> str | None:
     """A leaf as large as those that identify samples, drawn at random whatever the index."""
-    sizes = {leaf.path: math.prod(leaf.shape or ()) for leaf in block[0].leaves}
+    sizes = {leaf.path: leaf.size for leaf in block[0].leaves}
     large = max(sizes[path] for path in identifying)
     for path, size in sizes.items():
         alike = all(_equal([path], block[0], answer) for answer in block)

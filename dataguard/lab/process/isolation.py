@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import psutil
 
 from dataguard.incident import OWN, LoaderDied, LoaderHung, LoaderRaised, is_library
-from dataguard.lab.process import stack_dumps
+from dataguard.lab.process import computing_time, stack_dumps
 from dataguard.lab.process.answers import (
     BROKE,
     FAILED,
@@ -186,6 +186,7 @@ def live(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
 def _begin(folder: Path, parent: int) -> int:
     """Set up a fork, and return its process id: it ends with its parent, and its output goes into the folder."""
     os.setsid()
+    computing_time.forget()
     die_with_parent(parent)
     handle_children_as_user()
     stack_dumps.register(folder)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ DRAWS = 4
 """How many seeds there are for the generators."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, which have no room for a cached property
 class Answer:
     """The result of `dataset[index]`: leaves, or the incident it raised."""
 
@@ -35,8 +36,8 @@ class Answer:
     leaves: tuple[LeafRecord, ...] = ()
     incident: Incident | None = None
 
-    @property
-    def digests(self) -> dict[str, bytes]:
+    @cached_property
+    def digests(self) -> Mapping[str, bytes]:
         """The content of every leaf, by its path."""
         return {leaf.path: leaf.digest for leaf in self.leaves}
 

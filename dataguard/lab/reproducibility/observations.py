@@ -153,7 +153,9 @@ class Reproducibility:
                 return run_again(subject.rebuild, folder, (trace,) if trace else ())
 
         return subject.vary(
-            ("run", name, trace), run, lambda folder, runs: Observed(runs, stages_in(folder), used_in(folder))
+            ("run", name, trace),
+            run,
+            lambda folder, runs: None if runs is None else Observed(runs, stages_in(folder), used_in(folder)),
         )
 
 

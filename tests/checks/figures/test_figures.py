@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from io import BytesIO
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.checks.figures import registry
 from dataguard.engine import scan
 from dataguard.figures import Figure, Matrix, Picture, Pictures, Plot, Swatches, Timeline
+from dataguard.lab.core.observation_cache import ObservationCache
 from dataguard.lab.core.repro import Repro
 from dataguard.model import Check, Finding, Judgement, Looked, Result, Severity, Status, Undecided
 from dataguard.observer import judge as judging
@@ -206,7 +208,8 @@ def judged(builder: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Resu
 
     monkeypatch.setattr(registry, "BUILDERS", {"DG101": (builder,)})
     check = Check("DG101", "cloned-worker-rng", Severity.ERROR, CATALOGUE[0].doc, fails)
-    lab: Any = SimpleNamespace(settings=Settings(), repro=Repro("a:x", "x", 0, ()))
+    cache = ObservationCache(Settings(), Path())
+    lab: Any = SimpleNamespace(settings=Settings(), repro=Repro("a:x", "x", 0, ()), cache=cache)
     return judging.judge(check, lab, "x")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 import torch
 
 from dataguard.lab.core.observation_cache import ObservationCache, recalling
+from dataguard.lab.process.computing_time import counted
 from dataguard.model import Undecided
 from dataguard.settings.settings import Settings
 
@@ -47,3 +49,28 @@ def test_a_cache_beside_another_has_its_own_budget_and_observations(tmp_path: Pa
     assert cache.observe("made", lambda _: 2) == 2
     assert cache.left > beside.left
     assert cache.left == pytest.approx(10, abs=5)
+
+
+def endless(*_: object) -> None:
+    while True:
+        sum(range(1000))
+
+
+@pytest.mark.scan
+def test_the_budget_ends_reading_what_was_observed(tmp_path: Path) -> None:
+    cache = ObservationCache(Settings(budget=0.5), tmp_path)
+    with counted(), pytest.raises(Undecided, match="too short to read what was observed: use --budget 1"):
+        cache.observe("long", lambda _: 1, endless)
+    assert cache.observe("next", lambda _: signal.getsignal(signal.SIGVTALRM)) is signal.SIG_DFL
+    with pytest.raises(Undecided, match="too short to read"):
+        cache.observe("long", lambda _: 2)
+
+
+def test_the_timer_of_the_users_code_is_left_alone() -> None:
+    signal.signal(signal.SIGVTALRM, signal.SIG_IGN)
+    try:
+        with counted():
+            assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+        assert signal.getsignal(signal.SIGVTALRM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
