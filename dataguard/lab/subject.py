@@ -29,6 +29,9 @@ from dataguard.target.variants import Loader
 
 T = TypeVar("T")
 
+LARGE = 1 << 28
+"""Bytes of a batch from which on a loader is observed once at a time: every observation holds some of them."""
+
 _WORKERS = re.compile(r"\bnum_workers=[1-9]")
 
 
@@ -176,6 +179,7 @@ class Subject(ABC):
         if not unseen:
             self.epoch  # noqa: B018 - what fails as it is, fails once
         try:
+            alone = alone or (not unseen and self.epoch.largest >= LARGE)
             return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded, alone=alone)
         except LoaderFailed as failure:
             incident = failure.incident

@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from dataguard.lab.core.index import Index
@@ -162,13 +161,6 @@ class CollateInputs:
             if incident_of(error, "collate").out_of_shared_memory:
                 raise Undecided("too little shared memory to collate samples repeatedly") from error
             raise Refused from error
-
-
-def bytes_of(sample: Any) -> int:
-    """The size of a sample's arrays and tensors in bytes."""
-    leaves = [leaf for _, leaf in iter_leaves(sample)]
-    tensors = sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, torch.Tensor))
-    return tensors + sum(leaf.nbytes for leaf in leaves if isinstance(leaf, np.ndarray))
 
 
 def duplicate(sample: Any) -> Any:

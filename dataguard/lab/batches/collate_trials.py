@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from dataguard.lab.batches.batch_rows import Column, Content, columns, holds, is_ambiguous, key, sample_contents
-from dataguard.lab.batches.collate_inputs import LARGEST, MOST, SEEDS, CollateInputs, Refused, bytes_of
+from dataguard.lab.batches.collate_inputs import LARGEST, MOST, SEEDS, CollateInputs, Refused
 from dataguard.lab.core.index import Index
+from dataguard.lab.core.leaf_sizes import bytes_of
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import LeafRecord
 from dataguard.model import Undecided

@@ -8,7 +8,7 @@ import numbers
 import sys
 import types
 from collections import deque
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import date, time, timedelta
 from enum import Enum
 from functools import lru_cache
@@ -37,6 +37,8 @@ _IN_NUMPY = {*_SUMMED, torch.int64, torch.int32, torch.uint8, torch.bool} - {tor
 _HELD = (torch.Tensor, np.ndarray)
 _LEAVES = {type(None), bool, int, float, str, bytes, torch.Tensor}
 """Types that are never entered."""
+AT_ONCE = 1 << 20
+"""Most values that are converted or tested at once: a sample may take a large part of the memory."""
 _LARGEST = 1 << 33
 """An array of more elements is a view of fewer: no memory holds it."""
 SHORT = 60
@@ -233,9 +235,16 @@ def _is_constant(array: Any) -> bool:
         few = set(flat[:: len(flat) // FEWEST].tolist())
         if len(few) > max(CHANNELS) or (len(few) > 1 and few <= _FLAGS):
             return False
-        return any(all(bool((part == part.reshape(-1)[0]).all()) for part in parts) for parts in _channels(array))
+        return any(all(map(_is_single, parts)) for parts in _channels(array))
     except (RuntimeError, TypeError):  # types that cannot be compared
         return False
+
+
+def _is_single(part: Any) -> bool:
+    """Whether all values are equal; those of a large part are not copied."""
+    if math.prod(part.shape) > AT_ONCE:
+        return bool(part.min() == part.max())
+    return bool((part == part.reshape(-1)[0]).all())
 
 
 def _channels(array: Any) -> Iterator[list[Any]]:
@@ -251,52 +260,34 @@ def _non_finite_array(array: np.ndarray, path: str) -> tuple[int, int, bool]:
     with np.errstate(all="ignore"):
         if np.isfinite(array.sum()):
             return 0, 0, False
-    return _non_finite(torch.from_numpy(array.copy()), path)
+    flat = array.reshape(-1)
+    pieces = (torch.from_numpy(flat[start : start + AT_ONCE].copy()) for start in range(0, len(flat), AT_ONCE))
+    return _counted_non_finite(pieces, path)
 
 
 def _non_finite(tensor: torch.Tensor, path: str) -> tuple[int, int, bool]:
-    """Count NaN and Inf, and recognize an additive attention mask, which is 0 and -inf by design."""
     # A finite sum proves that all values are finite; it may also overflow, and then the values are tested.
     if tensor.dtype in _SUMMED and math.isfinite(abs(tensor.sum().item())):
         return 0, 0, False
-    finite = torch.isfinite(tensor)
-    if bool(finite.all()):
-        return 0, 0, False
-    nan = int(torch.isnan(tensor).sum())
-    inf = int(torch.isinf(tensor).sum())
-    only_minus = not tensor.is_complex() and nan == 0 and bool((tensor[~finite] < 0).all())
-    only_zero = bool(finite.any()) and not bool(tensor[finite].any())  # the logarithm of silence contains no 0
-    return nan, inf, only_minus and (only_zero or "mask" in path.lower())
+    return _counted_non_finite(tensor.reshape(-1).split(AT_ONCE), path)
+
+
+def _counted_non_finite(pieces: Iterable[torch.Tensor], path: str) -> tuple[int, int, bool]:
+    """Count NaN and Inf, and recognize an additive attention mask, which is 0 and -inf by design."""
+    nan = inf = minus = zeros = others = 0
+    for piece in pieces:
+        finite = torch.isfinite(piece)
+        nan += int(torch.isnan(piece).sum())
+        inf += int(torch.isinf(piece).sum())
+        minus += 0 if piece.is_complex() else int((piece[~finite] < 0).sum())
+        nonzero = int(piece[finite].count_nonzero())
+        others += nonzero
+        zeros += int(finite.sum()) - nonzero
+    only_zero = zeros > 0 and others == 0  # the logarithm of silence contains no 0
+    return nan, inf, 0 < inf == minus and nan == 0 and (only_zero or "mask" in path.lower())
 
 
 def _digest(dtype: str, shape: tuple[int, ...], content: Any) -> bytes:
     digest = xxh3_64(f"{dtype}{shape}".encode())
     digest.update(content)
     return digest.digest()
-
-
-def shared_bytes(batch: Any) -> int:
-    """Bytes of shared memory needed to send this batch to the main process.
-
-    Each distinct CPU storage is sent in full, however small the view, and rounded up to a page of 4096 bytes; with the
-    strategy "file_system", a reference count of 64 bytes precedes it. numpy arrays go through a pipe and need none
-    (measured on torch 2.15).
-    """
-    header = 64 if torch.multiprocessing.get_sharing_strategy() == "file_system" else 0
-    storages = {}
-    for _, leaf in iter_leaves(batch):
-        for part in _strided_parts(leaf):
-            storage = part.untyped_storage()
-            storages[storage.data_ptr()] = storage.nbytes()
-    return sum(-(-(size + header) // 4096) * 4096 for size in storages.values() if size)
-
-
-def _strided_parts(leaf: Any) -> list[torch.Tensor]:
-    """The plain CPU tensors that hold a leaf's content."""
-    if not isinstance(leaf, torch.Tensor) or leaf.device.type != "cpu":
-        return []
-    if leaf.layout is torch.sparse_coo:
-        return [leaf._indices(), leaf._values()]
-    if leaf.is_nested:
-        return list(leaf.unbind())
-    return [leaf] if leaf.layout is torch.strided else []

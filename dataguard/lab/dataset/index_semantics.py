@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from dataguard.incident import Incident, LoaderRaised
-from dataguard.lab.core.leaves import describe, iter_leaves, leaves_of
+from dataguard.lab.core.leaves import AT_ONCE, describe, iter_leaves, leaves_of
 from dataguard.lab.dataset.index_ends import length_of_indexed, need_integers
 from dataguard.lab.dataset.periodicity import Hints, Period, find_periods
 from dataguard.lab.reading.sample_reader import Answer, Reader
@@ -129,8 +129,11 @@ def _largest(sample: Mapping[str, Any], stable: Sequence[str]) -> set[str]:
 def _same(one: Any, two: Any) -> bool:
     if isinstance(one, torch.Tensor | np.ndarray | np.generic | int | float):
         with contextlib.suppress(Exception):  # non-numeric values are compared by digest
-            first, second = (torch.as_tensor(part).detach().double() for part in (one, two))
-            return first.shape == second.shape and torch.allclose(first, second, CLOSE, CLOSE, equal_nan=True)
+            first, second = (torch.as_tensor(part).detach() for part in (one, two))
+            pieces = zip(*(part.reshape(-1).split(AT_ONCE) for part in (first, second)), strict=False)
+            return first.shape == second.shape and all(
+                torch.allclose(part.double(), other.double(), CLOSE, CLOSE, equal_nan=True) for part, other in pieces
+            )
     return [leaf.digest for leaf in leaves_of(one)] == [leaf.digest for leaf in leaves_of(two)]
 
 

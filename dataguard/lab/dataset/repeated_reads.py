@@ -18,6 +18,7 @@ import torch
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
+from dataguard.lab.core.leaf_sizes import bytes_of
 from dataguard.lab.core.leaves import array_of, iter_leaves, leaves_of
 from dataguard.lab.reading.memory_ranges import AddressRanges, address_ranges, overlap
 from dataguard.lab.reading.sample_reader import Answer, Reader
@@ -26,6 +27,8 @@ from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader
 
 FEWEST = 3
+MOST_KEPT = 1 << 27
+"""Bytes of samples from which on no more than two are kept, to see whether later ones overwrite earlier ones."""
 DRAWS = (0, 1, 0, 0, 2, 0, 3, 0)
 """The generator states, pass by pass: most passes of one state are separated by one with other draws."""
 
@@ -142,8 +145,9 @@ def run_passes(
         for index in order:
             sample = reader.read(index, draw)
             answers[index] = Answer(index, leaves_of(sample))
-            if number == 0:
+            if number == 0 and (len(kept) < 2 or bytes_of(kept) < MOST_KEPT):
                 kept.append((index, sample))
+            del sample  # the next one may take as much memory
         if number == 0:
             overwritten = tuple(_overwritten(kept, answers))
             kept.clear()

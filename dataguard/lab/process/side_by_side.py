@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,12 @@ from typing import Any, TypeVar
 from greenlet import getcurrent, greenlet
 
 T = TypeVar("T")
+
+MOST_BEGUN = 128
+"""Jobs that have begun at most, more than there are checks: each time one gives way, all of these are asked.
+
+Whatever a job waits for, one that has begun brings about.
+"""
 
 
 class _Job(greenlet):
@@ -34,13 +41,17 @@ def side_by_side(jobs: Sequence[Callable[[], T]]) -> Iterator[tuple[int, T]]:
 
     An exception of a job passes through, and the remaining jobs are dropped.
     """
-    waiting: dict[int, _Job] = {number: _Job(job) for number, job in enumerate(jobs)}
-    for job in waiting.values():
-        job.gr_context = contextvars.copy_context()  # user code in a fork finds what its module has set there
-    while waiting:
+    coming = deque(enumerate(jobs))
+    waiting: dict[int, _Job] = {}
+    while waiting or coming:
         now = time.monotonic()
         ready = next((number for number, job in waiting.items() if job.at <= now and job.ready()), None)
-        if ready is None:
+        if ready is None and coming and len(waiting) < MOST_BEGUN:
+            ready, function = coming.popleft()
+            waiting[ready] = _Job(function)
+            # User code in a fork finds what its module has set there.
+            waiting[ready].gr_context = contextvars.copy_context()
+        elif ready is None:
             later = [job.at for job in waiting.values() if job.at > now]
             assert later, "every job waits for another"
             time.sleep(min(later) - now)

@@ -75,6 +75,11 @@ class EpochTrace:
         return statistics.median(fetched) if fetched else 0.0
 
     @property
+    def largest(self) -> int:
+        """The bytes of the tensors of the largest batch."""
+        return max((batch.shared_bytes for batch in self.batches), default=0)
+
+    @property
     def exercised(self) -> dict[str, int]:
         """How much was inspected."""
         workers = {sample.worker for sample in self.samples} - {None}

@@ -11,7 +11,8 @@ import torch
 
 from dataguard.lab.core.index import plain_index
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
-from dataguard.lab.core.leaves import iter_leaves, leaves_of, shared_bytes
+from dataguard.lab.core.leaf_sizes import shared_bytes
+from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord, sample_records
 from dataguard.lab.spy.library_threads import threads_of_libraries
 from dataguard.lab.spy.sample_ledger import Depth, Ledger

@@ -135,7 +135,7 @@ def _numbers(path: str, array: np.ndarray, leaf: Any, *, rows: bool) -> Numbers 
         low,
         high,
         whole,
-        _counted(flat * (255 if divided else 1)) if whole or divided else None,
+        _counted(flat * 255 if divided else flat) if whole or divided else None,
         divided,
         tuple(_rows(array)) if rows else (),
         tuple(map(float, array.reshape(-1))) if few else (),

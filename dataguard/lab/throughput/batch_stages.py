@@ -15,7 +15,7 @@ from typing import Any
 from torch.utils.data import DataLoader, IterableDataset, _DatasetKind
 from torch.utils.data import Dataset as TorchDataset
 
-from dataguard.lab.core.leaves import shared_bytes
+from dataguard.lab.core.leaf_sizes import shared_bytes
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import emulate_worker
