@@ -9,6 +9,15 @@ import torch
 
 from dataguard.lab.core.leaves import iter_leaves
 
+MOST_HELD = 1 << 27
+"""Bytes of samples from which on an observation holds no more of them than it needs."""
+
+
+def keep(sample: Any, kept: list[Any], fewest: int, most: int) -> None:
+    """Add a sample to those `kept`, until there are `most` of them, or `fewest` if they are large."""
+    if len(kept) < fewest or (len(kept) < most and bytes_of(kept) < MOST_HELD):
+        kept.append(sample)
+
 
 def bytes_of(value: Any) -> int:
     """The size of the arrays and tensors of a sample in bytes."""

@@ -18,7 +18,7 @@ import torch
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.leaf_sizes import bytes_of
+from dataguard.lab.core.leaf_sizes import keep
 from dataguard.lab.core.leaves import array_of, iter_leaves, leaves_of
 from dataguard.lab.reading.memory_ranges import AddressRanges, address_ranges, overlap
 from dataguard.lab.reading.sample_reader import Answer, Reader
@@ -27,8 +27,6 @@ from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader
 
 FEWEST = 3
-MOST_KEPT = 1 << 27
-"""Bytes of samples from which on no more than two are kept, to see whether later ones overwrite earlier ones."""
 DRAWS = (0, 1, 0, 0, 2, 0, 3, 0)
 """The generator states, pass by pass: most passes of one state are separated by one with other draws."""
 
@@ -145,8 +143,8 @@ def run_passes(
         for index in order:
             sample = reader.read(index, draw)
             answers[index] = Answer(index, leaves_of(sample))
-            if number == 0 and (len(kept) < 2 or bytes_of(kept) < MOST_KEPT):
-                kept.append((index, sample))
+            if number == 0:
+                keep((index, sample), kept, 2, ITEMS)  # to see whether a later one overwrites an earlier one
             del sample  # the next one may take as much memory
         if number == 0:
             overwritten = tuple(_overwritten(kept, answers))

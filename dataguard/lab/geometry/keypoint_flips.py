@@ -29,6 +29,8 @@ ENOUGH = 2
 """Samples with a flip after which no more are read."""
 FEWEST = 4
 """The fewest points that show an affine map and its error."""
+MOST = 4096
+"""The most names that may be those of keypoints: a list of millions is one of samples, and is not read."""
 EXACT = 0.02
 """The largest error of the map, as a share of the extent of the points: they may be rounded to pixels."""
 UPRIGHT = 0.6
@@ -93,7 +95,7 @@ def find_sides(dataset: Any) -> tuple[Sides, ...]:
     For each number of keypoints, all lists of names must agree, or none is sure to be theirs.
     """
     found: dict[int, list[Sides]] = defaultdict(list)
-    for node in reachable({"dataset": dataset}, lambda value: type(value) in (list, tuple) and len(value) >= 1):
+    for node in reachable({"dataset": dataset}, lambda value: type(value) in (list, tuple) and 1 <= len(value) <= MOST):
         sides = _sides(node.path, node.value, flips="flip" in node.step.lower())
         if sides is not None:
             found[len(sides.partner)].append(sides)

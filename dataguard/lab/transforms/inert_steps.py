@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from dataguard.lab.core.index import Index
+from dataguard.lab.core.leaf_sizes import keep
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.images.image_containers import (
     container_of,
@@ -39,8 +40,8 @@ from dataguard.lab.transforms.discarded_results import READS as READ_TWICE
 from dataguard.lab.transforms.discarded_results import Discarded, find_discarded
 from dataguard.lab.transforms.pipeline_watch import CallLog, PipelineWatch, fingerprint
 from dataguard.lab.transforms.unused_transforms import FEWEST as FEWEST_UNUSED
+from dataguard.lab.transforms.unused_transforms import IN_BATCH, UnusedTransform, find_unused
 from dataguard.lab.transforms.unused_transforms import READS as MOST_UNUSED
-from dataguard.lab.transforms.unused_transforms import UnusedTransform, find_unused
 from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader
 
@@ -134,19 +135,22 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
     """Watch every step while samples are read, in this disposable process."""
     loader = build()
     watch = PipelineWatch({"dataset": loader.dataset, "collate_fn": loader.collate_fn})
-    samples = []
+    batch: list[Any] = []
+    count = 0
     for sample in _samples(loader, folder, indices):
-        samples.append(sample)
-        if len(samples) >= FEWEST and all(log.acts for log in watch.logs):
+        count += 1
+        keep(sample, batch, 1, IN_BATCH)
+        del sample  # the next one may take as much memory
+        if count >= FEWEST and all(log.acts for log in watch.logs):
             break
     with contextlib.suppress(Exception), seeded(SEED):  # it may need other batches; an epoch reports its errors
-        loader.collate_fn(samples[:4])
+        loader.collate_fn(batch)
     inner = [log for log in watch.logs if not log.is_outer]
     if not inner:
         raise NotApplicable("the dataset calls no transform or other object with an image")
     steps = tuple(_step_of(log, watch) for log in inner)
     wrong_container = any(step.acts_on for step in steps)  # it is reported first, and decides
-    return Pipeline(steps, len(samples), None if wrong_container else find_discarded(loader, watch, folder, indices))
+    return Pipeline(steps, count, None if wrong_container else find_discarded(loader, watch, folder, indices))
 
 
 def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Iterator[Any]:

@@ -21,6 +21,7 @@ from typing import Any
 from torch.utils.data import Dataset
 
 from dataguard.lab.core.index import Index
+from dataguard.lab.core.leaf_sizes import keep
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.wrapped_datasets import by_name, wrapped_by
 from dataguard.lab.images.image_containers import is_image
@@ -28,6 +29,8 @@ from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.target.variants import Loader
 
+IN_BATCH = 4
+"""Samples that collate_fn is given at most."""
 READS, FEWEST = 64, 16
 """The most and the fewest samples that are read while a transform stays unused."""
 _SECONDS = 3.0
@@ -111,13 +114,15 @@ def _recorded_reads() -> set[int]:
 def _read(loader: Loader, folder: Path, indices: Sequence[Index], is_read: Callable[[], bool]) -> tuple[bool, int]:
     """Read samples until the transform is used; return whether they hold images, and how many were read."""
     reader = Reader(loader, folder, READS)
-    samples: list[Any] = []
+    batch: list[Any] = []
+    count = 0
     until = time.monotonic() + _SECONDS
-    while len(samples) < len(indices) and not is_read() and (len(samples) < FEWEST or time.monotonic() < until):
-        samples.append(reader.read(indices[len(samples)], len(samples)))
+    while count < len(indices) and not is_read() and (count < FEWEST or time.monotonic() < until):
+        keep(reader.read(indices[count], count), batch, 1, IN_BATCH)
+        count += 1
     with contextlib.suppress(Exception), seeded(SEED):  # it may need other batches; an epoch reports its errors
-        loader.collate_fn(samples[:4])
-    return any(is_image(leaf) for _, leaf in iter_leaves(samples[:1])), len(samples)
+        loader.collate_fn(batch)
+    return any(is_image(leaf) for _, leaf in iter_leaves(batch[:1])), count
 
 
 def _parts(transform: Any, depth: int = 0) -> list[Any]:
