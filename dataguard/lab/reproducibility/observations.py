@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dataguard.fingerprint import Fingerprint, Part
 from dataguard.lab.core.source_location import Place
@@ -152,11 +153,10 @@ class Reproducibility:
                     stack.enter_context(entropy.fixed(fixed, log))
                 return run_again(subject.rebuild, folder, (trace,) if trace else ())
 
-        return subject.vary(
-            ("run", name, trace),
-            run,
-            lambda folder, runs: None if runs is None else Observed(runs, stages_in(folder), used_in(folder)),
-        )
+        def read(folder: Path, runs: Runs | None) -> Any:
+            return runs and Observed(runs, stages_in(folder), used_in(folder))  # without runs, the budget ran out
+
+        return subject.vary(("run", name, trace), run, read)
 
 
 def _difference(one: Observed, two: Observed) -> Divergence | None:

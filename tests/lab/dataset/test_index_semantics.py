@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
-from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.leaves import AT_ONCE, leaves_of
 from dataguard.lab.core.records import SampleRecord
-from dataguard.lab.dataset.index_semantics import IndexSemantics, probe_semantics
+from dataguard.lab.dataset.index_semantics import IndexSemantics, _same, probe_semantics
 from dataguard.lab.dataset.periodicity import Hints, hints_of
 from dataguard.lab.process.isolation import isolated
 from dataguard.model import NotApplicable
@@ -114,3 +114,14 @@ def test_a_few_samples_that_are_made_up_repeat_by_nature(tmp_path: Path) -> None
     dataset = Items(40, lambda index: torch.ones(3 + index % 4))
     samples = [SampleRecord(None, 0, 0, 0, index, str(index), 0.0, leaves_of(dataset[index])) for index in range(40)]
     assert semantics(dataset, tmp_path, Hints((4,), hints_of(samples).various)).repeats == ()
+
+
+@pytest.mark.parametrize("place", [0, AT_ONCE, AT_ONCE + 1])
+def test_large_values_are_compared_in_all_places(place: int) -> None:
+    one = torch.zeros(AT_ONCE + 2)
+    two = one.clone()
+    two[place] = 1e-9
+    assert _same(one, two)
+    two[place] = 1
+    assert not _same(one, two)
+    assert not _same(one, one[:AT_ONCE])

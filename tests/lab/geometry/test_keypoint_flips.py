@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from dataguard.lab.geometry.keypoint_flips import find_flips, find_sides, flip_between
+from dataguard.lab.geometry.keypoint_flips import MOST, find_flips, find_sides, flip_between
 
 PARTNER = (0, 2, 1, 4, 3)
 POSE = np.array([[[30.0, 5], [36, 8], [25, 7], [45, 30], [18, 33]]])
@@ -41,6 +41,11 @@ def test_names_show_what_changes_places(names: list[str], partner: tuple[int, ..
 def test_an_order_after_flips_counts_by_its_name() -> None:
     assert [one.partner for one in find_sides(SimpleNamespace(flip_idx=[1, 0, 2, 3]))] == [(1, 0, 2, 3)]
     assert not find_sides(SimpleNamespace(order=[1, 0, 2, 3]))
+
+
+def test_a_list_of_very_many_names_is_none_of_keypoints() -> None:
+    names = [*(f"left_{number}" for number in range(MOST)), *(f"right_{number}" for number in range(MOST))]
+    assert not find_sides(SimpleNamespace(names=names))
 
 
 def test_lists_of_names_must_agree() -> None:

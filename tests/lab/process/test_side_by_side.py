@@ -14,7 +14,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.engine import scan
 from dataguard.incident import LoaderRaised
 from dataguard.lab.core.observation_cache import ObservationCache
-from dataguard.lab.process.side_by_side import Turns, pause, seconds_waited, side_by_side, wait_until
+from dataguard.lab.process.side_by_side import MOST_BEGUN, Turns, pause, seconds_waited, side_by_side, wait_until
 from dataguard.model import Status
 from dataguard.process.session import Session
 from dataguard.settings.settings import Settings
@@ -159,3 +159,21 @@ def test_planned_checks_may_be_asked_for_in_any_order() -> None:
         again = session.judge(wanted[0], "make_plain")
     assert [result.code for result in results] == ["DG501", "DG303", "DG001"]
     assert {result.status for result in (*results, again)} == {Status.PASSED}
+
+
+def test_only_some_of_many_jobs_have_begun_at_a_time() -> None:
+    begun: set[int] = set()
+    most = 0
+
+    def work(number: int) -> int:
+        nonlocal most
+        begun.add(number)
+        most = max(most, len(begun))
+        pause(0.001)
+        begun.remove(number)
+        return number
+
+    count = 10 * MOST_BEGUN
+    results = [result for _, result in side_by_side([partial(work, number) for number in range(count)])]
+    assert sorted(results) == list(range(count))
+    assert 1 < most <= MOST_BEGUN
