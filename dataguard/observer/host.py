@@ -16,8 +16,7 @@ import multiprocessing
 import os
 import sys
 import traceback
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from importlib.machinery import PathFinder
@@ -28,7 +27,7 @@ import dataguard
 from dataguard.incident import LoaderFailed
 from dataguard.machine.environment import environment
 from dataguard.machine.machine import Machine
-from dataguard.model import Check, NotApplicable, Result, Status, Undecided, UsageError
+from dataguard.model import NotApplicable, Undecided, UsageError
 from dataguard.process import imported_modules, shm_cleanup
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.gc_pause import infrequent_gc
@@ -51,9 +50,9 @@ with infrequent_gc():
     from dataguard.lab.lab import Lab
     from dataguard.lab.process.computing_time import counted
     from dataguard.lab.process.process_incidents import last_words
-    from dataguard.lab.process.side_by_side import Turns, side_by_side
+    from dataguard.lab.process.side_by_side import Turns
     from dataguard.lab.reading.loader_survey import Survey, lacks_cuda, survey
-    from dataguard.observer.judge import judge
+    from dataguard.observer.judging_order import judged, read_epoch
     from dataguard.target import loading as targets
     from dataguard.target.loading import Target
 
@@ -65,13 +64,6 @@ MANY = 8
 """Loaders from which on forks are so many that it pays to make them cheap once more, after the user's modules."""
 ROOMY = 1 << 30
 """Bytes of free shared memory from which on observations run side by side."""
-URGENT = (
-    *("DG001", "DG002", "DG003", "DG101", "DG102", "DG307", "DG502", "DG505", "DG506", "DG507", "DG512", "DG514"),
-    *("DG402", "DG301", "DG303", "DG305", "DG306", "DG201", "DG204", "DG206", "DG401", "DG501", "DG511", "DG515"),
-)
-"""The defects that are likely and ruin a training, which are looked for first if reading a sample takes long."""
-MEASURING = ("DG6", "DG8")
-"""Families of checks that run alone, and come last."""
 
 
 def main(descriptor: int, parent: int, *, forked: bool) -> None:
@@ -128,7 +120,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
                     # The severity of a check depends on the check set.
                     wanted = [(replace(checks[code], severity=severity), loader) for code, severity, loader in asked]
                     with counted():
-                        for result in _judged(wanted, labs):
+                        for result in judged(wanted, labs):
                             pipe.send(("result", result))
         except (UsageError, Undecided) as error:
             words = last_words(folder, LOG) if isinstance(error.__cause__, SystemExit) else ""
@@ -233,7 +225,7 @@ def _labs(surveys: Surveys, settings: Settings, folder: Path, job: ScanJob) -> d
     for lab in labs.values():
         lab.siblings = labs
     for lab in labs.values() if job.team else ():
-        _read_epoch(lab)
+        read_epoch(lab)
     return labs
 
 
@@ -257,38 +249,6 @@ def _notes(surveys: Surveys) -> Iterator[str]:
                 f"{shown(branch.spelling)}: each observation calls the factory again ({found.seconds:.2g} s), because "
                 f"{found.reason}: a fork of the process would not have that"
             )
-
-
-def _judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Iterator[tuple[int, Result]]:
-    """Judge side by side; yields the number of each with its result as it is made.
-
-    The ordinary epochs come first, since nearly all else needs them.
-    """
-    loaders = dict.fromkeys(loader for _, loader in wanted)
-    if len(wanted) > len(loaders):
-        deque(side_by_side([partial(_read_epoch, labs[loader]) for loader in loaders]), maxlen=0)
-    order = sorted(range(len(wanted)), key=lambda number: _rank(wanted[number][0]))
-    jobs = [partial(judge, check, labs[loader], loader) for check, loader in (wanted[number] for number in order)]
-    ran: list[int] = []
-    for place, result in side_by_side(jobs):
-        if result.code == "DG001" and result.status is Status.PASSED:
-            ran.append(order[place])  # a later observation may still meet an exception
-        else:
-            yield order[place], result
-    for number in ran:
-        check, loader = wanted[number]
-        yield number, judge(check, labs[loader], loader)
-
-
-def _rank(check: Check) -> tuple[int, int, int]:
-    """What is judged first, since the budget of a loader may not suffice for all: the urgent, errors, what is mild."""
-    urgency = URGENT.index(check.code) if check.code in URGENT else len(URGENT)
-    return urgency, check.severity.rank, check.code.startswith(MEASURING)
-
-
-def _read_epoch(lab: Lab) -> None:
-    with contextlib.suppress(Exception):  # each judgement meets it again
-        lab.epoch  # noqa: B018 - to touch it is to make it
 
 
 def _answered(observe: Callable[[], Any]) -> tuple[str, Any]:
