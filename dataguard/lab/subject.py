@@ -14,12 +14,12 @@ from typing import Any, TypeVar, overload
 from dataguard.incident import Incident, LoaderFailed, LoaderRaised
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.observation_cache import ObservationCache, returned
-from dataguard.lab.core.repro import Repro
 from dataguard.lab.process.side_by_side import Turns
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gate, gated_build
 from dataguard.lab.reading.fresh_import import rebuild
 from dataguard.lab.reading.loader_survey import requested
+from dataguard.lab.repro import Repro
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided

@@ -13,8 +13,8 @@ import pytest
 from dataguard.checks import CATALOGUE
 from dataguard.incident import Incident, LoaderRaised
 from dataguard.lab.core.observation_cache import ObservationCache
-from dataguard.lab.core.repro import Repro
 from dataguard.lab.process.computing_time import counted
+from dataguard.lab.repro import Repro
 from dataguard.model import Finding, Looked, NotApplicable, Result, Severity, Status, Undecided, UsageError
 from dataguard.observer.judge import judge
 from dataguard.settings.settings import Settings

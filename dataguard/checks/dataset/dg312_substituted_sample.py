@@ -35,25 +35,20 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
     source = lab.dataset.sample_file
-    for substitute in lab.dataset.substitutes:
-        if substitute.endlessly:
-            yield Finding(
-                f"dataset[{source.whole.index}] without {Path(source.path).name} never returns: it tries endlessly "
-                "to open the file",
-                {"file": source.path},
-                Location(*substitute.endlessly),
-            )
-            return Looked({"files": 1, "substitutes": len(lab.dataset.substitutes)})
+    name, looked = Path(source.path).name, {"files": 1, "substitutes": len(lab.dataset.substitutes)}
+    for line in (substitute.endlessly for substitute in lab.dataset.substitutes if substitute.endlessly):
+        fact = f"dataset[{source.whole.index}] without {name} never returns: it tries endlessly to open the file"
+        yield Finding(fact, {"file": source.path}, Location(*line))
+        return Looked(looked)
     replaced = [substitute for substitute in lab.dataset.substitutes if _is_replaced(source, substitute)]
     if any(substitute.opened for substitute in replaced):
-        raise NotApplicable(f"a library opens {Path(source.path).name} past Python: it cannot be made to look missing")
+        raise NotApplicable(f"a library opens {name} past Python: it cannot be made to look missing")
     if replaced and set(_unlike(source, lab.dataset.substitutes[0].answer)) & unsteady(lab):
         raise Undecided("the sample under test varies from read to read")
     note: str | None = None
     for substitute in lab.dataset.substitutes:
         if not _is_replaced(source, substitute) or _is_flagged(source, substitute.answer, lab.epoch.samples):
             continue
-        name = Path(source.path).name
         equal = _equal(source, substitute.answer, lab.epoch.samples)
         what = f"dataset[{equal}]" if equal is not None else "a constant" if substitute.constant else "something else"
         fact = f"dataset[{source.whole.index}] without {name} returns {what}"
@@ -72,7 +67,7 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
             at=lab.dataset.location,
         )
         break
-    return Looked({"files": 1, "substitutes": len(lab.dataset.substitutes)}, note=note)
+    return Looked(looked, note=note)
 
 
 def _unlike(source: SampleFile, answer: Answer) -> list[str]:

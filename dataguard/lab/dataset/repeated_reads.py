@@ -144,7 +144,7 @@ def run_passes(
             sample = reader.read(index, draw)
             answers[index] = Answer(index, leaves_of(sample))
             if number == 0:
-                keep((index, sample), kept, 2, ITEMS)  # to see whether a later one overwrites an earlier one
+                keep((index, sample), kept, 2, len(items))  # to see whether a later one overwrites an earlier one
             del sample  # the next one may take as much memory
         if number == 0:
             overwritten = tuple(_overwritten(kept, answers))

@@ -156,7 +156,8 @@ class Reproducibility:
         def read(folder: Path, runs: Runs | None) -> Any:
             return runs and Observed(runs, stages_in(folder), used_in(folder))  # without runs, the budget ran out
 
-        return subject.vary(("run", name, trace), run, read)
+        observed: Observed = subject.vary(("run", name, trace), run, read)
+        return observed
 
 
 def _difference(one: Observed, two: Observed) -> Divergence | None:

@@ -19,7 +19,7 @@ from dataguard.checks.figures import registry
 from dataguard.engine import scan
 from dataguard.figures import Figure, Matrix, Picture, Pictures, Plot, Swatches, Timeline
 from dataguard.lab.core.observation_cache import ObservationCache
-from dataguard.lab.core.repro import Repro
+from dataguard.lab.repro import Repro
 from dataguard.model import Check, Finding, Judgement, Looked, Result, Severity, Status, Undecided
 from dataguard.observer import judge as judging
 from dataguard.settings.settings import Settings

@@ -15,8 +15,8 @@ from dataguard.checks.streams.dg204_lost_samples import dg204_lost_samples
 from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss
 from dataguard.engine import scan
 from dataguard.incident import Incident
-from dataguard.lab.core.repro import Repro
 from dataguard.lab.ranks.shares import DealtIndices, Shards, Share, shards_of
+from dataguard.lab.repro import Repro
 from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.model import Status, Undecided
 from dataguard.settings.settings import Settings
