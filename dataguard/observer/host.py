@@ -215,7 +215,8 @@ def _labs(surveys: Surveys, settings: Settings, folder: Path, job: ScanJob) -> d
     The ranks of a team read their parts of each at once, in the same order everywhere.
     """
     machine = Machine.read()
-    turns = Turns(1 if job.team else _most_at_once(machine))
+    alone = job.team or any(not isinstance(found, LoaderFailed) and found.alone for _, found in surveys)
+    turns = Turns(1 if alone else _most_at_once(machine))
     labs: dict[str, Lab] = {}
     for branch, found in surveys:
         checkpoint = None if isinstance(found, LoaderFailed) else found.checkpoint

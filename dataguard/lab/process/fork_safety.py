@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import stat
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -22,23 +24,41 @@ _MODULES = (os, signal, time)
 """Modules on which observing depends: a factory that replaces a function of one changes what dataguard does."""
 _MOMENT = 0.5
 """Seconds that threads may take to end."""
+_REOPENED = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECT | os.O_SYNC | os.O_DSYNC
+"""What is kept of how a file was opened: how it is read and written, not how it was found or made."""
+_LOCKS = {("FLOCK", "READ"): fcntl.LOCK_SH, ("FLOCK", "WRITE"): fcntl.LOCK_EX}
+"""Locks of `flock`, and how each is taken: they belong to a file description, others to one process."""
+_UNNAMED = ("/dev/", "/memfd:", "/SYSV", "/[aio]")
+"""Where the paths of memory begin that no other call of the factory shares."""
 _TIDYING = ("jemalloc_bg_thd",)
 """The names of threads that return memory to the system: pyarrow's allocator starts one, and handles forks itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A regular file that was open when the checkpoint was taken: its descriptor, how it was opened, and its offset."""
+    """A file or folder that was open when the checkpoint was taken, with its offset and how it was opened.
 
-    descriptor: int
+    `descriptors` refer to one file description, and share its offset. `lock` is that of `flock`, 0 for none.
+    """
+
+    descriptors: tuple[int, ...]
     flags: int
     offset: int
+    lock: int = 0
+
+    def unlock(self) -> None:
+        """Take the lock from the process of the checkpoint, which would keep its forks from taking it."""
+        if self.lock:
+            fcntl.flock(self.descriptors[0], fcntl.LOCK_UN)
 
     def reopen(self) -> None:
-        """Give this process an offset of its own, where the file stood at the checkpoint."""
-        own = os.open(f"/proc/self/fd/{self.descriptor}", self.flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC))
+        """Give this process a description of its own, with the offset and the lock of that at the checkpoint."""
+        own = _opened_again(self.descriptors[0], self.flags)
         os.lseek(own, self.offset, os.SEEK_SET)
-        os.dup2(own, self.descriptor, inheritable=False)
+        if self.lock:
+            fcntl.flock(own, self.lock | fcntl.LOCK_NB)
+        for descriptor in self.descriptors:
+            os.dup2(own, descriptor, inheritable=os.get_inheritable(descriptor))
         os.close(own)
 
 
@@ -75,9 +95,25 @@ class Before:
             return "it closes files that are not its own"
         opened = {fd: link for fd, link in now.items() if fd not in self._descriptors}
         opened.pop(getattr(resource_tracker._resource_tracker, "_fd", None) or -1, None)
-        if any(not link.startswith("/") for link in opened.values()):
+        if any(not link.startswith("/") or _kind(fd) in (stat.S_IFIFO, stat.S_IFSOCK) for fd, link in opened.items()):
             return "it leaves sockets or pipes open"
+        if any(_locks(fd) - _LOCKS.keys() for fd in opened):
+            return "it holds a lock that its process alone has"
+        if any(_has_offset(fd) and not _can_be_opened_again(fd) for fd in opened):
+            return "it holds a file open that cannot be opened again"
         return None
+
+    def shares_files(self, folder: Path) -> bool:
+        """Whether two processes that call the factory, or two forks of this one, would disturb each other.
+
+        That is: it holds a lock, or a file that it reads and writes. Files in `folder` do not count.
+        """
+        opened = _descriptors().items() - self._descriptors.items()
+        if any(_locks(fd) for fd, _ in opened):
+            return True
+        links = {link for fd, link in opened if _has_offset(fd) and _flags(fd) & os.O_ACCMODE == os.O_RDWR}
+        links |= {path for place, path in _shared_memory().items() if place not in self._shared}
+        return any(link.startswith("/") and not link.startswith((str(folder), *_UNNAMED)) for link in links)
 
     def _threads_end(self) -> bool:
         """Whether all threads that were started since end; those of queues that were just closed take a moment.
@@ -93,10 +129,26 @@ class Before:
             time.sleep(0.005)
         return True
 
-    def files(self) -> tuple[OpenFile, ...]:
-        """The regular files that were opened since, with their offsets."""
-        opened = _descriptors().keys() - self._descriptors.keys()
-        return tuple(OpenFile(fd, _flags(fd), os.lseek(fd, 0, os.SEEK_CUR)) for fd in sorted(opened) if _is_regular(fd))
+    def files(self, folder: Path) -> tuple[OpenFile, ...]:
+        """The files and folders outside of `folder` that are open, with their offsets.
+
+        Those that were open before belong to the user's module, or, for a loader in hand, to the user's process, whose
+        locks stay as they are.
+        """
+        found: list[OpenFile] = []
+        for fd, link in sorted(_descriptors().items()):
+            locks = _locks(fd)
+            if fd < 3 or link.startswith(str(folder)) or not _has_offset(fd):
+                continue
+            if locks - _LOCKS.keys() or (locks and fd in self._descriptors):
+                continue
+            twin = next((number for number, one in enumerate(found) if _is_shared(one.descriptors[0], fd)), None)
+            if twin is not None:
+                found[twin] = replace(found[twin], descriptors=(*found[twin].descriptors, fd))
+            elif locks or _can_be_opened_again(fd):
+                lock = _LOCKS[locks.pop()] if locks else 0
+                found.append(OpenFile((fd,), _flags(fd), os.lseek(fd, 0, os.SEEK_CUR), lock))
+        return tuple(found)
 
 
 def can_be_known() -> bool:
@@ -148,11 +200,52 @@ def _handler(number: int) -> object:
     return signal.SIG_DFL if getattr(handler, "__module__", "").startswith("torch.") else handler
 
 
-def _is_regular(descriptor: int) -> bool:
+def _kind(descriptor: int) -> int:
+    """The type of what is open, as in `stat`; 0 if it was closed."""
     try:
-        return (os.fstat(descriptor).st_mode & 0o170000) == 0o100000
+        return stat.S_IFMT(os.fstat(descriptor).st_mode)
+    except OSError:
+        return 0
+
+
+def _has_offset(descriptor: int) -> bool:
+    """Whether this is a file or a folder that is read from where it was read last; O_PATH only names one."""
+    return _kind(descriptor) in (stat.S_IFREG, stat.S_IFDIR) and not _flags(descriptor) & os.O_PATH
+
+
+def _opened_again(descriptor: int, flags: int) -> int:
+    return os.open(f"/proc/self/fd/{descriptor}", flags & _REOPENED)
+
+
+def _can_be_opened_again(descriptor: int) -> bool:
+    """Whether it can: its rights may have been taken away since. To close it drops its locks of `fcntl`."""
+    try:
+        os.close(_opened_again(descriptor, _flags(descriptor)))
     except OSError:
         return False
+    return True
+
+
+def _is_shared(one: int, other: int) -> bool:
+    """Whether two descriptors share an offset: `os.dup` makes such."""
+    if _kind(one) != stat.S_IFREG or not os.path.sameopenfile(one, other):
+        return False
+    offset = os.lseek(one, 0, os.SEEK_CUR)
+    if os.lseek(other, 0, os.SEEK_CUR) != offset:
+        return False
+    moved = os.lseek(one, 0 if offset else 1, os.SEEK_SET)
+    shared = os.lseek(other, 0, os.SEEK_CUR) == moved
+    os.lseek(one, offset, os.SEEK_SET)
+    return shared
+
+
+def _locks(descriptor: int) -> set[tuple[str, str]]:
+    """The locks that this process holds through a descriptor: kind, and READ or WRITE."""
+    try:
+        lines = (_PROC / "fdinfo" / str(descriptor)).read_text().splitlines()
+    except OSError:  # closed meanwhile
+        return set()
+    return {(words[2], words[4]) for words in map(str.split, lines) if words[0] == "lock:"}
 
 
 def _flags(descriptor: int) -> int:

@@ -21,6 +21,8 @@ class Checkpoint:
         self._loaders = loaders
         self._construction = construction
         self._files = files
+        for file in files:
+            file.unlock()
         self._used = False
 
     def variant(self, name: str, overrides: Mapping[str, Any], *, reuse: bool = False) -> Loader | None:

@@ -55,7 +55,8 @@ class Survey:
     """The result of building the loaders of a target once.
 
     `facts` are their settings, by loader name; `modules` are those that the factory imported, in order. `seconds` is
-    the duration. Without a `checkpoint`, `reason` says why none can be taken; with one, what its forks lack.
+    the duration. Without a `checkpoint`, `reason` says why none can be taken; with one, what its forks lack. `alone`:
+    two observations at once would disturb each other through a file.
     """
 
     facts: Mapping[str, LoaderFacts]
@@ -63,6 +64,7 @@ class Survey:
     seconds: float
     checkpoint: Checkpoint | None = None
     reason: str | None = None
+    alone: bool = False
 
 
 def survey(target: Target, settings: Settings, folder: Path, *, alone: bool) -> Survey:
@@ -90,7 +92,7 @@ def survey(target: Target, settings: Settings, folder: Path, *, alone: bool) -> 
 
 
 def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> Survey:
-    imported, before = set(sys.modules), Before() if stay else None
+    imported, before = set(sys.modules), Before() if can_be_known() else None
     started = time.monotonic()
     with infrequent_gc():
         if settings.key and not callable(load(settings.key).source):
@@ -103,7 +105,11 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
     seconds = time.monotonic() - started
     facts = {name: loader_facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()}
     modules = tuple(module for module in sys.modules if module not in imported)
-    reason = before.unsafe(folder) if before else None
-    if before is None or (reason is not None and not target.runs_once):
-        return Survey(facts, modules, seconds, reason=reason)
-    return Survey(facts, modules, seconds, Checkpoint(loaders, construction, before.files()), reason)
+    if before is None:
+        return Survey(facts, modules, seconds)
+    alone = before.shares_files(folder.parent)
+    reason = before.unsafe(folder) if stay else None
+    if not stay or (reason is not None and not target.runs_once):
+        return Survey(facts, modules, seconds, reason=reason, alone=alone)
+    checkpoint = Checkpoint(loaders, construction, before.files(folder.parent))
+    return Survey(facts, modules, seconds, checkpoint, reason, alone)

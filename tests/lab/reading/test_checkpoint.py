@@ -46,7 +46,7 @@ def test_a_fork_reads_a_file_from_where_the_factory_left_it(tmp_path: Path) -> N
     before = Before()
     with (tmp_path / "data").open("rb", buffering=0) as file:
         assert file.read(2) == b"ab"
-        opened = before.files()
+        opened = before.files(tmp_path / "session")
         for _ in range(2):
             pid = os.fork()
             if pid == 0:
