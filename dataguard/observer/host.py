@@ -14,6 +14,7 @@ import importlib
 import mmap
 import multiprocessing
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -73,6 +74,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
     """
     die_with_parent(parent)
     adopt_orphans()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # by which the reaper ends this process
     torch.set_num_threads(1)
     # The user's module may query CUDA when it is imported; that must not initialize CUDA here, or no fork could use it.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
@@ -125,10 +127,12 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
         except (UsageError, Undecided) as error:
             words = last_words(folder, LOG) if isinstance(error.__cause__, SystemExit) else ""
             pipe.send(("usage", str(error) + words))
-        except EOFError:  # the reporting process is done
+        except (EOFError, ConnectionError, KeyboardInterrupt):  # the reporting process is done
             pass
         except Exception:  # noqa: BLE001 - a bug of ours, which the reporting process shows
             pipe.send(("broken", traceback.format_exc()))
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what the user's code has registered runs to its end
 
 
 class _Importer:

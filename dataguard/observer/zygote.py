@@ -26,6 +26,7 @@ from typing import NoReturn
 import hypothesis  # noqa: F401 - slow to import, and each loader needs it
 import numpy
 
+from dataguard.lab.process.exits import InheritedHandlers, run_exit_handlers
 from dataguard.observer import host
 from dataguard.process import imported_modules, reaper
 from dataguard.process.cheap_forks import prepare_to_fork
@@ -118,7 +119,9 @@ def _fork_host_here(stdin: int, stdout: int, descriptor: int) -> Forked:
             os.close(one)
         # A notebook or a test runner has put objects in their place that pass on what is written.
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
+        InheritedHandlers().drop()
         _start_observing(descriptor, own)
+        run_exit_handlers()
     finally:
         os._exit(0)
 
@@ -127,7 +130,6 @@ def _start_observing(descriptor: int, parent: int) -> None:
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     host.main(descriptor, parent, forked=True)
 
 
@@ -172,7 +174,7 @@ class Forked:
     """A forked process with the interface of `subprocess.Popen`."""
 
     def __init__(self, pid: int) -> None:
-        self._pid = pid
+        self.pid = pid
         self._status: int | None = None
 
     def poll(self) -> int | None:
@@ -190,7 +192,7 @@ class Forked:
     def _ask(self, flags: int) -> int | None:
         if self._status is None:
             try:
-                pid, status = os.waitpid(self._pid, flags)
+                pid, status = os.waitpid(self.pid, flags)
             except ChildProcessError:  # whoever killed it already reaped it
                 self._status = 0
             else:

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
@@ -28,11 +29,15 @@ CREATIONS = "shared_memory"
 """File in the session folder: the names that the user's code created in /dev/shm."""
 STACKS = "import.stacks"
 """File in the session folder: the stacks of an import that crashed or did not finish."""
+GRACE = 3.0
+"""Seconds in which the observing process may exit, with what the user's code registered for that."""
 _GLANCE = 0.1
 
 
 class Process(Protocol):
     """The part of the `subprocess.Popen` interface that `watch` uses."""
+
+    pid: int
 
     def poll(self) -> int | None:
         """The exit code, or None while the process runs."""
@@ -74,6 +79,7 @@ def _observe(folder: Path, start: Callable[[], Process], before: Collection[str]
     host = start()
     while host.poll() is None and not _dismissed(reporter, _GLANCE):
         pass
+    _let_exit(host)
     shm_cleanup.remove_tensors(end_descendants())
     if host.poll() is None:  # without /proc, it was not found
         host.kill()
@@ -83,6 +89,15 @@ def _observe(folder: Path, start: Callable[[], Process], before: Collection[str]
         os.write(sys.stdout.fileno(), str(host.wait()).encode())  # 0 when it was stopped from here
     while not _dismissed(reporter, _GLANCE):  # the reporting process may want to read the log
         pass
+
+
+def _let_exit(host: Process) -> None:
+    """Interrupt the observing process, if it still runs, and wait until it has exited, or the grace is over."""
+    deadline = time.monotonic() + GRACE
+    if host.poll() is None:
+        os.kill(host.pid, signal.SIGINT)
+    while host.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
 
 
 def _dismissed(reporter: int, seconds: float) -> bool:

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import math
 import os
-import signal
 import time
 import traceback
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import psutil
 
 from dataguard.incident import OWN, LoaderDied, LoaderHung, LoaderRaised, is_library
-from dataguard.lab.process import computing_time, stack_dumps
+from dataguard.lab.process import computing_time, exits, stack_dumps
 from dataguard.lab.process.answers import (
     BROKE,
     FAILED,
@@ -89,6 +88,9 @@ def isolated(
     try:
         status = _await(pid, recorder, folder, timeout, allowed, meanwhile)
         meanwhile()
+    except exits.DISMISSED:
+        exits.interrupt(pid)
+        raise
     finally:
         _running.remove(pid)
         # Whatever left the session of its observation is ended with the last one that runs.
@@ -137,8 +139,13 @@ def succeeded(function: Callable[[], T], stays: Callable[[T], bool], folder: Pat
         os.close(stream)
     try:
         status = _await(pid, recorder, folder, timeout, math.inf, lambda: None, until_answered=True)
-        if has_answered(folder) and kind_in(folder) == STAYS:
-            _end_like(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        if has_answered(folder):
+            if kind_in(folder) == STAYS:
+                exits.end_like(exits.awaited(pid))
+            exits.let_exit(pid)
+    except exits.DISMISSED:
+        exits.interrupt(pid)
+        raise
     finally:
         end_descendants(spare=bystanders)
         end_fork(pid)
@@ -150,35 +157,31 @@ def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: P
     """In the fork: the result of the function, if it stays; otherwise this process ends."""
     stayed = False
     try:
-        own = _begin(folder, parent)
+        own, inherited = _begin(folder, parent), exits.InheritedHandlers()
         answer = _outcome(function, folder)
         if os.getpid() == own:
             kind, value = answer
             stayed = kind == RETURNED and stays(value)
             wait_for_children()
             leave((STAYS, None) if stayed else answer, folder)
+            if not stayed:
+                inherited.drop()
+                exits.run_exit_handlers()
     finally:
         if not stayed:
             _exit(0)
     return cast(T, value)
 
 
-def _end_like(status: int) -> NoReturn:
-    """End this process as another one ended, by its exit code or, if negative, its signal."""
-    if status < 0:
-        with contextlib.suppress(OSError, ValueError):
-            signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    _exit(abs(status))
-
-
 def live(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
-    """The life of a fork: call the function and write the outcome into the folder."""
+    """The life of a fork: call the function, write the outcome into the folder, and exit as a process of its own."""
     try:
         own = _begin(folder, parent)
+        exits.InheritedHandlers().drop()
         answer = _outcome(function, folder)
         if os.getpid() == own:  # not in a fork that the user's code forgot to end
             leave(answer, folder)
+            exits.run_exit_handlers()
     finally:
         _exit(0)
 
@@ -240,7 +243,7 @@ def _await(
 ) -> int:
     """Wait for the fork and return its exit status; raises without progress or when the time is up.
 
-    `until_answered` returns 0 as soon as the fork has answered, even if it still runs.
+    `until_answered` returns 0 as soon as the fork has answered, even if it still runs; so does one that is due.
     """
     started = moved = busy_since = time.monotonic()
     progress = recorder.progress()
@@ -249,14 +252,14 @@ def _await(
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
-        if until_answered and has_answered(folder):
-            return 0
         now = time.monotonic()
         if (current := recorder.progress()) != progress:
             progress, moved, busy_since, spent = current, now, now, None
-        if now - started > allowed and progress > 2:
+        idle, late = now - moved, now - started > allowed and progress > 2
+        if (until_answered or late or idle > timeout) and has_answered(folder):
+            return 0
+        if late:
             raise OutOfTime(f"cut short after {allowed:.0f} s")
-        idle = now - moved
         if spent is None and idle > _PAUSE * timeout:
             spent = work_done(pid)
         if spent is not None and idle > timeout and (idle > _TORCH_NOTICES or _all_alive(recorder)):
