@@ -128,11 +128,22 @@ class Subject(ABC):
             if loader is not None:
                 return loader
         stride = 0 if same_seed else RANK_STRIDE
-        return gated_build(self.target, self.facts.name, self.settings.seed, wanted, place, stride)
+        target, name, seed = self.target, self.facts.name, self.settings.seed
+        return self._called_again(lambda: gated_build(target, name, seed, wanted, place, stride))
 
     def rebuild(self, **overrides: Any) -> Loader:
         """Make the loader in this process, from newly imported modules."""
-        return rebuild(self.target, self.facts.name, self.settings, {**requested(self.settings), **overrides})
+        wanted = {**requested(self.settings), **overrides}
+        return self._called_again(lambda: rebuild(self.target, self.facts.name, self.settings, wanted))
+
+    def _called_again(self, call: Callable[[], Loader]) -> Loader:
+        """Call the factory; if that fails beside what it made for the checkpoint, without that."""
+        try:
+            return call()
+        except LoaderRaised:
+            if self._checkpoint is None or not self._checkpoint.let_go():
+                raise
+        return call()
 
     def build_with(self, other: Subject) -> tuple[Loader, Loader]:
         """This loader and another one of its target as one call of the factory makes them: with what both share."""

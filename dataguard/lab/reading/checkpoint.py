@@ -6,9 +6,12 @@ taken if forks are safe; see `fork_safety`.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
+from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.process.fork_safety import OpenFile
 from dataguard.target.discovery import wrapped_like
 from dataguard.target.variants import Construction, Loader
@@ -40,3 +43,20 @@ class Checkpoint:
         loader = self._loaders[name]
         variant: Loader = wrapped_like(loader, self._construction.again(loader, overrides))
         return variant
+
+    def let_go(self) -> bool:
+        """Free the datasets in this fork, as far as nothing else holds them; whether it did.
+
+        What may be open only once in a process is open in each fork, such as an environment of LMDB. Not with a
+        `__del__` in Python, which may remove the files that other forks need.
+        """
+        if not self._loaders or next(iter(reachable(self._loaders, _is_finalized)), None) is not None:
+            return False
+        self._loaders, self._construction = {}, Construction({})
+        gc.unfreeze()
+        gc.collect()
+        return True
+
+
+def _is_finalized(value: Any) -> bool | None:
+    return isinstance(getattr(type(value), "__del__", None), FunctionType) or None
