@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -137,7 +138,11 @@ class Subject(ABC):
         return self._called_again(lambda: rebuild(self.target, self.facts.name, self.settings, wanted))
 
     def _called_again(self, call: Callable[[], Loader]) -> Loader:
-        """Call the factory; if that fails beside what it made for the checkpoint, without that."""
+        """Call the factory; if that fails beside what it made for the checkpoint, without that.
+
+        What an earlier call in this process made is freed first, or each worker would run its finalizers as well.
+        """
+        gc.collect()
         try:
             return call()
         except LoaderRaised:

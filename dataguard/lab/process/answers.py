@@ -30,6 +30,11 @@ def has_answered(folder: Path) -> bool:
     return (folder / _ANSWER).exists()
 
 
+def forget_answer(folder: Path) -> None:
+    """Remove the answer of an earlier fork with this folder."""
+    (folder / _ANSWER).unlink(missing_ok=True)
+
+
 def kind_in(folder: Path) -> str:
     """The kind of the answer in a folder."""
     kind: str = loads((folder / _ANSWER).read_bytes())[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import os
 import signal
 import time
@@ -45,6 +46,7 @@ class InheritedHandlers:
     def _stop(self) -> None:
         """Runs after the handlers that were registered later, and before these."""
         if self._dropped:
+            gc.collect()  # a temporary file goes with its object, which nothing but a circle may hold
             _exit(0)
 
 

@@ -8,6 +8,8 @@ import pickle
 from collections.abc import Callable
 from typing import TypeVar
 
+from dataguard.lab.process.exits import InheritedHandlers, run_exit_handlers
+
 T = TypeVar("T")
 
 
@@ -16,11 +18,13 @@ def in_fork(function: Callable[[], T]) -> T | None:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
+        InheritedHandlers().drop()
         try:
             os.close(reading)
             answer = pickle.dumps(function())
             with os.fdopen(writing, "wb") as pipe:
                 pipe.write(answer)
+            run_exit_handlers()
         finally:
             os._exit(0)
     os.close(writing)

@@ -25,6 +25,7 @@ from dataguard.lab.process.answers import (
     STAYS,
     UNWRITTEN,
     answer_in,
+    forget_answer,
     has_answered,
     kind_in,
     leave,
@@ -78,6 +79,7 @@ def isolated(
     """
     recorder = FlightRecorder(folder)
     recorder.mark(None, "factory")
+    forget_answer(folder)
     if not _running:
         _bystanders[:] = [] if has_only(()) else descendants()
     parent = os.getpid()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -10,6 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -87,8 +89,16 @@ def survey(target: Target, settings: Settings, folder: Path, *, alone: bool) -> 
         )
     if found.checkpoint is not None:
         gc.collect()
+        if any(isinstance(getattr(kind, "__del__", None), FunctionType) for kind in set(map(type, gc.get_objects()))):
+            atexit.register(_collect)
         gc.freeze()  # what a collection touched here would be copied into every fork
     return found
+
+
+def _collect() -> None:
+    """Free what only the collector can, as the interpreter does when it exits: it may remove temporary files."""
+    gc.unfreeze()
+    gc.collect()
 
 
 def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> Survey:

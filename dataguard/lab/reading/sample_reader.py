@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -107,6 +108,7 @@ def emulate_worker(loader: Loader, recorder: FlightRecorder, workers: int) -> No
     worker: Any = _utils.worker
     details = {"id": 0, "num_workers": workers, "seed": torch.initial_seed(), "dataset": loader.dataset}
     worker._worker_info = worker.WorkerInfo(**details)
+    atexit.register(setattr, worker, "_worker_info", None)  # so that the dataset is freed then
     if loader.worker_init_fn is not None:
         recorder.mark(None, "init")
         with gate("init"):

@@ -23,7 +23,7 @@ from dataguard.lab.process.process_incidents import tail
 from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.watcher import Watcher
-from dataguard.lab.spy.worker_spy import SpyInit, install
+from dataguard.lab.spy.worker_spy import SpyInit, install, uninstall
 from dataguard.model import Undecided
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.target.variants import Loader
@@ -89,6 +89,8 @@ def drive(
         if not failures and raised_by_dataguard(error, __file__):
             raise
         raise _failure(error, iterator, plan, failures) from error
+    finally:
+        uninstall()
     shut(iterator)
     return rides
 

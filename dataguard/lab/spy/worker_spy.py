@@ -62,6 +62,12 @@ def install(watcher: Watcher, dataset: Any) -> None:
     setattr(_DatasetKind, "create_fetcher", staticmethod(create_fetcher))  # noqa: B010 - mypy forbids the plain form
 
 
+def uninstall() -> None:
+    """Let torch make fetchers by itself again: a watcher that is done would keep its dataset from being freed."""
+    current: Any = _DatasetKind.create_fetcher
+    setattr(_DatasetKind, "create_fetcher", staticmethod(getattr(current, "replaced", current)))  # noqa: B010 - as above
+
+
 def watch_fetcher(watcher: Watcher, fetcher: Any, *, iterable: bool) -> None:
     """Replace the methods, the dataset and the iterator of a fetcher."""
     watcher.begin_epoch()

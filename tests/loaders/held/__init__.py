@@ -28,4 +28,4 @@ def loader(name: str, workers: int | None = None) -> DataLoader:
     kind = known()[name]
     held = kind.make()
     dataset = held if isinstance(held, Held) else Held(*held)
-    return DataLoader(dataset, batch_size=4, num_workers=kind.workers if workers is None else workers)
+    return DataLoader(dataset, batch_size=4, shuffle=True, num_workers=kind.workers if workers is None else workers)

@@ -104,14 +104,15 @@ def hdf5_dataset():
 def hdf5_swmr():
     import h5py
 
-    return h5py.File(stored("data.h5", _hdf5), "r", libver="latest", swmr=True), lambda held, index: held["values"][index]
+    file = h5py.File(stored("swmr.h5", _hdf5), "r", libver="latest", swmr=True)
+    return file, lambda file, index: file["values"][index]
 
 
 @kind(workers=0, needs="h5py")
 def hdf5_of_file_object():
     import h5py
 
-    file = stored("data.h5", _hdf5).open("rb")
+    file = stored("object.h5", _hdf5).open("rb")
     return (file, h5py.File(file, "r")), lambda held, index: held[1]["values"][index]
 
 

@@ -97,15 +97,18 @@ def shelf():
 
 @kind()
 def dumb_dbm():
-    path = stored("dumb", _keyed(lambda path: dbm.dumb.open(path, "c")))
+    path = stored("dumb", _keyed(lambda path: dbm.dumb.open(path, "c")))  # noqa: SIM115 - closed by it
     return dbm.dumb.open(str(path / "data"), "r"), lambda held, index: held[str(index)]
+
+
+_CREATE = "CREATE TABLE samples AS SELECT i::INT AS number, (3 * i + 1)::INT AS value FROM range(24) t(i)"
 
 
 def _duck(path: Path) -> None:
     import duckdb
 
     with duckdb.connect(str(path)) as connection:
-        connection.execute("CREATE TABLE samples AS SELECT i::INT AS number, (3 * i + 1)::INT AS value FROM range(24) t(i)")
+        connection.execute(_CREATE)
 
 
 @kind(workers=0, anew="threads", needs="duckdb")
@@ -127,7 +130,7 @@ def duckdb_in_memory():
     import duckdb
 
     connection = duckdb.connect()
-    connection.execute("CREATE TABLE samples AS SELECT i::INT AS number, (3 * i + 1)::INT AS value FROM range(24) t(i)")
+    connection.execute(_CREATE)
     return connection, _selected
 
 
@@ -163,7 +166,7 @@ def lmdb_unlocked():
 def lmdb_transaction():
     import lmdb
 
-    environment = lmdb.open(str(stored("lmdb", _environment)), readonly=True, lock=False)
+    environment = lmdb.open(str(stored("lmdb2", _environment)), readonly=True, lock=False)
     return (environment, environment.begin()), lambda held, index: held[1].get(str(index).encode())
 
 

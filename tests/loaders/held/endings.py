@@ -22,8 +22,8 @@ def note(name: str, what: str) -> None:
 
 
 class Noting(Held):
-    def __init__(self, name: str, held: Any = None) -> None:
-        super().__init__(held, lambda _, index: value(index))
+    def __init__(self, name: str) -> None:
+        super().__init__(None, lambda _, index: value(index))
         self.name = name
         note(name, "made")
 
@@ -109,6 +109,6 @@ def replaced_folder():
 @kind(workers=0)
 def file_in_circle():
     """A temporary file that only the collector frees."""
-    held = Noting("file_in_circle", tempfile.NamedTemporaryFile(prefix="held-"))
+    held = Held(tempfile.NamedTemporaryFile(prefix="held-"), lambda _, index: value(index))  # noqa: SIM115 - held
     held.circle = held
     return held

@@ -150,7 +150,7 @@ def spooled_in_memory():
 def made_descriptor():
     number, path = tempfile.mkstemp()
     os.write(number, BYTES)
-    os.unlink(path)
+    Path(path).unlink()
     return number, at
 
 
@@ -185,20 +185,20 @@ def bytes_in_memory():
 @kind()
 def named_folder():
     binary()
-    return os.open(folder(), os.O_PATH), lambda number, index: at(os.open("data.bin", os.O_RDONLY, dir_fd=number), index)
+    return os.open(folder(), os.O_PATH), _inside
 
 
 @kind()
 def opened_folder():
     binary()
+    return os.open(folder(), os.O_RDONLY), _inside
 
-    def read(number: int, index: int) -> int:
-        opened = os.open("data.bin", os.O_RDONLY, dir_fd=number)
-        found = at(opened, index)
-        os.close(opened)
-        return found
 
-    return os.open(folder(), os.O_RDONLY), read
+def _inside(number: int, index: int) -> int:
+    opened = os.open("data.bin", os.O_RDONLY, dir_fd=number)
+    found = at(opened, index)
+    os.close(opened)
+    return found
 
 
 @kind(workers=0)

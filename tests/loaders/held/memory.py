@@ -106,7 +106,7 @@ def context_variable():
     return _VALUES, lambda held, index: held.get()[index]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _computed(index: int) -> int:
     assert os.environ["HELD"]
     return value(index)

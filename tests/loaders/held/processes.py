@@ -250,4 +250,5 @@ def log_through_queue():
     entries: queue.Queue[Any] = queue.Queue()
     listener = logging.handlers.QueueListener(entries, logging.FileHandler(folder() / "queue.log"))
     listener.start()
-    return (_logger("queue", logging.handlers.QueueHandler(entries)), listener), lambda held, index: _logged(held[0], index)
+    logger = _logger("queue", logging.handlers.QueueHandler(entries))
+    return (logger, listener), lambda held, index: _logged(held[0], index)

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -52,7 +53,7 @@ def file_mask():
 def working_folder():
     binary()
     os.chdir(folder())
-    return None, lambda _, index: open("data.bin", "rb").read()[index]
+    return None, lambda _, index: Path("data.bin").read_bytes()[index]
 
 
 @kind()
