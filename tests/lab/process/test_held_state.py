@@ -85,7 +85,8 @@ def test_it_works_in_plain_torch_and_no_observation_says_otherwise(names: tuple[
     anew = KINDS[names[0]].anew
     assert bool(anew) == bool(report.notes), report.notes
     assert anew in "".join(report.notes)
-    assert [path.name for path in place.iterdir() if not (path / "zygote").exists()] == []
+    left = {path.name for path in place.iterdir() if not (path / "zygote").exists()}
+    assert {name for name in left if not name.startswith("torchinductor_")} == set()  # torch's own
     assert _unended(place.parent / "held") == {}
 
 

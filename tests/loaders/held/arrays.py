@@ -18,7 +18,8 @@ def _saved(path: Path) -> None:
 
 def _several(path: Path) -> None:
     with path.open("wb") as file:
-        np.savez(file, **{str(index): np.array(VALUES[index]) for index in range(SIZE)})
+        arrays: Any = {str(index): np.array(VALUES[index]) for index in range(SIZE)}
+        np.savez(file, **arrays)
 
 
 @kind()
@@ -130,10 +131,11 @@ def hdf5_for_writing():
 def _zarr(path: Path) -> None:
     import zarr
 
-    zarr.save(str(path), np.array(VALUES))
+    values: Any = np.array(VALUES)
+    zarr.save(str(path), values)
 
 
-@kind(workers=0, needs="zarr")
+@kind(workers=0, anew="threads", needs="zarr")
 def zarr_array():
     import zarr
 
@@ -172,7 +174,7 @@ def _parquet(path: Path) -> None:
     pq.write_table(_table(), path, row_group_size=5)
 
 
-@kind(needs="pyarrow")
+@kind(anew="threads", needs="pyarrow")
 def arrow_memory_map():
     import pyarrow as pa
 
@@ -196,7 +198,7 @@ def arrow_dataset():
     return held, lambda held, index: held.take([index], use_threads=False)["values"][0].as_py()
 
 
-@kind(needs="pyarrow")
+@kind(anew="threads", needs="pyarrow")
 def feather():
     from pyarrow import feather as ft
 
@@ -204,14 +206,14 @@ def feather():
     return ft.read_table(path, memory_map=True), lambda held, index: held["values"][index].as_py()
 
 
-@kind(workers=0, needs="polars")
+@kind(workers=0, anew="threads", needs="polars")
 def polars_frame():
     import polars as pl
 
     return pl.DataFrame({"values": VALUES}), lambda held, index: held["values"][index]
 
 
-@kind(workers=0, needs="polars")
+@kind(workers=0, anew="threads", needs="polars")
 def polars_lazy():
     import polars as pl
 

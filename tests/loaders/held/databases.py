@@ -65,7 +65,7 @@ def sqlite_open_transaction():
     return connection, _selected
 
 
-@kind(workers=0)
+@kind(workers=0, anew="lock")
 def sqlite_cursor():
     """Reads on from a cursor that the factory has begun to read."""
     cursor = sqlite3.connect(stored("data.db", _database)).execute("SELECT value FROM samples ORDER BY number")
@@ -170,7 +170,7 @@ def lmdb_transaction():
     return (environment, environment.begin()), lambda held, index: held[1].get(str(index).encode())
 
 
-@kind(workers=0, needs="diskcache")
+@kind(workers=0, anew="shared memory", needs="diskcache")
 def disk_cache():
     import diskcache
 

@@ -110,5 +110,5 @@ def replaced_folder():
 def file_in_circle():
     """A temporary file that only the collector frees."""
     held = Held(tempfile.NamedTemporaryFile(prefix="held-"), lambda _, index: value(index))  # noqa: SIM115 - held
-    held.circle = held
+    held.held.circle = held
     return held

@@ -237,7 +237,12 @@ def named_pipe():
 
 @kind(workers=0, anew="sockets or pipes")
 def event_descriptor():
-    return os.eventfd(0), lambda number, index: (os.eventfd_write(number, value(index)), os.eventfd_read(number))[1]
+    return os.eventfd(0), _notified
+
+
+def _notified(number: int, index: int) -> int:
+    os.eventfd_write(number, value(index))
+    return os.eventfd_read(number)
 
 
 @kind(workers=0, anew="sockets or pipes")
@@ -260,7 +265,12 @@ def flocked():
     file = (folder() / "lock").open("w")
     fcntl.flock(file, fcntl.LOCK_EX)
     binary()
-    return file, lambda file, index: (fcntl.flock(file, fcntl.LOCK_EX), binary().read_bytes()[index])[1]
+
+    def read(file: Any, index: int) -> int:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return binary().read_bytes()[index]
+
+    return file, read
 
 
 @kind(workers=0)

@@ -57,7 +57,7 @@ def _grey_video(path: Path) -> None:
     import cv2
 
     made = path.with_suffix(".made.avi")
-    writer = cv2.VideoWriter(str(made), cv2.VideoWriter_fourcc(*"FFV1"), 10, (16, 16))
+    writer = cv2.VideoWriter(str(made), cv2.VideoWriter.fourcc(*"FFV1"), 10, (16, 16))
     for number in VALUES:
         writer.write(np.full((16, 16, 3), number, "u1"))
     writer.release()

@@ -169,4 +169,5 @@ def started_clock():
 @kind()
 def pinned_view():
     tensor = torch.tensor(VALUES)
-    return memoryview(tensor.numpy()), looked_up
+    view: Any = tensor.numpy()
+    return memoryview(view), looked_up

@@ -75,6 +75,7 @@ def raw_array():
 @kind(anew="shared memory")
 def named_shared_memory():
     held = shared_memory.SharedMemory(create=True, size=SIZE)
+    assert held.buf is not None
     held.buf[:SIZE] = BYTES
     return held, lambda held, index: held.buf[index]
 
@@ -90,12 +91,12 @@ def manager_list():
     return (manager, manager.list(VALUES)), lambda held, index: held[1][index]
 
 
-@kind(workers=0, anew="")
+@kind(workers=0, anew="shared memory")
 def process_queue():
     return multiprocessing.Queue(), lambda held, index: (held.put(value(index)), held.get(timeout=5))[1]
 
 
-@kind(workers=0, anew="")
+@kind(workers=0, anew="shared memory")
 def simple_queue():
     return multiprocessing.SimpleQueue(), lambda held, index: (held.put(value(index)), held.get())[1]
 
@@ -117,24 +118,24 @@ def busy_threads():
     return held, lambda held, index: held.submit(value, index).result(5)
 
 
-@kind(workers=0, anew="")
+@kind(workers=0, anew="shared memory")
 def idle_processes():
     return ProcessPoolExecutor(1), lambda held, index: held.submit(value, index).result(20)
 
 
-@kind(workers=0, anew="")
+@kind(workers=0, anew="threads")
 def busy_processes():
     held = ProcessPoolExecutor(1)
     held.submit(value, 1).result()
     return held, lambda held, index: held.submit(value, index).result(20)
 
 
-@kind(workers=0, anew="")
+@kind(workers=0, anew="threads", undecided=True)
 def process_pool():
     return multiprocessing.Pool(1), lambda held, index: held.apply(value, (index,))
 
 
-@kind(workers=0, anew="")
+@kind(workers=0, anew="processes", undecided=True)
 def child_process():
     code = "import sys\nfor line in sys.stdin: print(3 * int(line) + 1, flush=True)"
     held = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -171,7 +172,7 @@ class Server(http.server.BaseHTTPRequestHandler):
 def http_session():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    session = http.client.HTTPConnection(*server.server_address, timeout=5)
+    session = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
     session.connect()
 
     def read(held: Any, index: int) -> bytes:
