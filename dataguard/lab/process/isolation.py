@@ -176,7 +176,7 @@ def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: P
 
 
 def live(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
-    """The life of a fork: call the function, write the outcome into the folder, and exit as a process of its own."""
+    """The life of a fork: call the function, write the outcome into the folder, and run its own exit handlers."""
     try:
         own = _begin(folder, parent)
         exits.InheritedHandlers().drop()
