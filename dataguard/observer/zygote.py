@@ -187,7 +187,7 @@ class Forked:
 
     def kill(self) -> None:
         """Kill the process, which nobody has waited for."""
-        os.kill(self._pid, signal.SIGKILL)
+        os.kill(self.pid, signal.SIGKILL)
 
     def _ask(self, flags: int) -> int | None:
         if self._status is None:

@@ -7,12 +7,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dataguard.checks.common.label_kinds import SMALLER, Kind
 from dataguard.checks.common.labels import (
-    SMALLER,
     UNLABELLED,
     VOID,
     Classes,
-    Kind,
     Labels,
     batches_of,
     ignored,

@@ -9,7 +9,8 @@ from math import isclose
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.class_indices import MANY, is_presumed_label
-from dataguard.checks.common.labels import SMALLER, batches_of, candidates, classes_of, is_named, samples_of
+from dataguard.checks.common.label_kinds import SMALLER
+from dataguard.checks.common.labels import batches_of, candidates, classes_of, is_named, samples_of
 
 if TYPE_CHECKING:
     from dataguard.lab.core.value_summary import Numbers, Row, ValueSummary

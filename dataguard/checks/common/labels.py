@@ -10,18 +10,17 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from dataguard.checks.common.label_kinds import Inputs, Kind, common_kind, kind_of
 
 if TYPE_CHECKING:
     from dataguard.lab.core.index import Index
-    from dataguard.lab.core.records import LeafRecord, SampleRecord
+    from dataguard.lab.core.records import SampleRecord
     from dataguard.lab.core.value_summary import Numbers, ValueSummary
     from dataguard.lab.lab import Lab
     from dataguard.lab.labels.class_names import ClassNames
 
-SMALLER = 8
-"""A label of several values is at least this many times smaller than its input."""
 REPEATS = 0.5
 """The share of distinct values above which a leaf identifies samples and is not a class."""
 MOSTLY, NEARLY = 0.5, 0.95
@@ -36,16 +35,6 @@ _COUNT = re.compile(r"(?:\b|_)(?:len|length|id|idx|index|offset|timestamp|width|
 """The end of the name of a length or an identifier."""
 _ENTRY = re.compile(r"(?<=.)\[\d+\]")
 _NAME = re.compile(r"[^\W\d]\w*")
-_LAST = re.compile(r"\[\d+\]$")
-
-
-class Kind(Enum):
-    """What has one label each."""
-
-    SAMPLE = "sample"
-    BOX = "box"
-    TOKEN = "token"
-    PIXEL = "pixel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +155,13 @@ def candidates(lab: Lab) -> list[Labels]:
         for numbers in one.numbers:
             found[_ENTRY.sub("[*]", numbers.path)].append((one, numbers))
     named = "num_classes" not in lab.settings.contract
-    inputs = {place: _Inputs.of(record) for place, record in records.items()}
+    inputs = {place: Inputs.of(record) for place, record in records.items()}
     labels = []
     for path, seen in found.items():
         # In a scan of all samples, late ones with a new label have no record.
         known = [(numbers, record) for one, numbers in seen if (record := records.get(one.place))]
-        kinds = [_kind(numbers, one.numbers, inputs[one.place]) for one, numbers in seen if one.place in inputs]
-        kind = _common(kinds, {numbers.shape for _, numbers in seen})
+        kinds = [kind_of(numbers, one.numbers, inputs[one.place]) for one, numbers in seen if one.place in inputs]
+        kind = common_kind(kinds, {numbers.shape for _, numbers in seen})
         counted = all(numbers.counts is not None for _, numbers in seen) and not _is_length(path, known, named=named)
         if kind is not None and counted and 2 * len({id(one) for one, _ in seen}) > len(summaries):
             labels.append(_gathered(path, kind, seen))
@@ -200,15 +189,6 @@ def _axes_of_size(size: float, path: str, record: SampleRecord) -> set[tuple[str
     return {(leaf.path, axis) for leaf in others for axis, length in enumerate(leaf.shape or ()) if length == size}
 
 
-def _common(kinds: Sequence[Kind | None], shapes: Collection[tuple[int, ...]]) -> Kind | None:
-    """The kind of a leaf if it is the same in all samples; beside a single number, some inputs may be too short."""
-    known = set(kinds) - {None}
-    short = kinds.count(None)
-    if len(known) != 1 or (short and (known != {Kind.SAMPLE} or len(shapes) > 1 or 2 * short > len(kinds))):
-        return None
-    return known.pop()
-
-
 def _gathered(path: str, kind: Kind, seen: Sequence[tuple[ValueSummary, Numbers]]) -> Labels:
     values: Counter[int] = Counter()
     samples: Counter[int] = Counter()
@@ -220,61 +200,6 @@ def _gathered(path: str, kind: Kind, seen: Sequence[tuple[ValueSummary, Numbers]
             first.setdefault(value, Seen(one.index, (one.worker, one.batch)))
     of = len({id(one) for one, _ in seen})
     return Labels(path, kind, seen[0][1].type_name, values, samples, first, of, len({n.shape for _, n in seen}) == 1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Inputs:
-    """The leaves of a sample that may be inputs: whether one is `large`, and the `lists` of numbers, by path."""
-
-    leaves: Sequence[LeafRecord]
-    large: bool
-    lists: Collection[str]
-
-    @classmethod
-    def of(cls, record: SampleRecord) -> _Inputs:
-        """Those of one sample."""
-        entries = (leaf.path for leaf in record.leaves if leaf.kind == "int")
-        lists = Counter(_LAST.sub("", path) for path in entries if _LAST.search(path))
-        long = {path for path, length in lists.items() if length >= SMALLER}
-        return cls(record.leaves, any(map(_is_input, record.leaves)), long)
-
-
-def _kind(numbers: Numbers, beside: Sequence[Numbers], inputs: _Inputs) -> Kind | None:
-    """What these integers may label, by their shape and by the leaves beside them."""
-    if numbers.is_float or numbers.type_name == "bool":
-        return None
-    shape = numbers.shape
-    others = [one for one in beside if one is not numbers]
-    if len(shape) == 1 and any(one.shape == (*shape, 4) for one in others):
-        return Kind.BOX
-    if numbers.size == 1:
-        # A number may also be beside, and not in, a list of numbers as long as an input, such as tokens.
-        beside_list = bool(inputs.lists) and _LAST.sub("", numbers.path) not in inputs.lists
-        return Kind.SAMPLE if inputs.large or _is_row(others) or beside_list else None
-    if len(shape) == 1:
-        return Kind.TOKEN if any(one.shape == shape and not one.is_float for one in others) else None
-    height_width = shape if len(shape) == 2 else shape[1:] if len(shape) == 3 and shape[0] == 1 else None
-    images = [leaf for leaf in inputs.leaves if leaf.path != numbers.path and _is_image_of(leaf, height_width)]
-    return Kind.PIXEL if height_width and images else None
-
-
-def _is_input(leaf: LeafRecord) -> bool:
-    """Whether a leaf is large enough to be the input of one label: many values, or a string."""
-    return leaf.size >= SMALLER if leaf.shape is not None else leaf.kind in ("str", "bytes")
-
-
-def _is_row(beside: Sequence[Numbers]) -> bool:
-    """Whether only a short row of floats is beside a number: the input from a table with few columns."""
-    return len(beside) == 1 and beside[0].is_float and 1 < beside[0].size == beside[0].shape[-1]
-
-
-def _is_image_of(leaf: LeafRecord, height_width: tuple[int, ...] | None) -> bool:
-    shape = leaf.shape or ()
-    if height_width is None:
-        return False
-    if leaf.kind == "PIL.Image":
-        return shape[::-1] == height_width
-    return len(shape) == 3 and height_width in (shape[1:], shape[:2])
 
 
 def of_all_samples(lab: Lab, labels: Labels) -> Labels:

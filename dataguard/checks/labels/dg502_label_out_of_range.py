@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.class_indices import balance, balance_without_count, inferred, meaningless, out_of_range
+from dataguard.checks.common.label_kinds import Kind
 from dataguard.checks.common.labels import (
     Classes,
-    Kind,
     Labels,
     candidates,
     chosen,

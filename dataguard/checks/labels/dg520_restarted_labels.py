@@ -7,7 +7,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.labels import Kind, candidates
+from dataguard.checks.common.label_kinds import Kind
+from dataguard.checks.common.labels import candidates
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dataguard.checks.common.labels import Kind, candidates, records_of, samples_of
+from dataguard.checks.common.label_kinds import Kind
+from dataguard.checks.common.labels import candidates, records_of, samples_of
 from dataguard.incident import LoaderFailed, observed_or_none
 from dataguard.settings.normalization import recovered, shown
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import traceback
 from collections.abc import Sequence
@@ -51,3 +52,18 @@ def _words(error: BaseException) -> str:
         return str(error)
     except BaseException:  # noqa: BLE001 - see above; SystemExit would end the process that describes it
         return f"<{type(error).__name__} that cannot be shown>"
+
+
+_EXHAUSTED = (MemoryError, RecursionError)
+_SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+
+
+def is_scarcity(error: BaseException) -> bool:
+    """Whether an exception says that the machine has too little of something."""
+    return isinstance(error, _EXHAUSTED) or (isinstance(error, OSError) and error.errno in _SCARCE)
+
+
+def scarcity(error: BaseException) -> str:
+    """What an observation had too little of."""
+    words = str(error).partition("\n")[0]
+    return f"the machine has too little for this observation: {type(error).__name__}{f': {words}' if words else ''}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import math
 import os
 import time
@@ -30,7 +29,7 @@ from dataguard.lab.process.answers import (
     kind_in,
     leave,
 )
-from dataguard.lab.process.exceptions import incident_of
+from dataguard.lab.process.exceptions import incident_of, is_scarcity, scarcity
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, hang_of, last_words
 from dataguard.lab.process.side_by_side import pause
@@ -109,7 +108,7 @@ def _fork() -> int:
     try:
         return os.fork()
     except OSError as error:
-        raise Undecided(_scarcity(error)) from error
+        raise Undecided(scarcity(error)) from error
 
 
 def _answered(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> Any:
@@ -210,20 +209,9 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
         return FAILED, error  # itself: its frames keep iterators alive, which would wait for their workers to end
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
-            exhausted = isinstance(error, _EXHAUSTED) or (isinstance(error, OSError) and error.errno in _SCARCE)
-            return (FAILED, Undecided(_scarcity(error))) if exhausted else (BROKE, traceback.format_exc())
+            return (FAILED, Undecided(scarcity(error))) if is_scarcity(error) else (BROKE, traceback.format_exc())
         mark = FlightRecorder(folder).last()[0]
         return FAILED, LoaderRaised(replace(incident_of(error, mark.stage), index=mark.index))
-
-
-_EXHAUSTED = (MemoryError, RecursionError)
-_SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
-
-
-def _scarcity(error: BaseException) -> str:
-    """What an observation had too little of."""
-    words = str(error).partition("\n")[0]
-    return f"the machine has too little for this observation: {type(error).__name__}{f': {words}' if words else ''}"
 
 
 def _is_theirs(error: BaseException) -> bool:

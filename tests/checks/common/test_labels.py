@@ -10,7 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from dataguard.checks.common.labels import Kind, Labels, _common, _Inputs, _kind, candidates, chosen, is_named
+from dataguard.checks.common.label_kinds import Inputs, Kind, common_kind, kind_of
+from dataguard.checks.common.labels import Labels, candidates, chosen, is_named
 from dataguard.lab.core.leaves import describe
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.core.value_summary import Numbers
@@ -61,10 +62,10 @@ def test_a_leaf_may_be_called_like_a_label() -> None:
 )
 def test_a_label_next_to_a_list_of_tokens(lengths: Sequence[int], known: bool) -> None:
     samples = (sample(*((f".ids[{place}]", place) for place in range(length)), (".label", 2)) for length in lengths)
-    inputs = [_Inputs.of(one) for one in samples]
+    inputs = [Inputs.of(one) for one in samples]
     label, token = (Numbers(path, "int", (), 2, 2, whole=True) for path in (".label", ".ids[2]"))
-    assert _common([_kind(label, (), one) for one in inputs], {()}) is (Kind.SAMPLE if known else None)
-    assert _common([_kind(token, (), one) for one in inputs], {()}) is None
+    assert common_kind([kind_of(label, (), one) for one in inputs], {()}) is (Kind.SAMPLE if known else None)
+    assert common_kind([kind_of(token, (), one) for one in inputs], {()}) is None
 
 
 IMAGE = torch.rand(3, 8, 8)

@@ -17,7 +17,8 @@ from dataguard.checks.common.class_indices import (
     meaningless,
     out_of_range,
 )
-from dataguard.checks.common.labels import Classes, Kind, Labels, Seen
+from dataguard.checks.common.label_kinds import Kind
+from dataguard.checks.common.labels import Classes, Labels, Seen
 from dataguard.checks.labels.dg502_label_out_of_range import dg502_label_out_of_range
 from dataguard.lab.core.value_summary import Numbers
 from dataguard.lab.labels.class_names import ClassNames
