@@ -1,8 +1,9 @@
-"""Scans from a thousand to ten million samples: `python -m tests.bench.scale [--all] [--files] [--ranks]`, markdown.
+"""Scans from a thousand to ten million samples: `python -m tests.bench.scale [OPTION]`, markdown.
 
 Without options: default scans of a cheap dataset; with `--all`, of all its samples. `--files` reads a million small
-files. `--ranks` shares a scan of all samples between 1, 2 and 4 ranks of torchrun; its samples wait, so that ranks do
-not compete for cores. Seconds include the imports. Memory is that of the largest process, sampled ten times a second.
+files. `--large` scans loaders that are large in one respect: leaves, entries, bytes, or the number of loaders.
+`--ranks` shares a scan of all samples between 1, 2 and 4 ranks of torchrun; its samples wait, so that ranks do not
+compete for cores. Seconds include the imports. Memory is that of the largest process, sampled ten times a second.
 """
 
 from __future__ import annotations
@@ -22,6 +23,17 @@ from torch.utils.data import DataLoader, Dataset
 SIZES = (1_000, 100_000, 10_000_000)
 FILES, PER_FOLDER = 1_000_000, 1_000
 WAITING, WAIT = 6_000, 0.01
+LARGE = {
+    "samples of 5,000 leaves, 2 workers": ("leaves", "count=5000"),
+    "samples of 5,000 leaves, no workers": ("leaves", "count=5000", "workers=0"),
+    "a list of 10,000,000 strings": ("strings",),
+    "a list of 10,000,000 paths": ("paths",),
+    "a dict of 10,000,000 strings": ("entries",),
+    "samples of 2 GB, no workers": ("volumes",),
+    "samples of 2 GB, 1 worker": ("volumes", "workers=1"),
+    "500 loaders": ("loaders",),
+}
+"""Factories of `tests.loaders.large`, with their arguments."""
 
 
 class Cheap(Dataset[tuple[Tensor, int]]):
@@ -118,6 +130,9 @@ def main(options: list[str]) -> None:
                 "DG5",
                 ranks=ranks,
             )
+    elif "--large" in options:
+        for name, (factory, *given) in LARGE.items():
+            row(name, f"tests.loaders.large:{factory}", *(word for one in given for word in ("--arg", one)))
     elif "--all" in options:
         for size in SIZES[1:]:
             row(f"`--all`, {size:,} samples", "tests.bench.scale:cheap", "--arg", f"size={size}", "--all")
