@@ -127,7 +127,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
         except (UsageError, Undecided) as error:
             words = last_words(folder, LOG) if isinstance(error.__cause__, SystemExit) else ""
             pipe.send(("usage", str(error) + words))
-        except (EOFError, ConnectionError, KeyboardInterrupt):  # the reporting process is done
+        except (EOFError, ConnectionError):  # the reporting process is done
             pass
         except Exception:  # noqa: BLE001 - a bug of ours, which the reporting process shows
             pipe.send(("broken", traceback.format_exc()))

@@ -120,8 +120,10 @@ def _fork_host_here(stdin: int, stdout: int, descriptor: int) -> Forked:
         # A notebook or a test runner has put objects in their place that pass on what is written.
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
         InheritedHandlers().drop()
-        _start_observing(descriptor, own)
-        run_exit_handlers()
+        try:
+            _start_observing(descriptor, own)
+        finally:
+            run_exit_handlers()
     finally:
         os._exit(0)
 

@@ -42,6 +42,7 @@ class OpenFile:
     """
 
     descriptors: tuple[int, ...]
+    path: str
     flags: int
     offset: int
     lock: int = 0
@@ -53,6 +54,8 @@ class OpenFile:
 
     def reopen(self) -> None:
         """Give this process a description of its own, with the offset and the lock of that at the checkpoint."""
+        if any(_link(descriptor) != self.path for descriptor in self.descriptors):
+            return  # of the process that became the checkpoint, which has closed it since
         own = _opened_again(self.descriptors[0], self.flags)
         os.lseek(own, self.offset, os.SEEK_SET)
         if self.lock:
@@ -147,7 +150,7 @@ class Before:
                 found[twin] = replace(found[twin], descriptors=(*found[twin].descriptors, fd))
             elif locks or _can_be_opened_again(fd):
                 lock = _LOCKS[locks.pop()] if locks else 0
-                found.append(OpenFile((fd,), _flags(fd), os.lseek(fd, 0, os.SEEK_CUR), lock))
+                found.append(OpenFile((fd,), link, _flags(fd), os.lseek(fd, 0, os.SEEK_CUR), lock))
         return tuple(found)
 
 
@@ -185,13 +188,16 @@ def _comm(task: Path) -> str:
 
 
 def _descriptors() -> dict[int, str]:
-    found = {}
-    for path in list((_PROC / "fd").iterdir()):  # as a list, which leaves the folder closed
-        try:
-            found[int(path.name)] = str(path.readlink())
-        except OSError:  # the one that listed the folder, closed by now
-            continue
-    return found
+    numbers = [int(path.name) for path in (_PROC / "fd").iterdir()]  # which leaves the folder closed
+    return {number: link for number in numbers if (link := _link(number)) is not None}
+
+
+def _link(descriptor: int) -> str | None:
+    """What is open; None if it was closed, as the folder that was listed."""
+    try:
+        return str((_PROC / "fd" / str(descriptor)).readlink())
+    except OSError:
+        return None
 
 
 def _handler(number: int) -> object:
