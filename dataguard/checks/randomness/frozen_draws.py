@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Location, Undecided, known
-from dataguard.stats.coincidence import is_random
+from dataguard.stats.coincidence import Groups, is_random
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord
@@ -26,8 +26,13 @@ def varied_draws(lab: Lab) -> SameItems | None:
         return None
     labels = {f"sample{leaf.path}" for leaf in lab.epoch.samples[0].leaves if _is_plain(leaf)}
     drawn = {path: by.values() for path, by in draws.as_is.items() if path.startswith("sample") and path not in labels}
-    varied = all(any(len(set(group)) > 1 for groups in by for group in groups) for by in drawn.values())
+    varied = all(any(len(set(group)) > 1 for groups in by for group in groups) or _differ(by) for by in drawn.values())
     return draws if drawn and varied else None
+
+
+def _differ(by: Collection[Groups]) -> bool:
+    """Whether an item that was drawn once in each worker and epoch differs between them."""
+    return all(len(group) == 1 for groups in by for group in groups) and len(set(by)) > 1
 
 
 def _is_plain(leaf: LeafRecord) -> bool:

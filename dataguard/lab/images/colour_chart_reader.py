@@ -45,8 +45,8 @@ MOST_SECONDS = 6.0
 """Seconds after which no more draws are made; what is not settled by then stays undecided."""
 MOST_BYTES = 1 << 28
 """The most memory that a loader may use to be built for every chart."""
-TRIES = 6
-"""Samples that are read to find one with a decoded image."""
+TRIES, SLOW_TRIES = 6, 2
+"""Samples that are read to find one with a decoded image, and how many if that takes long."""
 
 
 def fits_of(responses: Sequence[ChartResponse]) -> dict[str, Fit | None]:
@@ -58,9 +58,17 @@ class ColourChartReader:
     """Reads samples of one loader with their images replaced by colour charts."""
 
     def __init__(
-        self, build: Callable[..., Loader], folder: Path, indices: Sequence[Index], painter: Painter, *, batched: bool
+        self,
+        build: Callable[..., Loader],
+        folder: Path,
+        indices: Sequence[Index],
+        painter: Painter,
+        *,
+        batched: bool,
+        tries: int = TRIES,
     ) -> None:
         self._build = build
+        self._tries = tries
         self._folder = folder
         started, taken = time.monotonic(), memory_taken()
         self._loader = loader = build()
@@ -85,7 +93,7 @@ class ColourChartReader:
         """
         self._read(0)  # triggers late imports
         self._painter.install()
-        if self._paints(TRIES) or self._paints_while_built():
+        if self._paints(self._tries) or self._paints_while_built():
             return True
         self._painter.patch_fromarray()
         if self._paints(1):

@@ -9,7 +9,7 @@ from pathlib import Path
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.images.chart_fit import Fit
-from dataguard.lab.images.colour_chart_reader import TRIES, ColourChartReader, fits_of
+from dataguard.lab.images.colour_chart_reader import SLOW_TRIES, TRIES, ColourChartReader, fits_of
 from dataguard.lab.images.painter import Painter
 from dataguard.lab.images.weight_statistics import statistics_of
 from dataguard.lab.reading.leaf_root import Rooted
@@ -103,16 +103,21 @@ class Images:
         """
         subject = self._subject
         subject.need_images()
-        subject.afford("colours", TRIES * subject.epoch.seconds_per_sample)
+        tries = TRIES if subject.takes_little(4 * TRIES * subject.epoch.seconds_per_sample) else SLOW_TRIES
+        subject.afford("colours", tries * subject.epoch.seconds_per_sample)
         indices, batched = subject.epoch.asked(ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
-        return subject.vary("colours", lambda folder: run_charts(subject.build, folder, indices, batched=batched))
+        return subject.vary(
+            "colours", lambda folder: run_charts(subject.build, folder, indices, tries, batched=batched)
+        )
 
 
-def run_charts(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> Colours:
+def run_charts(
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], tries: int = TRIES, *, batched: bool
+) -> Colours:
     """Read samples with their images replaced by charts, in this disposable process."""
     painter = Painter()
     painter.install()
-    reader = ColourChartReader(build, folder, indices, painter, batched=batched)
+    reader = ColourChartReader(build, folder, indices, painter, batched=batched, tries=tries)
     if not reader.finds_an_image():
         raise NotApplicable("no colour or grey image is decoded or passed to a transform while a sample is read")
     responses = reader.responses()

@@ -25,7 +25,7 @@ class Randomness:
 
     @property
     def few_items(self) -> SameItems:
-        """The same without seeded draws, and only a few draws, if samples are slow."""
+        """The same; if samples are slow, only one draw of each item in every worker and epoch, without seeds."""
         effort = 0 if same_items.is_quick(self._subject) else same_items.GLANCE
         return same_items.find_same_items(self._subject, effort)
 

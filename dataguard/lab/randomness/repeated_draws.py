@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dataguard.lab.core.records import GeneratorState, Seeding, WorkerEpoch
-from dataguard.lab.randomness.same_items import AMOUNTS, GLANCE, SameItems
+from dataguard.lab.randomness.same_items import AMOUNTS, GLANCE, PLAIN, SameItems
 from dataguard.lab.rng.shared_states import Pair, cloned_generators, overlapping_generators
 from dataguard.model import Undecided
 from dataguard.stats import coincidence
@@ -93,22 +93,35 @@ class Comparison:
 def compare_draws(draw: Draw, pairs: Pairs, *, quick: bool) -> Comparison:
     """Draw the same items, more often as long as equal draws may be coincidence, and compare each pair.
 
-    Unless that is `quick`, a glance comes first, which is enough if draws differ and no generator repeats its state, or
-    if they certainly repeat and a generator explains it. Raises Undecided when coincidence cannot be excluded.
+    Unless that is `quick`, a glance comes first, and a few draws if that looks suspicious. They are enough if draws
+    differ and no generator repeats its state, or if they certainly repeat and a generator explains it. Raises Undecided
+    when coincidence cannot be excluded.
     """
-    if not quick:
-        draws = draw(GLANCE)
+    for effort in () if quick else (GLANCE, PLAIN):
+        draws = draw(effort)
         repeats, unsure = _compare(draws, pairs(draws))
-        hidden = any(True for pair in pairs(draws) for _ in overlapping_generators(draws.censuses, pair))
         explained = any(repeat.suspects for repeat in repeats)
-        if explained or not (repeats or unsure or hidden):
-            return Comparison(draws, GLANCE, tuple(repeats))
+        if explained or not (repeats or unsure or _may_repeat(draws, pairs(draws))):
+            return Comparison(draws, effort, tuple(repeats))
     for effort in range(len(AMOUNTS)):
         draws = draw(effort)
         repeats, unsure = _compare(draws, pairs(draws))
         if repeats or not unsure:
             return Comparison(draws, effort, tuple(repeats))
     raise Undecided(f"draws of {', '.join(unsure)} agree, but {draws.draws} of them do not exclude coincidence")
+
+
+def _may_repeat(draws: SameItems, pairs: Sequence[Pair]) -> bool:
+    """Whether a pair shares a generator, a library has one that cannot be read, or draws are equal only for a pair.
+
+    A leaf that is equal everywhere is not random, unless such a generator makes it.
+    """
+    if any(census.unreadable for census in draws.censuses):
+        return True
+    if any(True for pair in pairs for _ in overlapping_generators(draws.censuses, pair)):
+        return True
+    varying = [by for by in draws.as_is.values() if len(set(by.values())) > 1]
+    return any(by.get(one) == by.get(two) for by in varying for one, two in pairs)
 
 
 def blame_library(draw: Draw, pairs: Pairs, comparison: Comparison) -> Repeat | None:

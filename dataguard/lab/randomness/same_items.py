@@ -35,12 +35,14 @@ SEEDED_STATES = 2
 DRAWS_AS_IS = 4
 MOST_WORKERS = {"fork": 4, "spawn": 2, "forkserver": 2}
 """Most workers that are compared; a worker that imports torch takes seconds to start."""
-GLANCE = -1
-"""The effort that settles a healthy loader, and one of which the bug is plain: draws as they are, in two workers."""
-GLANCED_ITEMS, GLANCED_DRAWS = 2, 5
-"""Ten different draws that repeat exclude coincidence: see `stats.coincidence.log_odds`."""
 AMOUNTS = ((4, 1), (8, 1), (16, 4), (16, 16))
 """How many items to draw, and in how many times the rounds of the constants above, by effort."""
+GLANCE, PLAIN = -2, -1
+"""Efforts for slow samples, without seeded draws, in two workers. The one settles a healthy loader: a draw of each item
+differs everywhere. The other one settles a plain bug: ten different draws that repeat exclude coincidence, see
+`stats.coincidence.log_odds`."""
+UNSEEDED = {GLANCE: (4, 1), PLAIN: (2, 5)}
+"""How many items to draw, and how often, by such an effort."""
 LATE = 4
 """The fetch after which generators are searched again, because some are created late."""
 MIXED = 4
@@ -102,7 +104,7 @@ class Shape:
     @property
     def draws_as_is(self) -> int:
         """How often each item is drawn as it is."""
-        return DRAWS_AS_IS * self.scale or GLANCED_DRAWS
+        return DRAWS_AS_IS * self.scale or UNSEEDED[self.asked.effort][1]
 
     @property
     def draws(self) -> int:
@@ -185,9 +187,9 @@ def shape_of(subject: Subject, request: Request) -> Shape:
     number = facts.num_workers if request.num_workers is None else request.num_workers
     # The same number under another start method, so that the same workers get the same batches.
     workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
-    glances = request.effort == GLANCE
-    workers = min(workers, 2) if glances else workers
-    (items, scale), size = (GLANCED_ITEMS, 0) if glances else AMOUNTS[request.effort], batch_size(facts)
+    workers = min(workers, 2) if request.effort in UNSEEDED else workers
+    items, scale = (UNSEEDED[request.effort][0], 0) if request.effort in UNSEEDED else AMOUNTS[request.effort]
+    size = batch_size(facts)
     epochs = request.advance[1].epoch + 1 if request.advance else EPOCHS
     shape = Shape(request, workers, items, scale, size, epochs)
     subject.afford(request, seconds_of(subject, shape))

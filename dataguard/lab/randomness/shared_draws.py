@@ -24,7 +24,7 @@ from dataguard.lab.randomness.repeated_draws import (
     compare_draws,
     differing_leaves,
 )
-from dataguard.lab.randomness.same_items import SameItems, find_same_items, is_quick
+from dataguard.lab.randomness.same_items import GLANCE, SameItems, find_same_items, is_quick
 from dataguard.lab.randomness.worker_init_seeds import find_first_seeds
 from dataguard.lab.rng.shared_states import Pair, cloned_generators
 from dataguard.lab.streams.observations import Streams
@@ -80,7 +80,8 @@ def find_latent_clone(subject: Subject) -> GeneratorState | None:
     """The generator from which two workers would draw the same numbers, if the loader has fewer (map-style only)."""
     if subject.facts.kind == "stream":
         return None
-    draws = find_same_items(subject, num_workers=2, method="fork" if subject.facts.spawns else None)
+    effort = 0 if is_quick(subject) else GLANCE
+    draws = find_same_items(subject, effort, num_workers=2, method="fork" if subject.facts.spawns else None)
     return next(iter(cloned_generators(draws.censuses, _FIRST["workers"])), None)
 
 
