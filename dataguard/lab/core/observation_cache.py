@@ -76,9 +76,11 @@ class ObservationCache:
         under a `key` always is: it was observed. The budget that the message recommends suffices for all that was
         refused so far.
         """
-        if _recalling.get() or key in self._afforded:
+        if _recalling.get():
             return
-        wait_until(self._turns.is_free)
+        wait_until(lambda: key in self._afforded or self._turns.is_free())
+        if key in self._afforded:
+            return
         if seconds <= max(self.left, SHORT):
             self._afforded.add(key)
             return
