@@ -122,7 +122,7 @@ def duckdb_read_only():
 def duckdb_read_write():
     import duckdb
 
-    return duckdb.connect(str(stored("data.duckdb", _duck))), _selected
+    return duckdb.connect(str(stored("written.duckdb", _duck))), _selected
 
 
 @kind(workers=0, anew="threads", needs="duckdb")
