@@ -47,13 +47,23 @@ class TestVariedDraws:
     )
     def test_all_but_the_labels_varies(self, leaves: Mapping[str, str], varied: bool) -> None:
         made = draws(**leaves)
-        assert varied_draws(lab(same_items=lambda: made)) is (made if varied else None)
+        assert varied_draws(lab(few_items=made)) is (made if varied else None)
+
+    @pytest.mark.parametrize(("second", "varied"), [("cd", True), ("ab", False)])
+    def test_one_draw_of_each_item_varies_between_epochs(self, second: str, varied: bool) -> None:
+        series = {(0, epoch): tuple((letter,) for letter in word) for epoch, word in enumerate(("ab", second))}
+        made: Any = SimpleNamespace(as_is={"sample['x']": series, "sample['weight']": series})
+        assert varied_draws(lab(few_items=made)) is (made if varied else None)
 
     def test_draws_that_cannot_be_observed(self) -> None:
-        def refuse() -> None:
-            raise NotApplicable("no")
+        class Refusing:
+            @property
+            def few_items(self) -> None:
+                raise NotApplicable("no")
 
-        assert varied_draws(lab(same_items=refuse)) is None
+        one = lab()
+        one.randomness = Refusing()
+        assert varied_draws(one) is None
 
 
 class TestChoice:
@@ -148,6 +158,6 @@ class TestCaches:
     def test_caches_of_workers(self, first: str, second: str, persistent: bool, lasts: bool) -> None:
         series = {(0, epoch): (tuple(word[:2]), tuple(word[2:])) for epoch, word in enumerate((first, second))}
         items = SimpleNamespace(as_is={self.X: series})
-        verdict = self.judged(self.X, workers=2, persistent=persistent, same_items=lambda: items)
+        verdict = self.judged(self.X, workers=2, persistent=persistent, few_items=items)
         assert bool(verdict.findings) == lasts
         assert (verdict.outcome is None) == lasts

@@ -1,0 +1,78 @@
+"""Samples that take long: the urgent checks are decided with few reads, and the rest says which budget it needs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from dataguard.checks import CATALOGUE
+from dataguard.engine import scan
+from dataguard.lab.spy.drive import _Pace
+from dataguard.model import Result, Status
+from dataguard.observer.judging_order import URGENT, _rank
+from dataguard.settings.settings import Settings
+
+BUDGET = 14
+"""Seconds: as many reads as a sample of a fifth of a second allows within the default budget."""
+
+
+def judged(target: str, *select: str, budget: float = BUDGET) -> dict[str, Result]:
+    settings = Settings(budget=budget, select=select)
+    return {result.code: result for result in scan(f"tests.loaders.slow:{target}", settings).results}
+
+
+@pytest.mark.scan
+def test_a_glance_settles_a_healthy_loader() -> None:
+    found = judged("right", "DG101", "DG102", "DG307")
+    assert {code: one.status for code, one in found.items() if one.status is not Status.PASSED} == {}
+    assert found["DG101"].exercised == {"draws": 5, "items": 4, "workers": 2}
+    assert found["DG307"].exercised == {"samples": 3, "reads": 18}
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize(("target", "codes"), [("held", {"DG101", "DG102"}), ("in_place", {"DG307"})])
+def test_plain_bugs_are_found_with_few_draws(target: str, codes: set[str]) -> None:
+    found = judged(target, "DG101", "DG102", "DG307")
+    assert {code for code, one in found.items() if one.status is Status.FAILED} == codes
+
+
+@pytest.mark.scan
+def test_what_is_undecided_names_a_budget_that_decides_it() -> None:
+    codes = ("DG303", "DG402", "DG602", "DG701")
+    short = judged("right", *codes, budget=1)
+    undecided = {code: one.reason or "" for code, one in short.items() if one.status is Status.INCONCLUSIVE}
+    assert undecided
+    named = [int(match[1]) for reason in undecided.values() if (match := re.search(r"use --budget (\d+)", reason))]
+    assert len(named) == len(undecided)
+    enough = judged("right", *undecided, budget=max(named))
+    assert {code for code, one in enough.items() if one.status is Status.INCONCLUSIVE} == set()
+
+
+def test_what_ruins_a_training_is_judged_first() -> None:
+    checks = sorted(CATALOGUE, key=_rank)
+    codes = [check.code for check in checks]
+    assert codes[: len(URGENT)] == list(URGENT)
+    rest = checks[len(URGENT) :]
+    assert [check.severity.rank for check in rest] == sorted(check.severity.rank for check in rest)
+
+
+@pytest.mark.parametrize(
+    ("workers", "forked", "arrivals", "late"),
+    [
+        (4, True, [7.0, 7.1, 7.2, 7.3], True),  # the next four would come after 14 seconds
+        (4, True, [7.0, 7.1, 7.2], False),  # but each worker makes one
+        (2, True, [1.0, 1.1], False),
+        (2, True, [3.0, 3.1, 6.0, 6.1], True),
+        (2, False, [6.0, 6.1], False),  # spawned workers started for some seconds
+        (0, True, [5.0], True),
+        (0, True, [3.0], False),
+    ],
+)
+def test_an_epoch_ends_before_a_batch_that_comes_too_late(
+    workers: int, forked: bool, arrivals: list[float], late: bool
+) -> None:
+    pace = _Pace(8.0, workers, forked)
+    allowed = [pace.allows(count, arrivals[0], elapsed) for count, elapsed in enumerate(arrivals, 1)]
+    assert allowed == [*[True] * (len(arrivals) - 1), not late]
+    assert pace.late is late
