@@ -54,15 +54,16 @@ GROUPS = list(_groups())
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of held files; temporary files go into another one."""
-    temporary = tmp_path / "temporary"
-    (tmp_path / "held").mkdir()
-    temporary.mkdir()
-    monkeypatch.setenv("HELD", str(tmp_path / "held"))
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    return temporary
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of temporary files, beside that of held ones. Its name is short: that of a socket has a limit."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("held", "tmp"):
+            Path(folder, name).mkdir()
+        with monkeypatch.context() as patch:
+            patch.setenv("HELD", f"{folder}/held")
+            patch.setenv("TMPDIR", f"{folder}/tmp")
+            patch.setattr(tempfile, "tempdir", None)
+            yield Path(folder, "tmp")
 
 
 def _installed(names: tuple[str, ...]) -> tuple[str, ...]:

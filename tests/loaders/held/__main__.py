@@ -26,6 +26,7 @@ def seen(name: str) -> tuple[str, bool]:
         said = Path(folder, "said")
         pid = os.fork()
         if pid == 0:
+            os.setsid()
             signal.alarm(DEADLINE)
             why, pickled = "", False
             try:
@@ -40,6 +41,8 @@ def seen(name: str) -> tuple[str, bool]:
             said.write_text(json.dumps((why, pickled)))
             os._exit(0)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with contextlib.suppress(ProcessLookupError):  # nothing that it has started is left
+            os.killpg(pid, signal.SIGKILL)
         return json.loads(said.read_text()) if status == 0 else (f"ended with {status}", False)
 
 
