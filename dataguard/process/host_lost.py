@@ -20,11 +20,15 @@ _DEATHS = "DG002"
 
 
 class HostLost(DataguardError):
-    """The observing process ended or stopped answering; `signal` is what killed it, if so."""
+    """The observing process ended or stopped answering; `signal` is what killed it, if so.
 
-    def __init__(self, message: str, signal: str | None = None) -> None:
+    `unwatched`: the process that watches it ended as well, which happens only if it is killed.
+    """
+
+    def __init__(self, message: str, signal: str | None = None, *, unwatched: bool = False) -> None:
         super().__init__(message)
         self.signal = signal
+        self.unwatched = unwatched
 
 
 def before_building(lost: HostLost, spelling: str, when: str, stacks: str) -> UsageError:

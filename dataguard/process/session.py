@@ -34,6 +34,8 @@ from dataguard.unnamed import is_held, shown
 
 START_PATIENCE = 120.0
 """Seconds that importing torch may take."""
+_UNWATCHED = "ended, as the process that watches it was killed"
+"""How it ended if no status was reported."""
 _PARTING = 20.0
 """Seconds that the reaper gets to stop everything."""
 
@@ -144,7 +146,7 @@ class Session:
     def _asked(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
         """Results of the observing process. Raises DataguardError with a traceback for a bug in it."""
         if self._lost is not None:
-            raise self._lost
+            raise self._lost.with_traceback(None)  # which would grow with each check
         if self._reaper is None:
             self._start()
         self._send(("judge", [(check.code, check.severity, loader) for check, loader in wanted]))
@@ -245,7 +247,7 @@ class Session:
         try:
             return self._answer(patience)
         except HostLost as lost:
-            if lost.signal is None and not importing:
+            if lost.signal is None and not importing and not lost.unwatched:
                 raise  # what its imports raise, it answers
             when = "during its import" if importing else "while it started"
             raise before_building(lost, self.spelling, when, self._read(STACKS)) from lost
@@ -266,7 +268,8 @@ class Session:
             if self.on_progress is not None:
                 self.on_progress(answer[1])
         end, signal = self._end()
-        raise HostLost(f"the observing process {end}{self._last_words()}", signal)
+        unwatched = end == _UNWATCHED
+        raise HostLost(f"the observing process {end}{self._last_words()}", signal, unwatched=unwatched)
 
     def _end(self) -> tuple[str, str | None]:
         """How the observing process ended, as the reaper reports it, and the signal that killed it, if one did."""
@@ -275,7 +278,7 @@ class Session:
             return "ended", None
         reported = os.read(self._reaper.stdout.fileno(), 16)
         if not reported:
-            return "ended", None
+            return _UNWATCHED, None
         status = int(reported)
         return how_it_ended(status), signal_name(-status) if status < 0 else None
 

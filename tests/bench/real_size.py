@@ -22,7 +22,18 @@ from tests.bench.loaders import write_jpegs
 
 HOME = "DATAGUARD_REAL_SIZE"
 """The environment variable with the folder of images, and of the file that counts calls and reads."""
-TARGETS = {"cheap": 4, "slow_to_build": 24, "slow_to_read": 25, "jpegs": 5, "pair": 7, "many_files": 16}
+TARGETS = {
+    "cheap": 4,
+    "slow_to_build": 24,
+    "slow_to_read": 25,
+    "jpegs": 5,
+    "pair": 7,
+    "many_files": 16,
+    "heavy": 60,
+    "heavy_held": 60,
+    "heavy_in_place": 60,
+    "volumes": 120,
+}
 """Seconds that each scan may take."""
 WORDS = {
     "cheap": "a cheap dataset",
@@ -31,6 +42,10 @@ WORDS = {
     "jpegs": "1,000 JPEGs",
     "pair": "train and val of 1,000 JPEGs",
     "many_files": "400,000 JPEGs in 400 folders, 4 workers",
+    "heavy": "0.35 s of CPU a sample, 4 workers",
+    "heavy_held": "the same, with a generator that the dataset holds",
+    "heavy_in_place": "the same, with an image that is changed in place",
+    "volumes": "train and val of volumes, 1.2 s of CPU a sample",
 }
 MOST_CALLS, MOST_READS = 4, 700
 FOLDERS, FILES = 400, 1000
@@ -102,6 +117,50 @@ def many_files() -> DataLoader[Any]:
     return DataLoader(data, 64, shuffle=True, num_workers=4, pin_memory=True, persistent_workers=True)
 
 
+class Heavy(Dataset[Any]):
+    """Random crops of images in memory that keep a core busy for `seconds` each, with a constant mask."""
+
+    def __init__(self, size: int = 60, seconds: float = 0.35, held: bool = False, in_place: bool = False) -> None:
+        note("F")
+        self.size, self.seconds, self.in_place = size, seconds, in_place
+        self.images = torch.rand(size, 3, 96, 128)
+        self.generator = torch.Generator().manual_seed(7) if held else None
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> Any:
+        index = range(self.size)[index]
+        note("r")
+        until, block = time.thread_time() + self.seconds, torch.rand(64, 64)
+        while time.thread_time() < until:
+            block = torch.tanh(block @ block.T / 64)
+        if self.in_place:
+            self.images[index] *= 1.05
+        top, left = (int(torch.randint(0, most, (), generator=self.generator)) for most in (32, 48))
+        light = 0.7 + 0.6 * torch.rand((), generator=self.generator)
+        return self.images[index, :, top : top + 64, left : left + 80] * light, torch.ones(64, 80)
+
+
+def heavy(**bug: bool) -> dict[str, DataLoader[Any]]:
+    return {"train": DataLoader(Heavy(**bug), 10, shuffle=True, num_workers=4, drop_last=True, pin_memory=True)}
+
+
+def heavy_held() -> dict[str, DataLoader[Any]]:
+    return heavy(held=True)
+
+
+def heavy_in_place() -> dict[str, DataLoader[Any]]:
+    return heavy(in_place=True)
+
+
+def volumes() -> dict[str, DataLoader[Any]]:
+    return {
+        "train": DataLoader(Heavy(24, 1.2), batch_size=2, shuffle=True, num_workers=4),
+        "val": DataLoader(Heavy(24, 1.2), batch_size=1, num_workers=2),
+    }
+
+
 def link_many() -> None:
     """Fill a folder with hard links to the images."""
     images = itertools.cycle(sorted((home() / "jpegs").rglob("*.jpg")))
@@ -129,12 +188,15 @@ def row(name: str) -> str:
     command = [sys.executable, "-m", "dataguard", "scan", f"tests.bench.real_size:{name}", "--format", "json"]
     ran = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - started - base
-    statuses = [result["status"] for result in json.loads(ran.stdout)["results"]]
+    results = json.loads(ran.stdout)["results"]
+    statuses = [result["status"] for result in results]
+    found = ", ".join(sorted({result["code"] for result in results if result["status"] == "failed"}))
     noted = (home() / "noted").read_text()
     counts = [str(noted.count(letter)) if noted else "" for letter in "Fr"]
     undecided = statuses.count("inconclusive")
     decided = len(statuses) - statuses.count("skipped") - undecided
-    return f"| {WORDS[name]} | {seconds:.1f} s | {TARGETS[name]} s | {' | '.join(counts)} | {decided} | {undecided} |"
+    figures = [f"{seconds:.1f} s", f"{TARGETS[name]} s", *counts, str(decided), str(undecided), found]
+    return f"| {WORDS[name]} | {' | '.join(figures)} |"
 
 
 def main(*options: str) -> None:
@@ -145,7 +207,7 @@ def main(*options: str) -> None:
         if "--many" in options:
             link_many()
         calls, reads = f"calls (at most {MOST_CALLS})", f"reads (at most {MOST_READS})"
-        print(f"| loader | seconds | target | {calls} | {reads} | decided | inconclusive |\n|{'---|' * 7}")  # noqa: T201
+        print(f"| loader | seconds | target | {calls} | {reads} | decided | inconclusive | found |\n|{'---|' * 8}")  # noqa: T201
         for name in TARGETS:
             if name != "many_files" or "--many" in options:
                 print(row(name), flush=True)  # noqa: T201 - the product

@@ -19,6 +19,8 @@ MOST_BATCHES = 1_000_000
 
 PATIENCE = 4096
 """The fewest repeated indices in a row after which no new one is expected."""
+ENDLESS = 16
+"""A sampler that yields so many times its length never ends."""
 MOST_SPREAD = 10_000
 """Indices of an epoch among which evenly spaced ones are chosen."""
 MOST_DEALT = 10_000
@@ -59,6 +61,17 @@ def drawn(sampler: Any) -> Iterator[Any]:
         yield rereadable(entry)
 
 
+def epoch_of(sampler: Any) -> tuple[list[Any], bool]:
+    """The entries of an epoch, and whether it ends; of a sampler that never does, as many as its length says."""
+    try:
+        length = len(sampler)
+    except Exception:  # noqa: BLE001 - it has none, or the user's code raises
+        length = MOST_BATCHES
+    most = min(MOST_BATCHES, ENDLESS * length + PATIENCE)
+    entries = list(islice(drawn(sampler), most))
+    return (entries, True) if len(entries) < most else (entries[:length], False)
+
+
 S = TypeVar("S", bound=Schedule)
 
 
@@ -97,11 +110,11 @@ class Spread(Schedule):
 
     def _chosen(self) -> list[Any]:
         if self._plan is None:
-            batches = list(islice(drawn(self.inner), MOST_BATCHES))
+            batches, ends = epoch_of(self.inner)
             self.sizes = [size_of(batch) for batch in batches] if self.batched else None
             largest = max(self.sizes or [1], default=1) or 1
             count = max(2, self.samples // largest)
-            self.whole = len(batches) <= count and len(batches) < MOST_BATCHES
+            self.whole = ends and len(batches) <= count
             kept = [one for batch in batches for one in existing(batch, self.limit, batched=self.batched)]
             self._plan = evenly(kept, count)
         return self._plan

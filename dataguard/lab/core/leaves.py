@@ -275,7 +275,8 @@ def _non_finite(tensor: torch.Tensor, path: str) -> tuple[int, int, bool]:
 def _counted_non_finite(pieces: Iterable[torch.Tensor], path: str) -> tuple[int, int, bool]:
     """Count NaN and Inf, and recognize an additive attention mask, which is 0 and -inf by design."""
     nan = inf = minus = zeros = others = 0
-    for piece in pieces:
+    for part in pieces:
+        piece = part if part.dtype in _SUMMED or part.is_complex() else part.float()  # few operations know 8-bit floats
         finite = torch.isfinite(piece)
         nan += int(torch.isnan(piece).sum())
         inf += int(torch.isinf(piece).sum())

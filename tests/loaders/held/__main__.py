@@ -16,7 +16,7 @@ import torch
 from tests.loaders.held import known, loader
 from tests.loaders.held.kinds import VALUES
 
-DEADLINE = 15
+DEADLINE = 60
 """Seconds for one kind."""
 
 
