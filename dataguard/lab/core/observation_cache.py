@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -14,6 +13,7 @@ from typing import Any, TypeVar, overload
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.process import isolation
+from dataguard.lab.process.budgets import Budget
 from dataguard.lab.process.computing_time import Charge, TookTooLong, charged
 from dataguard.lab.process.side_by_side import Turns, wait_until
 from dataguard.model import NotApplicable, Undecided
@@ -58,7 +58,7 @@ class ObservationCache:
         self._made: dict[object, object] = {}
         self._afforded: set[object] = set()
         self._refused: dict[object, float] = {}
-        self._budget = Stopwatch(settings.budget)
+        self._budget = Budget(settings.budget, self._turns.time)
 
     def beside(self, budget: float) -> ObservationCache:
         """A cache with a budget of its own, whose observations take turns with those of this one."""
@@ -201,7 +201,7 @@ class ObservationCache:
 
     def _run(self, request: _Request, folder: Path) -> tuple[Any, isolation.OutOfTime | None]:
         """The result, and the exception that cut it short, if any."""
-        allowed = math.inf if request.unbounded else max(self.left, 1.0)
+        allowed = math.inf if request.unbounded else max(self._budget.until_spent, 1.0)
         try:
             return isolation.isolated(
                 lambda: request.run(folder),
@@ -226,32 +226,3 @@ class _Request:
     unbounded: bool
     folder: Path | None
     watch: Callable[[Path], Callable[[], None]] | None
-
-
-class Stopwatch:
-    """A budget of seconds that runs down while anything is inside this context manager."""
-
-    def __init__(self, seconds: float) -> None:
-        self._left = seconds
-        self._inside = 0
-        self._since = 0.0
-
-    @property
-    def left(self) -> float:
-        """The seconds that are left; negative if it was overdrawn."""
-        return self._left - (time.monotonic() - self._since if self._inside else 0.0)
-
-    def spend(self, seconds: float) -> None:
-        """Take so many seconds off, unless time runs anyway."""
-        if not self._inside:
-            self._left -= seconds
-
-    def __enter__(self) -> None:
-        if not self._inside:
-            self._since = time.monotonic()
-        self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        left, self._inside = self.left, self._inside - 1
-        if not self._inside:
-            self._left = left

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 from greenlet import getcurrent, greenlet
 
+from dataguard.lab.process.budgets import SharedTime
+
 T = TypeVar("T")
 
 MOST_BEGUN = 128
@@ -102,9 +104,13 @@ class Turn:
 
 
 class Turns:
-    """Lets at most `most` observations run side by side, and those that must be alone by themselves."""
+    """Lets at most `most` observations run side by side, and those that must be alone by themselves.
+
+    `time` is what the budgets of the loaders share.
+    """
 
     def __init__(self, most: int = 1) -> None:
+        self.time = SharedTime()
         self._most = most
         self._running: list[Turn] = []
 
