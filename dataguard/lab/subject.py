@@ -54,7 +54,6 @@ class Subject(ABC):
         self.machine = machine
         self.cache = ObservationCache(settings, folder, turns)
         self.afford = self.cache.afford
-        self.takes_little = self.cache.takes_little
         self.siblings: Mapping[str, Subject] = {}
         """The loaders of the target by name, this one among them."""
         self._facts = facts
@@ -79,6 +78,14 @@ class Subject(ABC):
         because several workers read through one file offset.
         """
         return self._read_epoch()
+
+    def afford_reads(self, key: object, reads: int) -> None:
+        """Raise Undecided if reading so many samples in one process takes too long; see `ObservationCache.afford`."""
+        self.afford(key, reads * self.epoch.seconds_per_sample)
+
+    def reads_take_little(self, reads: int) -> bool:
+        """Whether reading so many samples leaves nearly all of the budget to others."""
+        return self.cache.takes_little(reads * self.epoch.seconds_per_sample)
 
     @abstractmethod
     def _read_epoch(self) -> EpochTrace:

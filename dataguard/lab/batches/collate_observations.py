@@ -122,7 +122,7 @@ class Batches:
             )
         if len(kinds) == 1:  # an ordinary epoch has collated them already
             return MixedBatches(None, 0, 1, 0)
-        subject.afford(("mixed_batches", kinds, single), len(kinds) * subject.epoch.seconds_per_sample)
+        subject.afford_reads(("mixed_batches", kinds, single), len(kinds))
         return subject.vary(
             ("mixed_batches", kinds, single),
             lambda folder: run_mixed_batches(subject.build, folder, kinds, size, self._search, single=single),
@@ -143,7 +143,7 @@ class Batches:
         forms = {form_of(batch) for batch in epoch.batches if not batch.incident}
         form = forms.pop() if len(forms) == 1 else None
         chosen = evenly(seen, SAMPLES)
-        if not subject.takes_little(SETTINGS_READS * epoch.seconds_per_sample):
+        if not subject.reads_take_little(SETTINGS_READS):
             return SettingsTrials(0, None)  # a risk under settings that the loader does not have is not worth it
         try:
             found: SettingsTrials = subject.vary(

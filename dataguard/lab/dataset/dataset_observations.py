@@ -251,4 +251,4 @@ class DatasetObservations:
     def _afford_reads(self, key: object, reads: int) -> None:
         """Raise NotApplicable for a stream, and Undecided if so many new reads would take too long."""
         self._subject.need_map("a stream has no indices to read again")
-        self._subject.afford(key, reads * self._subject.epoch.seconds_per_sample)
+        self._subject.afford_reads(key, reads)

@@ -56,7 +56,7 @@ USUAL, FEW = Amount(6, 8, 3), Amount(3, 4, 2)
 
 def amount_for(subject: Subject) -> Amount:
     """How much is read of this loader."""
-    return USUAL if subject.takes_little(USUAL.reads * subject.epoch.seconds_per_sample) else FEW
+    return USUAL if subject.reads_take_little(USUAL.reads) else FEW
 
 
 @dataclass(frozen=True, slots=True)

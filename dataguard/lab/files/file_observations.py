@@ -34,7 +34,7 @@ class Files:
         subject = self._subject
         subject.need_images()
         indices = self._indices
-        subject.afford("files", (FULLY_READ + 1) * subject.epoch.seconds_per_sample)
+        subject.afford_reads("files", (FULLY_READ + 1))
         seconds = SHARE * subject.settings.budget
         found: FileSurvey = subject.vary("files", lambda folder: survey_files(subject.build, folder, indices, seconds))
         if not found.files:
@@ -63,7 +63,7 @@ class Files:
     def _try(self, key: str, run: Callable[[SwappedFileReader], T]) -> T:
         subject, survey = self._subject, self.survey
         reads = READS if subject.facts.kind == "map" else READS * len(survey.samples)
-        subject.afford(("files", key), reads * subject.epoch.seconds_per_sample)
+        subject.afford_reads(("files", key), reads)
 
         def look(*, alone: bool) -> T:
             return subject.vary(

@@ -90,7 +90,7 @@ class Geometry:
         subject.need_map("a stream has no indices to read again")
         if not subject.vary("keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)):
             return ()
-        subject.afford("keypoint flips", keypoint_flips.READS * subject.epoch.seconds_per_sample)
+        subject.afford_reads("keypoint flips", keypoint_flips.READS)
         indices, build = subject.epoch.asked(keypoint_flips.SAMPLES), subject.build
         return subject.vary(
             "keypoint flips", lambda folder: keypoint_flips.find_flips(build(num_workers=0), folder, indices)
@@ -98,7 +98,7 @@ class Geometry:
 
     def _observe(self, key: str, run: Callable[..., T]) -> T:
         subject = self._subject
-        subject.afford(key, ORIGINALS * subject.epoch.seconds_per_sample)
+        subject.afford_reads(key, ORIGINALS)
         indices, batched = subject.epoch.asked(DRAWS) if subject.facts.kind == "map" else (), subject.facts.batched
         return subject.vary(key, lambda folder: run(subject.build, folder, indices, batched=batched))
 

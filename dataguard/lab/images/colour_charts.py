@@ -103,8 +103,8 @@ class Images:
         """
         subject = self._subject
         subject.need_images()
-        tries = TRIES if subject.takes_little(4 * TRIES * subject.epoch.seconds_per_sample) else SLOW_TRIES
-        subject.afford("colours", tries * subject.epoch.seconds_per_sample)
+        tries = TRIES if subject.reads_take_little(4 * TRIES) else SLOW_TRIES
+        subject.afford_reads("colours", tries)
         indices, batched = subject.epoch.asked(ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         return subject.vary(
             "colours", lambda folder: run_charts(subject.build, folder, indices, tries, batched=batched)

@@ -64,21 +64,21 @@ class Resources:
         return self._repeated(self._more())
 
     def _repeated(self, fresh: int) -> Usage:
-        self._subject.afford(("usage", 2 * fresh), 2 * fresh * self._subject.epoch.seconds_per_sample)
+        self._subject.afford_reads(("usage", 2 * fresh), 2 * fresh)
         return self._measured(lambda plan: replace(plan, fresh=fresh, total=2 * fresh))
 
     @property
     def page_usage(self) -> Usage:
         """A measurement on new samples that counts the pages of each worker, which must pause for it."""
         fresh = self._more()
-        self._subject.afford(("pages", fresh), fresh * self._subject.epoch.seconds_per_sample)
+        self._subject.afford_reads(("pages", fresh), fresh)
         return self._measured(lambda plan: replace(plan, fresh=fresh, total=fresh, pages=True))
 
     @property
     def growing_containers(self) -> GrowingContainers:
         """Which containers grow with every sample, and whether they ever drop entries."""
         subject = self._subject
-        subject.afford("growing_containers", READS * subject.epoch.seconds_per_sample)
+        subject.afford_reads("growing_containers", READS)
         limit = subject.epoch.limit
         return subject.vary(
             "growing_containers", lambda folder: find_growing_containers(subject.build, folder, subject.facts, limit)

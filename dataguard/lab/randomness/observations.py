@@ -41,14 +41,14 @@ class Randomness:
     def seeds(self, *, always: bool = False) -> constant_seeds.SeedTrace:
         """Which generators are seeded for every sample, and which outputs depend on constant seeds, or on any."""
         reads = constant_seeds.DRAWS * constant_seeds.EPOCHS
-        self._subject.afford(("seedings", always), reads * self._subject.epoch.seconds_per_sample)
+        self._subject.afford_reads(("seedings", always), reads)
         return constant_seeds.find_constant_seeds(self._subject, always=always)
 
     @property
     def cached(self) -> cached_draws.CachedDraws:
         """Which leaves hold numbers drawn at the first read of their index (map-style only)."""
         self._subject.need_map("the samples of a stream cannot be read again individually")
-        self._subject.afford("cache", cached_draws.READS * self._subject.epoch.seconds_per_sample)
+        self._subject.afford_reads("cache", cached_draws.READS)
         return cached_draws.find_cached_draws(self._subject)
 
     @property

@@ -97,7 +97,7 @@ class RngDependence:
     def of_items(self, path: str) -> Dependence:
         """What depends on the generator at a path, in a map-style dataset."""
         subject, size = self._subject, batch_size(self._subject.facts)
-        subject.afford(("dependence", path), READS * size * subject.epoch.seconds_per_sample)
+        subject.afford_reads(("dependence", path), READS * size)
         scripts = [[SCRIPT] * WORKERS] * len(MAPPED)
         build, unfrozen, census = partial(subject.build, **TWO), UnfrozenRng(path, MAPPED), RngCensus((1, len(SCRIPT)))
         return subject.vary(

@@ -149,8 +149,8 @@ class Shape:
 class SameItems:
     """`seeded` and `as_is`: leaf path -> (worker, epoch) -> groups of draws. `shown` are the items' indices as text.
 
-    `draws` counts the fetches of one worker in one epoch, `seconds` is the duration of all of them; `censuses` list the
-    generators of a worker before its first fetch of an epoch, after it, and after the last one.
+    `draws` counts the fetches of one worker in one epoch; `censuses` list the generators of a worker before its first
+    fetch of an epoch, after it, and after the last one.
     """
 
     seeded: Mapping[str, Mapping[tuple[int, int], Groups]]
@@ -160,7 +160,6 @@ class SameItems:
     draws: int
     shown: tuple[str, ...]
     censuses: tuple[Census, ...]
-    seconds: float = 0.0
 
     @property
     def varied(self) -> bool:
@@ -207,7 +206,7 @@ def is_quick(subject: Subject) -> bool:
     facts = subject.facts
     workers = max(1, min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2)))
     items, scale = AMOUNTS[0]
-    return subject.takes_little(seconds_of(subject, Shape(Request(), workers, items, scale, batch_size(facts))))
+    return subject.cache.takes_little(seconds_of(subject, Shape(Request(), workers, items, scale, batch_size(facts))))
 
 
 def batch_size(facts: LoaderFacts) -> int:
@@ -268,5 +267,4 @@ def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> Sam
         draws=shape.draws,
         shown=tuple(text for fetch, text in sorted(shown.items()) if 0 < fetch <= shape.items),
         censuses=tuple(censuses),
-        seconds=sum(ride.seconds for ride in rides),
     )

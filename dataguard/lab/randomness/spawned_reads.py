@@ -66,7 +66,7 @@ class SpawnTrial:
 
 def find_spawn_trial(subject: Subject) -> SpawnTrial:
     """Try spawned workers. Raises Undecided where an object is too big to be pickled for this, or time ran out."""
-    subject.afford("spawn trial", 2 * ITEMS * subject.epoch.seconds_per_sample)
+    subject.afford_reads("spawn trial", 2 * ITEMS)
     forked = _emulated(subject, "fork")
     if forked is None:  # it may wait for the other workers
         raise Undecided("samples can only be read in real workers: --start-method spawn tests spawned ones")

@@ -58,7 +58,7 @@ class Carryover:
 
 def find_carryover(subject: Subject) -> Carryover:
     """Read in one process and, if a leaf depends on earlier reads, in the user's own workers."""
-    subject.afford("carryover", READS * batch_size(subject.facts) * subject.epoch.seconds_per_sample)
+    subject.afford_reads("carryover", READS * batch_size(subject.facts))
     lost, reads = _lost_stream(subject) if subject.facts.kind == "stream" else (_lost_leaves(subject), READS)
     if not lost:
         return Carryover(reads=reads)

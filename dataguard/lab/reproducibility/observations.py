@@ -143,7 +143,7 @@ class Reproducibility:
             raise NotApplicable(
                 "a loader in hand or of a script cannot be built again: give its name, 'pkg.mod:factory'"
             )
-        subject.afford(("run", name), _MOST_SAMPLES * subject.epoch.seconds_per_sample)
+        subject.afford_reads(("run", name), _MOST_SAMPLES)
 
         def run(folder: Path) -> Runs:
             log = UseLog(folder)

@@ -114,7 +114,7 @@ class Splits:
     def steady_with(self, shared: SharedTransform, indices: Sequence[Index]) -> frozenset[str]:
         """The leaves of a few samples that no random state changes while this transform is given only one."""
         build, read = self._subject.build, tuple(indices[: shared_transforms.READ])
-        self._subject.afford(("steady", shared.path), shared_transforms.READS * self._subject.epoch.seconds_per_sample)
+        self._subject.afford_reads(("steady", shared.path), shared_transforms.READS)
         return self._subject.vary(
             ("steady", shared.path, read),
             lambda folder: shared_transforms.find_steady(build(), folder, shared.path, read),
@@ -124,7 +124,7 @@ class Splits:
         """The random transform that one of these replaced after the splits were made, if there is one."""
         subject, paths = self._subject, tuple(dict.fromkeys(one.path for one in shared))
         read = subject.epoch.asked(shared_transforms.READ)
-        subject.afford(("replaced", paths), shared_transforms.READS * subject.epoch.seconds_per_sample)
+        subject.afford_reads(("replaced", paths), shared_transforms.READS)
         return subject.vary(
             ("replaced", paths), lambda folder: shared_transforms.find_replaced(subject.rebuild, folder, paths, read)
         )

@@ -66,7 +66,7 @@ class Streams:
     def contents(self) -> Contents:
         """Which samples a few indices of the loader's order give in two epochs (map-style only)."""
         subject = self._subject
-        subject.afford("contents", 4 * sampler_order.PROBES * subject.epoch.seconds_per_sample)
+        subject.afford_reads("contents", 4 * sampler_order.PROBES)
         order = self.orders.epochs[0]
         return subject.vary("contents", lambda _: sampler_order.run_contents(subject.build(), order))
 

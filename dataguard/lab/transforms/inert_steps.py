@@ -117,7 +117,7 @@ class Transforms:
         """The effect of each step. Raises NotApplicable if no object is called with an image."""
         subject = self._subject
         subject.need_images()
-        subject.afford("pipeline", (FEWEST + READ_TWICE) * subject.epoch.seconds_per_sample)
+        subject.afford_reads("pipeline", (FEWEST + READ_TWICE))
         indices = subject.epoch.asked(READS) if subject.facts.kind == "map" else ()
         return subject.vary("pipeline", lambda folder: run_pipeline(subject.build, folder, indices))
 
@@ -126,7 +126,7 @@ class Transforms:
         """The transform that the dataset holds and never uses, if any."""
         subject = self._subject
         subject.need_images()
-        subject.afford("unused", FEWEST_UNUSED * subject.epoch.seconds_per_sample)
+        subject.afford_reads("unused", FEWEST_UNUSED)
         indices = subject.epoch.asked(MOST_UNUSED) if subject.facts.kind == "map" else ()
         return subject.vary("unused", lambda folder: find_unused(subject.build, folder, indices))
 
