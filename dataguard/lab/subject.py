@@ -157,6 +157,11 @@ class Subject(ABC):
                 raise
         return call()
 
+    @property
+    def decoded_before(self) -> bool:
+        """Whether the factory decoded images before the checkpoint, where no observation could replace them."""
+        return self._checkpoint is not None and self._checkpoint.decodes
+
     def build_with(self, other: Subject) -> tuple[Loader, Loader]:
         """This loader and another one of its target as one call of the factory makes them: with what both share."""
         if self._checkpoint is not None:

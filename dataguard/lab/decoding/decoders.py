@@ -6,10 +6,12 @@ them. No decoder is imported: only modules that the user's code has imported are
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from dataguard.lab.core.stand_ins import rebind
@@ -180,3 +182,24 @@ def patch(
         redirect_method(owner, decoder.name, replaced)
     elif redirect(function, replaced) is None:  # an object that somebody else put in its place
         rebind({id(function): (function, replaced(function))})
+
+
+@contextlib.contextmanager
+def decoding_noted() -> Iterator[list[str]]:
+    """Collect the decoders of images that are called inside the context, of modules that are imported before."""
+    called: list[str] = []
+
+    def noting(function: Callable[..., Any], decoder: Decoder) -> Callable[..., Any]:
+        def decode(*args: Any, **kwargs: Any) -> Any:
+            called.append(decoder.spelling)
+            return function(*args, **kwargs)
+
+        return decode
+
+    with contextlib.ExitStack() as stack:
+        for decoder in giving(Gives.PILLOW, Gives.PIXELS):
+            function = getattr(sys.modules.get(decoder.module), decoder.name, None)
+            undo = None if function is None else redirect(function, partial(noting, decoder=decoder))
+            if undo is not None:
+                stack.callback(undo)
+        yield called

@@ -70,14 +70,10 @@ class ColourChartReader:
         self._build = build
         self._tries = tries
         self._folder = folder
-        started, taken = time.monotonic(), memory_taken()
-        self._loader = loader = build()
-        quick, small = time.monotonic() - started < MOST_SECONDS / len(CHARTS), memory_taken() - taken < MOST_BYTES
-        self._can_build_more = quick and small
+        self._painter = painter
+        self._loader = loader = self._measured_build()
         self._reader = Reader(loader, folder, MOST_DRAWS)
         self._prebuilt: dict[RGB, tuple[Loader, Reader]] = {}
-        self._decoded_in_build = frozenset(painter.sources)
-        self._painter = painter
         self._indices: Iterator[Index] = cycle(indices or [None])
         self._stream = not indices
         self._forks = False
@@ -86,14 +82,29 @@ class ColourChartReader:
         self.decoded = False
         self.collated = batched and loader.collate_fn is not default_collate
 
-    def finds_an_image(self) -> bool:
+    def _measured_build(self) -> Loader:
+        """Build the loader, and note what it decodes, and whether it can be built for each chart."""
+        started, taken = time.monotonic(), memory_taken()
+        loader = self._build()
+        quick, small = time.monotonic() - started < MOST_SECONDS / len(CHARTS), memory_taken() - taken < MOST_BYTES
+        self._can_build_more = quick and small
+        self._decoded_in_build = frozenset(self._painter.sources)
+        return loader
+
+    def finds_an_image(self, *, decoded_before: bool) -> bool:
         """Whether a sample has an image that can be replaced; tries one source after the other.
+
+        If images were `decoded_before` the first loader was given, another one is built to replace them.
 
         Images without colours are last, because they may be the masks of others.
         """
         self._read(0)  # triggers late imports
         self._painter.install()
-        if self._paints(self._tries) or self._paints_while_built():
+        if self._paints(self._tries):
+            return True
+        if decoded_before and not self._decoded_in_build:
+            self._measured_build()
+        if self._paints_while_built():
             return True
         self._painter.patch_fromarray()
         if self._paints(1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dataguard.lab.core.index import Index
@@ -106,19 +107,24 @@ class Images:
         tries = TRIES if subject.reads_take_little(4 * TRIES) else SLOW_TRIES
         subject.afford_reads("colours", tries)
         indices, batched = subject.epoch.asked(ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
-        return subject.vary(
-            "colours", lambda folder: run_charts(subject.build, folder, indices, tries, batched=batched)
-        )
+        run = partial(run_charts, batched=batched, tries=tries, decoded_before=subject.decoded_before)
+        return subject.vary("colours", lambda folder: run(subject.build, folder, indices))
 
 
 def run_charts(
-    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], tries: int = TRIES, *, batched: bool
+    build: Callable[..., Loader],
+    folder: Path,
+    indices: Sequence[Index],
+    *,
+    batched: bool,
+    tries: int = TRIES,
+    decoded_before: bool = False,
 ) -> Colours:
     """Read samples with their images replaced by charts, in this disposable process."""
     painter = Painter()
     painter.install()
     reader = ColourChartReader(build, folder, indices, painter, batched=batched, tries=tries)
-    if not reader.finds_an_image():
+    if not reader.finds_an_image(decoded_before=decoded_before):
         raise NotApplicable("no colour or grey image is decoded or passed to a transform while a sample is read")
     responses = reader.responses()
     fits = fits_of(responses)

@@ -18,9 +18,17 @@ from dataguard.target.variants import Construction, Loader
 
 
 class Checkpoint:
-    """The loaders of a target by name, as its factory left them."""
+    """The loaders of a target by name, as its factory left them; `decodes` says whether that decoded images."""
 
-    def __init__(self, loaders: Mapping[str, Loader], construction: Construction, files: tuple[OpenFile, ...]) -> None:
+    def __init__(
+        self,
+        loaders: Mapping[str, Loader],
+        construction: Construction,
+        files: tuple[OpenFile, ...],
+        *,
+        decodes: bool = False,
+    ) -> None:
+        self.decodes = decodes
         self._loaders = loaders
         self._construction = construction
         self._files = files

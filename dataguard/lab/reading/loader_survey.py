@@ -18,6 +18,7 @@ import torch
 
 from dataguard.lab.core import loader_facts
 from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.decoding.decoders import decoding_noted
 from dataguard.lab.process import isolation
 from dataguard.lab.process.fork_safety import Before, can_be_known
 from dataguard.lab.reading.checkpoint import Checkpoint
@@ -110,7 +111,7 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
         for spelling in settings.functions:
             load(spelling)  # so that a wrong name is a wrong setting, and observations find it imported
         seed_global_generators(settings.seed)
-        with gate("factory"):
+        with gate("factory"), decoding_noted() as decoders:
             loaders, construction = target.construct({"seed": settings.seed}, **requested(settings))
     seconds = time.monotonic() - started
     facts = {name: loader_facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()}
@@ -121,5 +122,5 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
     reason = before.unsafe(folder) if stay else None
     if not stay or (reason is not None and not target.runs_once):
         return Survey(facts, modules, seconds, reason=reason, alone=alone)
-    checkpoint = Checkpoint(loaders, construction, before.files(folder.parent))
+    checkpoint = Checkpoint(loaders, construction, before.files(folder.parent), decodes=bool(decoders))
     return Survey(facts, modules, seconds, checkpoint, reason, alone)

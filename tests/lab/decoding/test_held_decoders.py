@@ -29,6 +29,13 @@ def test_a_bug_is_found_however_the_decoder_is_held(target: str, code: str) -> N
     assert len(report.results) >= 40
 
 
+@pytest.mark.scan
+def test_images_that_the_factory_decodes_are_replaced_although_it_ran_before() -> None:
+    settings = Settings(select=("DG505",))  # one target: its observations are forks of the process of the factory
+    (result,) = scan("sample_datasets.dg505_swapped_channels:bad_kept", settings).results
+    assert result.status is Status.FAILED, result.reason
+
+
 @pytest.fixture
 def photograph(tmp_path: Path) -> Path:
     path = tmp_path / "photograph.jpg"
