@@ -8,6 +8,7 @@ object, and a built-in one another C function (CPython only), whose arguments ar
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import inspect
@@ -95,10 +96,10 @@ def _redirect_python(function: types.FunctionType, around: Around) -> Callable[[
     )
     original.__kwdefaults__ = function.__kwdefaults__
     original.__dict__.update(function.__dict__)
-    signature = inspect.signature(function)
+    with contextlib.suppress(Exception):  # annotations may refer to names that only type checkers import
+        function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined] # what `inspect` shows
     stand_in = around(original)
     pattern = _calling.__code__
-    function.__signature__ = signature  # type: ignore[attr-defined] # what `inspect` shows
     function.__code__ = pattern.replace(
         co_consts=tuple(stand_in if value == _STAND_IN else value for value in pattern.co_consts),
         co_freevars=code.co_freevars,
