@@ -158,6 +158,11 @@ class Subject(ABC):
         return call()
 
     @property
+    def has_checkpoint(self) -> bool:
+        """Whether observations run in forks of the process in which the factory has run."""
+        return self._checkpoint is not None
+
+    @property
     def decoded_before(self) -> bool:
         """Whether the factory decoded images before the checkpoint, where no observation could replace them."""
         return self._checkpoint is not None and self._checkpoint.decodes

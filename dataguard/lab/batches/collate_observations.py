@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.batches.collate_inputs import MOST, CollateInputs, Refused, choose, collate_seconds
-from dataguard.lab.batches.collate_trials import COLLATED, READS, Collation, collate_forms, collate_singly, read_samples
+from dataguard.lab.batches.collate_trials import (
+    COLLATED,
+    FEW_REREAD,
+    REREAD,
+    TIMES,
+    Collation,
+    collate_forms,
+    collate_singly,
+    read_samples,
+)
 from dataguard.lab.batches.drawn_generators import RandomLeaves, find_random_leaves
 from dataguard.lab.batches.getitems import GetitemsReads, compare_getitems, returns_batches
 from dataguard.lab.batches.label_shift import LabelShift, find_shift, group_of
@@ -66,12 +75,15 @@ class Batches:
         epoch = subject.epoch
         epoch.need_batches()
         chosen = choose(epoch)
-        batches = COLLATED + COLLATED_BESIDE + min(MOST, len(chosen))
-        seconds = READS * epoch.seconds_per_sample + batches * collate_seconds(epoch.batches)
+        read = min(MOST, len(chosen))
+        reread = REREAD if subject.reads_take_little(read + TIMES * REREAD) else FEW_REREAD
+        reread = 0 if subject.facts.default_collate else reread  # which modifies nothing
+        batches = COLLATED + COLLATED_BESIDE + read
+        seconds = (read + TIMES * reread) * epoch.seconds_per_sample + batches * collate_seconds(epoch.batches)
         subject.afford("observed", seconds)
         ascending = _is_ascending(epoch)
         return subject.vary(
-            "observed", lambda folder: observe_collate(subject.build, folder, chosen, ascending=ascending)
+            "observed", lambda folder: observe_collate(subject.build, folder, chosen, reread, ascending=ascending)
         )
 
     @property
@@ -167,7 +179,7 @@ def _is_ascending(epoch: EpochTrace) -> bool:
 
 
 def observe_collate(
-    build: Callable[..., Loader], folder: Path, chosen: tuple[Index, ...], *, ascending: bool
+    build: Callable[..., Loader], folder: Path, chosen: tuple[Index, ...], reread: int, *, ascending: bool
 ) -> CollateObservations:
     """Collate the chosen samples in every form, and observe the batch."""
     inputs = CollateInputs(build(), folder, chosen)
@@ -179,7 +191,7 @@ def observe_collate(
         batch = inputs.collate(range(len(inputs.samples)))
         padding = find_padding(inputs, batch, alone)
         pinning = try_pinning(batch, real=can_pin()) if inputs.loader.pin_memory else None
-        collation = collate_forms(inputs, alone)
+        collation = collate_forms(inputs, alone, reread)
         neighbours = () if inputs.loader.collate_fn is default_collate else find_neighbour_effects(inputs)
         getitems = None if inputs.is_stream else compare_getitems(inputs, _order(inputs, ascending=ascending))
     except Refused as refused:

@@ -19,12 +19,12 @@ from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import LeafRecord
 from dataguard.model import Undecided
 
-REREAD = 4
-"""How many samples are read again after being collated."""
+REREAD, FEW_REREAD = 4, 1
+"""How many samples are read again after being collated, and how many of those that are slow."""
 COLLATED = 2 * len(SEEDS) + 3
 """How many batches are collated, apart from those of one sample."""
-READS = MOST + 4 * REREAD
-"""How many samples are read of an ordinary dataset."""
+TIMES = 4
+"""How often each of those is read again."""
 DOUBLED = "each twice"
 MOST_BYTES = 128_000_000
 """The most bytes of all samples together; about ten copies of them exist at a time."""
@@ -100,8 +100,11 @@ def read_samples(inputs: CollateInputs) -> None:
         inputs.collate(range(len(inputs.samples)))
 
 
-def collate_forms(inputs: CollateInputs, alone: Sequence[Mapping[str, Column]]) -> Collation:
-    """Collate the samples in every form, and find them in the batch; `alone` is the result of `collate_singly`."""
+def collate_forms(inputs: CollateInputs, alone: Sequence[Mapping[str, Column]], reread: int) -> Collation:
+    """Collate the samples in every form, and find them in the batch; `alone` is the result of `collate_singly`.
+
+    So many of them are read again, to see whether collate_fn modifies what the dataset holds.
+    """
     count = len(inputs.samples)
     contents = [sample_contents(sample) for sample in inputs.samples]
     order = tuple(range(count))
@@ -124,7 +127,7 @@ def collate_forms(inputs: CollateInputs, alone: Sequence[Mapping[str, Column]]) 
         kept,
         bool(alone),
         {source: sources.equal_samples(source) for _, source in always},
-        _mutated(inputs),
+        _mutated(inputs, reread),
         *_lossy_casts(columns_of[0, "in order"], contents),
     )
 
@@ -269,14 +272,14 @@ def _type(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _mutated(inputs: CollateInputs) -> dict[str, Index]:
+def _mutated(inputs: CollateInputs, reread: int) -> dict[str, Index]:
     """Leaves of samples that differ when read again after collate_fn had the samples, and stay so.
 
     Two earlier reads must agree, because a dataset may change on its own.
     """
-    if inputs.is_stream:
+    count = min(reread, len(inputs.samples))
+    if inputs.is_stream or not count:
         return {}
-    count = min(REREAD, len(inputs.samples))
     readings = [_read(inputs, count) for _ in range(2)]
     rest = [inputs.fresh(position) for position in range(count, len(inputs.samples))]
     try:

@@ -27,6 +27,7 @@ from dataguard.lab.dataset.source_mutation import Change
 from dataguard.lab.decoding.kernel_opens import ATTEMPTS
 from dataguard.lab.labels.class_names import ClassNames, find_class_names
 from dataguard.lab.labels.label_tables import Table, find_table
+from dataguard.lab.reading import fresh_import
 from dataguard.lab.reading.fresh_import import Places, Rebuilt, own_sources, read_rebuilt
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits import sample_folders
@@ -35,8 +36,8 @@ from dataguard.lab.spy.value_summaries import numbers_of
 from dataguard.lab.subject import Subject
 from dataguard.model import Location, NotApplicable, Undecided
 
-PROBES = 8
-"""Samples that are read in each order of files and of hashes."""
+PROBES, FEW_PROBES = 8, 4
+"""Samples that are read in each order of files and of hashes, and how many of those that are slow."""
 
 
 class DatasetObservations:
@@ -73,9 +74,10 @@ class DatasetObservations:
         """What indices mean: periods inside the range, index -1, and indices of other types."""
         if self.ends.first_failing is not None:
             raise NotApplicable("len(dataset) is too large: see DG301")
-        self._afford_reads("semantics", index_semantics.READS)
+        few = not self._subject.reads_take_little(index_semantics.READS)
+        self._afford_reads("semantics", index_semantics.FEW_READS if few else index_semantics.READS)
         hints, build = hints_of(self._subject.epoch.samples), self._subject.build
-        return self._subject.vary("semantics", lambda folder: probe_semantics(build(), folder, hints))
+        return self._subject.vary("semantics", lambda folder: probe_semantics(build(), folder, hints, few=few))
 
     @property
     def content_repeats(self) -> bool:
@@ -106,7 +108,7 @@ class DatasetObservations:
 
     def rebuilt(self, *, files_backward: bool = False, sets_backward: bool = False, again: bool = False) -> Rebuilt:
         """What some indices mean if folders are listed by name and sets of strings have one order, or the reverse."""
-        self._afford_reads(("rebuilt", files_backward, sets_backward, again), PROBES)
+        self._afford_reads(("rebuilt", files_backward, sets_backward, again), fresh_import.FEWEST)
         rewrite_beforehand(own_sources().values())
         indices, listings, sets = self._probes, Places(), Places()
         orders = listed(listings, backward=files_backward), ordered_sets(sets, backward=sets_backward)
@@ -154,7 +156,7 @@ class DatasetObservations:
     @property
     def _probes(self) -> tuple[Index, ...]:
         """A few of the indices that the loader requested."""
-        return self._subject.epoch.asked(PROBES)
+        return self._subject.epoch.asked(PROBES if self._subject.reads_take_little(PROBES) else FEW_PROBES)
 
     @property
     def changed_attributes(self) -> tuple[Location, ...]:

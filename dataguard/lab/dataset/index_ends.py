@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,8 +18,10 @@ from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
 
 _SIZED = (list, tuple, dict, np.ndarray)  # a user-defined `__len__` may do anything
-NEAR = 5
-"""How many samples at the beginning are read."""
+NEAR, NEAREST = 5, 3
+"""How many samples at the beginning are read, and how many of those that are slow."""
+SLOW = 0.2
+"""The seconds above which a sample is slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +83,15 @@ def probe_ends(loader: Loader, folder: Path) -> Ends:
     need_integers(loader)
     reader = Reader(loader, folder)
     first = reader.ask(0)
+    started = time.perf_counter()
     last = reader.ask(length - 1)
+    near = NEAREST if time.perf_counter() - started > SLOW else NEAR
     beyond = tuple(reader.ask(length + step) for step in (0, 1, 2))
     first_failing = None
     if last.incident and not first.incident and _means_out_of_range(last.incident, beyond):
         first_failing = _boundary(reader, length)
         last = reader.ask(first_failing)
-    inside = [first, *(reader.ask(index) for index in _inside(dataset, length)), last]
+    inside = [first, *(reader.ask(index) for index in _inside(dataset, length, near)), last]
     return Ends(length, first_failing, last, tuple(inside), reader.ask(0), beyond, reader.reads)
 
 
@@ -110,11 +115,11 @@ def need_integers(loader: Loader) -> None:
             raise NotApplicable(f"indices are of type {type(index).__name__}, not integers")
 
 
-def _inside(dataset: Any, length: int) -> list[int]:
+def _inside(dataset: Any, length: int, near: int) -> list[int]:
     """Indices that a wrapped or clamped index probably maps to: near both ends, and modulo lengths in the dataset."""
     lengths = {len(part) for part in getattr(dataset, "__dict__", {}).values() if isinstance(part, _SIZED)}
     landed = {(length + step) % period for period in lengths if period for step in (0, 1, 2)}
-    wanted = {*range(1, NEAR), *range(length - 3, length - 1), *sorted(landed)[:NEAR]}
+    wanted = {*range(1, near), *range(length - 3, length - 1), *sorted(landed)[:near]}
     return [index for index in sorted(wanted) if 0 < index < length - 1]
 
 

@@ -50,7 +50,7 @@ class Amount:
         return self.again + 1 + self.items * self.backward
 
 
-USUAL, FEW = Amount(6, 8, 3), Amount(3, 4, 2)
+USUAL, FEW = Amount(6, 8, 3), Amount(2, 4, 2)
 """What is read, and what of samples that take long; three reads with one state show what changes."""
 
 
@@ -120,7 +120,7 @@ def chosen(known: Sequence[Index], count: int) -> tuple[Index, Index, tuple[Inde
     if len(indices) < FEWEST:
         raise NotApplicable(f"{len(indices) or 'no'} samples can be read by index, too few to compare")
     picked = evenly(indices, count + 2)
-    return picked[0], picked[-1], tuple(picked[1:-1] if len(picked) > FEWEST + 1 else picked)
+    return picked[0], picked[-1], tuple(picked[1:-1] if len(picked) > min(FEWEST, count) + 1 else picked)
 
 
 def run_passes(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
+from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample
 from dataguard.lab.geometry.mask_values import MaskValues, mask_values_of
 from dataguard.lab.geometry.stripe_charts import (
     CHARTS,
@@ -23,12 +23,12 @@ from dataguard.lab.geometry.stripe_charts import (
     unmoved,
 )
 
-ORIGINALS = 6
-"""Samples that are read without charts, to distinguish images from masks."""
 DRAWS, FEWEST = 10, 4
 """The number of RNG states under which samples are read, and the smallest number of them."""
 SECONDS = 1.5
 """Seconds after which the smallest number of draws is enough."""
+LONG, LEAST = 10.0, 2
+"""Seconds after which so few draws are enough."""
 _UNMOVED = 0.02
 """How far an untransformed mask may seem to have moved, as a share of the image."""
 
@@ -106,8 +106,8 @@ class ChartedDraws:
         """Take draws until there are `most`, or time is up."""
         started = time.monotonic()
         for draw in range(self._next, most):
-            late = time.monotonic() - started > SECONDS
-            if late and len(self.draws) >= FEWEST:
+            taken = time.monotonic() - started
+            if taken > SECONDS and len(self.draws) >= (LEAST if taken > LONG else FEWEST):
                 break
             self._take(draw)
             self._next = draw + 1

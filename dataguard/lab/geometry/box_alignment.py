@@ -17,7 +17,7 @@ import numpy as np
 
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import Index
-from dataguard.lab.geometry.alignment import DRAWS, FEWEST, ORIGINALS, SECONDS
+from dataguard.lab.geometry.alignment import DRAWS, FEWEST, SECONDS
 from dataguard.lab.geometry.box_sources import MOVED, BoxDraw, compared
 from dataguard.lab.geometry.box_tables import BoxFormat, Table, fits, formats_of, is_declared, tables_of
 from dataguard.lab.geometry.chart_painter import InputImage, mask_rule
@@ -105,8 +105,7 @@ def _is_no_mask(_: InputImage) -> bool:
 def _originals(reader: ChartedReader) -> list[ChartedSample]:
     """Samples without charts, with the input images of the first source that has any."""
     for _ in reader.sources():
-        first = reader.read(0, 0)
-        originals = [first, *(reader.read(number, 0) for number in range(1, ORIGINALS if first.inputs else 1))]
+        originals = reader.originals()
         if all(sample.inputs and sample.leaves for sample in originals):
             return originals
     return []

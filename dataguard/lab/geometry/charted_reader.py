@@ -31,6 +31,10 @@ from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.target.variants import Loader
 
+ORIGINALS, FEWEST_ORIGINALS = 6, 2
+"""Samples that are read without charts, to distinguish images from masks, and how many of those that take long."""
+_LONG = 2.5
+"""Seconds after which the fewest of them are enough."""
 _QUICK = 0.1
 """A loader that is built in fewer seconds may be rebuilt for every read."""
 
@@ -96,6 +100,16 @@ class ChartedReader:
         self._source = "memory"
         self._rebuild()
         yield self._source
+
+    def originals(self) -> list[ChartedSample]:
+        """A few samples without charts; only one if no image is seen while it is read."""
+        started = time.monotonic()
+        samples = [self.read(0, 0)]
+        for number in range(1, ORIGINALS if samples[0].inputs else 1):
+            if number >= FEWEST_ORIGINALS and time.monotonic() - started > _LONG:
+                break
+            samples.append(self.read(number, 0))
+        return samples
 
     def _paint_array(self, array: Any, name: str) -> Any:
         """An array that becomes a Pillow image: replaced by a chart if the user's own code converts it."""

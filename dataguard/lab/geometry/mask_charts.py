@@ -17,10 +17,10 @@ import numpy as np
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.geometry import keypoint_flips
-from dataguard.lab.geometry.alignment import DRAWS, ORIGINALS, ChartedDraws, MaskLeaf
+from dataguard.lab.geometry.alignment import DRAWS, ChartedDraws, MaskLeaf
 from dataguard.lab.geometry.box_alignment import ChartedBoxes, run_boxes
 from dataguard.lab.geometry.chart_painter import InputImage, Value, mask_rule
-from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
+from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample
 from dataguard.lab.geometry.keypoint_flips import FlippedKeypoints, find_sides
 from dataguard.lab.images.image_containers import SMALLEST, planes_last
 from dataguard.lab.reading.leaf_root import Rooted
@@ -166,9 +166,7 @@ def draw_all(reader: ChartedReader, labels: Sequence[Value]) -> ChartedDraws:
 def _originals_with_masks(reader: ChartedReader) -> list[ChartedSample]:
     """Samples without charts, with the input images of the first source that has an image and a mask."""
     for _ in reader.sources():
-        first = reader.read(0, 0)
-        originals = [first, *(reader.read(number, 0) for number in range(1, ORIGINALS if first.inputs else 1))]
-        originals = [sample for sample in originals if sample.inputs]
+        originals = [sample for sample in reader.originals() if sample.inputs]
         if mask_rule([sample.inputs for sample in originals]) is not None:
             return originals
     return []

@@ -41,7 +41,7 @@ GLANCE, PLAIN = -2, -1
 """Efforts for slow samples, without seeded draws, in two workers. The one settles a healthy loader: a draw of each item
 differs everywhere. The other one settles a plain bug: ten different draws that repeat exclude coincidence, see
 `stats.coincidence.log_odds`."""
-UNSEEDED = {GLANCE: (4, 1), PLAIN: (2, 5)}
+UNSEEDED = {GLANCE: (3, 1), PLAIN: (2, 5)}
 """How many items to draw, and how often, by such an effort."""
 LATE = 4
 """The fetch after which generators are searched again, because some are created late."""

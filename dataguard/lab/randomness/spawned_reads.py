@@ -39,8 +39,8 @@ from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
 
-ITEMS = 4
-"""How many samples are read."""
+ITEMS, FEW_ITEMS = 4, 2
+"""How many samples are read, and how many of those that are slow."""
 
 _FORKED_LOCK = "created in a fork context"
 """What Python says of a lock that would have been made otherwise where workers are spawned."""
@@ -66,7 +66,8 @@ class SpawnTrial:
 
 def find_spawn_trial(subject: Subject) -> SpawnTrial:
     """Try spawned workers. Raises Undecided where an object is too big to be pickled for this, or time ran out."""
-    subject.afford_reads("spawn trial", 2 * ITEMS)
+    items = _items(subject)
+    subject.afford_reads("spawn trial", 2 * items)
     forked = _emulated(subject, "fork")
     if forked is None:  # it may wait for the other workers
         raise Undecided("samples can only be read in real workers: --start-method spawn tests spawned ones")
@@ -75,16 +76,21 @@ def find_spawn_trial(subject: Subject) -> SpawnTrial:
     fails = spawned is None or any(step is None and forked.get(name, {}) is not None for name, step in spawned.items())
     leaves = set() if fails else _steadily_changed(subject, forked, spawned or {})
     if not fails and not leaves:
-        return SpawnTrial(ITEMS)
+        return SpawnTrial(items)
     real = _real_reads(subject, "spawn")
     if isinstance(real, Incident):
         if _FORKED_LOCK in real.message and (spawned or {}).get("start", {}) is not None:
             raise Undecided("its locks were made for forked workers, so that no other can be started here")
-        return SpawnTrial(ITEMS, real)
+        return SpawnTrial(items, real)
     other = _real_reads(subject, "fork") if leaves else real
     if isinstance(other, Incident):
         raise Undecided(other.under_other_settings)
-    return SpawnTrial(ITEMS, differing=_differing(other, real, leaves))
+    return SpawnTrial(items, differing=_differing(other, real, leaves))
+
+
+def _items(subject: Subject) -> int:
+    """How many samples an emulated worker reads."""
+    return ITEMS if subject.reads_take_little(2 * ITEMS) else FEW_ITEMS
 
 
 def _steadily_changed(subject: Subject, forked: Steps, spawned: Steps) -> set[str]:
@@ -147,10 +153,10 @@ def _ready(subject: Subject) -> tuple[Loader, list[Any]]:
     loader = subject.build(schedule=_schedule)
     announce_epoch(loader, 0)
     if isinstance(loader.dataset, IterableDataset):
-        return loader, list(range(ITEMS))
+        return loader, list(range(_items(subject)))
     batched = loader.batch_sampler is not None
     order: Any = loader.batch_sampler if batched else loader.sampler
-    entries = islice(order, ITEMS)  # a loader may repeat its sampler
+    entries = islice(order, _items(subject))  # a loader may repeat its sampler
     return loader, [entry[0] if batched else entry for entry in entries]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +15,16 @@ from dataguard.lab.reproducibility.digests import dataset_parts, run_parts
 from dataguard.lab.reproducibility.divergence import ORDER, Divergence, first_difference
 from dataguard.lab.reproducibility.entropy import CLOCK, SEEDED, UNSEEDED
 from dataguard.lab.reproducibility.finish_order import finishing
-from dataguard.lab.reproducibility.seeded_run import Runs, run_again, run_as_it_is
+from dataguard.lab.reproducibility.seeded_run import Run, Runs, run_again, run_as_it_is
 from dataguard.lab.reproducibility.stage_trace import Stage, StageDifference, StageTrace, first_stage, stages_in
 from dataguard.lab.reproducibility.use_log import UseLog, used_in
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
+from dataguard.target.variants import Loader
 from dataguard.unnamed import is_held
 
-_MOST_SAMPLES = 12
-"""About how many samples the two runs read together."""
+_READS, _FEW_READS = 12, 4
+"""About how many samples a run reads, and how many of those that are slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,17 @@ class Reproducibility:
 
     @property
     def pair(self) -> tuple[Observed, Observed]:
-        """Two runs from the same seeds; threads and processes of the user's code finish in the order of submission."""
-        return self._run("one"), self._run("two")
+        """Two runs from the same seeds; threads and processes of the user's code finish in the order of submission.
+
+        The first is one of the loader that the factory has made already, unless they differ: that may be because
+        nobody watched that call.
+        """
+        two = self._run("two")
+        if self._subject.has_checkpoint:
+            made = self._run("made before", build=self._subject.build)
+            if all(map(_agree, made.runs.each, two.runs.each)):
+                return made, two
+        return self._run("one"), two
 
     @property
     def divergence(self) -> Divergence | None:
@@ -80,7 +90,7 @@ class Reproducibility:
     @property
     def overtaken(self) -> Divergence | None:
         """The first difference if threads or processes of the user's code finish in another order."""
-        return _difference(self._run("one"), self._run("overtaken", backward=True))
+        return _difference(self._run("two"), self._run("overtaken", backward=True))
 
     def stage(self, where: Divergence) -> StageDifference | None:
         """The first stage of the sample or batch that differs in other runs: two or, by chance, three."""
@@ -136,14 +146,22 @@ class Reproducibility:
         return Fingerprint(subject.target.spelling, facts.name, (*parts, *run_parts(run)), conditions)
 
     def _run(
-        self, name: str, *, backward: bool = False, fixed: str | None = None, trace: StageTrace | None = None
+        self,
+        name: str,
+        *,
+        build: Callable[..., Loader] | None = None,
+        backward: bool = False,
+        fixed: str | None = None,
+        trace: StageTrace | None = None,
     ) -> Observed:
+        """A run of a loader from newly imported modules, or of one that `build` makes."""
         subject = self._subject
         if is_held(subject.target.spelling) or subject.target.runs_once:
             raise NotApplicable(
                 "a loader in hand or of a script cannot be built again: give its name, 'pkg.mod:factory'"
             )
-        subject.afford_reads(("run", name), _MOST_SAMPLES)
+        few = not subject.reads_take_little(_READS)
+        subject.afford_reads(("run", name), _FEW_READS if few else _READS)
 
         def run(folder: Path) -> Runs:
             log = UseLog(folder)
@@ -151,13 +169,17 @@ class Reproducibility:
                 stack.enter_context(finishing(UseLog(folder / "aside") if fixed else log, backward=backward))
                 if fixed:
                     stack.enter_context(entropy.fixed(fixed, log))
-                return run_again(subject.rebuild, folder, (trace,) if trace else ())
+                return run_again(build or subject.rebuild, folder, (trace,) if trace else (), few=few)
 
         def read(folder: Path, runs: Runs | None) -> Any:
             return runs and Observed(runs, stages_in(folder), used_in(folder))  # without runs, the budget ran out
 
         observed: Observed = subject.vary(("run", name, trace), run, read)
         return observed
+
+
+def _agree(one: Run, two: Run) -> bool:
+    return first_difference(one, two) is None
 
 
 def _difference(one: Observed, two: Observed) -> Divergence | None:

@@ -95,7 +95,7 @@ class Leading(Schedule):
         entries = list(islice(drawn(self.inner), PLANNED))
         count = self.lengths[min(len(self.orders), len(self.lengths) - 1)]
         self.orders.append(tuple(map(self._plain, entries)))
-        yield from map(self._part, entries[: count if self.batched else count * MOST_SAMPLES])
+        yield from map(self._part, entries[: count if self.batched else count * (self.cut or MOST_SAMPLES)])
 
     def __len__(self) -> int:
         return max(self.lengths)
@@ -113,8 +113,12 @@ def _leading(made: list[Leading], cut: int | None, inner: Any, batched: bool) ->
     return made[-1]
 
 
-def run_again(build: Callable[..., Loader], folder: Path, instruments: Sequence[Instrument] = ()) -> Runs:
+def run_again(
+    build: Callable[..., Loader], folder: Path, instruments: Sequence[Instrument] = (), *, few: bool = False
+) -> Runs:
     """Build the loader, and run it with its own number of workers and, if it has workers, without them.
+
+    A `few` samples are enough if they are slow: two batches of the first epoch, and one of the second.
 
     The latter happens in a fork, so that it does not change the loader, and not if its class handles batches itself.
     Raises LoaderFailed for the former, and NotApplicable if neither is possible.
@@ -123,7 +127,7 @@ def run_again(build: Callable[..., Loader], folder: Path, instruments: Sequence[
     shifted = (ShiftedAddresses(), *instruments)
     _shift_addresses()
     with _seeding_seen() as seeded_at:
-        loader = build(schedule=partial(_leading, made, MOST_SAMPLES))
+        loader = build(schedule=partial(_leading, made, 1 if few else MOST_SAMPLES))
     runs: list[Run] = []
     if loader.num_workers and not overrides_iter(loader):
         alone = copied(loader, {"num_workers": 0})
@@ -138,7 +142,8 @@ def run_again(build: Callable[..., Loader], folder: Path, instruments: Sequence[
         run = in_fork(run_alone)
         runs = [run] if run else []
     if not loader.num_workers or start_method(loader) == "fork":  # spawned workers take seconds
-        runs.insert(0, _run(loader, made, folder, (max(loader.num_workers, 2) + 1, 1), shifted))
+        first = 2 if few else max(loader.num_workers, 2) + 1
+        runs.insert(0, _run(loader, made, folder, (first, 1), shifted))
     if not runs:
         raise NotApplicable("its workers are spawned, and it does not run without them")
     return Runs(tuple(runs), (*_generators_of(loader), *seeded_at))

@@ -41,7 +41,6 @@ SPREAD = 0.25
 """The share of distinct samples in a split with repetitions, as if classes were balanced before the split."""
 FEWEST_ROWS, FEWEST_COLUMNS, CONTINUOUS = 24, 3, 0.95
 """Different rows, the columns of measurements in them, and the share of values in such a column that are different."""
-READS = (COMPARED + 1) * (len(DRAWS) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +131,14 @@ class Splits:
     def compared_with(self, other: Subject) -> Comparison:
         """This split compared with an earlier one."""
         subject = self._subject
-        subject.afford(
-            ("pairs", other.facts.name), READS * (subject.epoch.seconds_per_sample + other.epoch.seconds_per_sample)
-        )
         earlier, numbers = _hashes(other.epoch), _hashes(subject.epoch)
         matches = [(name, found) for name, found in self._candidates(other, earlier, numbers) if found]
         compared = {name: tuple(evenly(_distinct_pairs(found), COMPARED)) for name, found in matches}
         wanted = tuple(dict.fromkeys(pair for pairs in compared.values() for pair in pairs))
         pairs: Mapping[tuple[Index, Index], SamplePair] = {}
         if wanted:
+            seconds = subject.epoch.seconds_per_sample + other.epoch.seconds_per_sample
+            subject.afford(("pairs", other.facts.name), (len(wanted) + 1) * (len(DRAWS) + 1) * seconds)
             builds = (other.build, subject.build)
             controls = (_control(other, [one for one, _ in wanted]), _control(subject, [two for _, two in wanted]))
             pairs = subject.vary(

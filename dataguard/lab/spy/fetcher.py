@@ -39,7 +39,7 @@ class WatchedFetcher:
         self.auto_collation = fetcher.auto_collation
         self.current = Fetch(watcher.epoch, 0, self.roots, [])
         self.looked_at = 0
-        self._slow = False
+        self._slow = True  # until a read shows otherwise
 
     def fetch(self, batch: Any) -> Any:
         """Replace torch's fetch: call it inside the instruments' hooks."""

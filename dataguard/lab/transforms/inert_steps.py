@@ -36,11 +36,10 @@ from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.subject import Subject
-from dataguard.lab.transforms.discarded_results import READS as READ_TWICE
 from dataguard.lab.transforms.discarded_results import Discarded, find_discarded
-from dataguard.lab.transforms.pipeline_watch import CallLog, PipelineWatch, fingerprint
+from dataguard.lab.transforms.pipeline_watch import CallLog, PipelineWatch, fingerprint, has_steps, watch_of
 from dataguard.lab.transforms.unused_transforms import FEWEST as FEWEST_UNUSED
-from dataguard.lab.transforms.unused_transforms import IN_BATCH, UnusedTransform, find_unused
+from dataguard.lab.transforms.unused_transforms import IN_BATCH, UnusedTransform, find_unused, holds
 from dataguard.lab.transforms.unused_transforms import READS as MOST_UNUSED
 from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader
@@ -56,6 +55,7 @@ _SOME = 2
 _LARGEST = 480
 """The longer side of a trial image in pixels."""
 _PROBABILITIES = ("p", "prob", "probability")
+NO_STEPS = "the dataset calls no transform or other object with an image"
 _NO_OP = re.compile(r"identity|no_?op", re.IGNORECASE)
 """Class names of steps that do nothing by design."""
 
@@ -117,7 +117,9 @@ class Transforms:
         """The effect of each step. Raises NotApplicable if no object is called with an image."""
         subject = self._subject
         subject.need_images()
-        subject.afford_reads("pipeline", (FEWEST + READ_TWICE))
+        if not subject.reads_take_little(FEWEST) and not subject.vary("steps", lambda _: has_steps(subject.build())):
+            raise NotApplicable(NO_STEPS)
+        subject.afford_reads("pipeline", FEWEST)
         indices = subject.epoch.asked(READS) if subject.facts.kind == "map" else ()
         return subject.vary("pipeline", lambda folder: run_pipeline(subject.build, folder, indices))
 
@@ -126,6 +128,8 @@ class Transforms:
         """The transform that the dataset holds and never uses, if any."""
         subject = self._subject
         subject.need_images()
+        if not subject.reads_take_little(FEWEST_UNUSED) and not subject.vary("held", lambda _: holds(subject.build)):
+            return None
         subject.afford_reads("unused", FEWEST_UNUSED)
         indices = subject.epoch.asked(MOST_UNUSED) if subject.facts.kind == "map" else ()
         return subject.vary("unused", lambda folder: find_unused(subject.build, folder, indices))
@@ -134,7 +138,7 @@ class Transforms:
 def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> Pipeline:
     """Watch every step while samples are read, in this disposable process."""
     loader = build()
-    watch = PipelineWatch({"dataset": loader.dataset, "collate_fn": loader.collate_fn})
+    watch = watch_of(loader)
     batch: list[Any] = []
     count = 0
     for sample in _samples(loader, folder, indices):
@@ -147,7 +151,7 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
         loader.collate_fn(batch)
     inner = [log for log in watch.logs if not log.is_outer]
     if not inner:
-        raise NotApplicable("the dataset calls no transform or other object with an image")
+        raise NotApplicable(NO_STEPS)
     steps = tuple(_step_of(log, watch) for log in inner)
     wrong_container = any(step.acts_on for step in steps)  # it is reported first, and decides
     return Pipeline(steps, count, None if wrong_container else find_discarded(loader, watch, folder, indices))

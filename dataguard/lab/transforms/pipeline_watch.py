@@ -19,6 +19,7 @@ from dataguard.lab.core.leaves import describe, iter_leaves
 from dataguard.lab.core.object_graph import Node
 from dataguard.lab.core.object_graph import reachable as search
 from dataguard.lab.images.image_containers import is_image
+from dataguard.target.variants import Loader
 
 _FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "PIL", "cv2", "pandas", "dataguard"}
 """Packages whose callable objects are not pipeline steps."""
@@ -65,6 +66,11 @@ class PipelineWatch:
             self._install(kind)
 
     @property
+    def watches(self) -> bool:
+        """Whether there is any step."""
+        return bool(self._logs)
+
+    @property
     def logs(self) -> list[CallLog]:
         """The steps that were called with images."""
         return [log for log in self._logs.values() if log.example is not None]
@@ -99,6 +105,16 @@ class PipelineWatch:
         log.acts += fingerprint(given) != before
         log.in_place |= fingerprint((args, kwargs)) != before
         return self.change(log, given) if self.change else given
+
+
+def watch_of(loader: Loader) -> PipelineWatch:
+    """Watches the steps of a loader."""
+    return PipelineWatch({"dataset": loader.dataset, "collate_fn": loader.collate_fn})
+
+
+def has_steps(loader: Loader) -> bool:
+    """Whether a loader holds any object that may be a step."""
+    return watch_of(loader).watches
 
 
 def _is_step(value: Any) -> bool:

@@ -71,6 +71,11 @@ def find_unused(build: Callable[..., Loader], folder: Path, indices: Sequence[In
     return UnusedTransform(held.path, type(held.transform).__name__, _is_torch(held.dataset), count)
 
 
+def holds(build: Callable[..., Loader]) -> bool:
+    """Whether the user's outermost dataset holds a transform."""
+    return _held(build().dataset) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class _HeldTransform:
     """A transform, its path, and the dataset that has it."""

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 
 from dataguard.checks.batches.pairing import mispaired, misread, missing
 from dataguard.lab.batches.collate_observations import CollateObservations, observe_collate
+from dataguard.lab.batches.collate_trials import REREAD
 from dataguard.model import NotApplicable, Undecided
 from tests.support.items import Items
 
@@ -28,7 +29,7 @@ def observed(
 ) -> CollateObservations:
     """Five samples, collated in this process."""
     loader = DataLoader(dataset, batch_size=5, collate_fn=collate)
-    found = observe_collate(lambda: loader, tmp_path, (3, 1, 7, 5, 11), ascending=False)
+    found = observe_collate(lambda: loader, tmp_path, (3, 1, 7, 5, 11), REREAD, ascending=False)
     assert found is not None
     return found
 
@@ -113,7 +114,7 @@ class Locks(IterableDataset[Any]):
 def test_samples_of_a_stream_that_cannot_be_copied_are_undecided(tmp_path: Path) -> None:
     loader = DataLoader(Locks(), batch_size=2, collate_fn=list)
     with pytest.raises(Undecided, match="cannot be copied"):
-        observe_collate(lambda: loader, tmp_path, (None, None), ascending=True)
+        observe_collate(lambda: loader, tmp_path, (None, None), REREAD, ascending=True)
 
 
 def test_samples_that_cannot_be_copied_are_read_again(tmp_path: Path) -> None:
@@ -139,7 +140,7 @@ def test_groups_of_samples_are_recognised(tmp_path: Path, reversed_rows: bool, w
     loader = DataLoader(
         Items(lambda number: (torch.full((2, 2), number / 16), number)), batch_size=6, collate_fn=in_groups
     )
-    found = observe_collate(lambda: loader, tmp_path, (3, 1, 7, 5, 11, 9), ascending=True)
+    found = observe_collate(lambda: loader, tmp_path, (3, 1, 7, 5, 11, 9), REREAD, ascending=True)
     assert found is not None
     assert {len(form.recognized) for form in found.collation.forms.values()} == {2}
     assert bool(mispaired(found.collation)) is wrong
@@ -161,9 +162,9 @@ def test_a_collate_that_insists_on_its_batch_is_undecided(tmp_path: Path) -> Non
         return samples
 
     loader = DataLoader(Items(picture), batch_size=12, collate_fn=whole)
-    assert observe_collate(lambda: loader, tmp_path, tuple(range(12)), ascending=True)
+    assert observe_collate(lambda: loader, tmp_path, tuple(range(12)), REREAD, ascending=True)
     with pytest.raises(Undecided, match="no part of it"):
-        observe_collate(lambda: loader, tmp_path, tuple(range(11)), ascending=True)
+        observe_collate(lambda: loader, tmp_path, tuple(range(11)), REREAD, ascending=True)
 
 
 class Together16(Items):

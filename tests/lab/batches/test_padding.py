@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
 from dataguard.lab.batches.collate_observations import observe_collate
+from dataguard.lab.batches.collate_trials import REREAD
 from dataguard.lab.batches.padding import Padding
 
 LENGTHS = (4, 7, 5, 6, 4, 9)
@@ -45,7 +46,7 @@ def filled(images: Samples, value: float) -> Tensor:
 def padding(tmp_path: Path, make: Callable[[int], Any], collate: Callable[[Any], Any]) -> Padding:
     samples = [make(number) for number in range(len(LENGTHS))]
     loader: DataLoader[Any] = DataLoader(samples, batch_size=6, collate_fn=collate)  # type: ignore[arg-type]
-    observed = observe_collate(lambda: loader, tmp_path, tuple(range(len(LENGTHS))), ascending=True)
+    observed = observe_collate(lambda: loader, tmp_path, tuple(range(len(LENGTHS))), REREAD, ascending=True)
     assert observed is not None
     return observed.padding
 
@@ -149,7 +150,7 @@ def test_two_samples_tell_their_lengths_only_in_full(tmp_path: Path) -> None:
             batch_size=2,
             collate_fn=lambda some: (padded(some), torch.tensor(other[: len(some)])),
         )
-        observed = observe_collate(lambda: loader, tmp_path, (0, 1), ascending=True)
+        observed = observe_collate(lambda: loader, tmp_path, (0, 1), REREAD, ascending=True)
         assert observed is not None
         return all(one.lengths_from for one in observed.padding.padded)
 
