@@ -94,11 +94,11 @@ class Splits:
         """What the dataset stores for each index."""
         subject = self._subject
         most = 10**9 if subject.settings.all else FEW_FILES
-        index = next((one.index for one in subject.epoch.samples if one.index is not None), None)
+        asked = subject.epoch.asked(1) if _is_whole(subject.epoch) else (None,)  # needed only to know all samples
         build, length = subject.build, subject.facts.length
         seconds = subject.settings.budget * (1 if subject.settings.all else IMAGE_SHARE)
         return subject.vary(
-            "index contents", lambda folder: read_index_contents(build, folder, length, most, index, seconds)
+            "index contents", lambda folder: read_index_contents(build, folder, length, most, asked[0], seconds)
         )
 
     def shared_with(self, other: Subject) -> tuple[SharedTransform, ...]:
