@@ -17,17 +17,23 @@ if TYPE_CHECKING:
 
 
 def varied_draws(lab: Lab) -> SameItems | None:
-    """Draws of the same items in which all of a sample varies but its labels: then nothing is frozen (map-style only).
+    """Draws of the same items in which a sample varies: then nothing is frozen (map-style only).
 
-    None where some value is the same in every draw of an item.
+    Its labels, and what all samples share, need not vary. None where another value is the same in all draws of an item.
     """
     draws = observed_or_none(lambda: lab.randomness.few_items)
     if draws is None:
         return None
     labels = {f"sample{leaf.path}" for leaf in lab.epoch.samples[0].leaves if _is_plain(leaf)}
     drawn = {path: by.values() for path, by in draws.as_is.items() if path.startswith("sample") and path not in labels}
-    varied = all(any(len(set(group)) > 1 for groups in by for group in groups) or _differ(by) for by in drawn.values())
-    return draws if drawn and varied else None
+    own = [by for by in drawn.values() if not _is_shared(by)]
+    varied = all(any(len(set(group)) > 1 for groups in by for group in groups) or _differ(by) for by in own)
+    return draws if own and varied else None
+
+
+def _is_shared(by: Collection[Groups]) -> bool:
+    """Whether every draw of every item has one value, such as a mask of ones: nothing is augmented there."""
+    return len({digest for groups in by for group in groups for digest in group}) == 1
 
 
 def _differ(by: Collection[Groups]) -> bool:
