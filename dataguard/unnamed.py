@@ -53,14 +53,20 @@ def held(values: Sequence[Any], names: Sequence[str] = ()) -> Iterator[tuple[str
             del globals()[spelling.rpartition(":")[2]]
 
 
-_SCRIPT = "run "
+_SCRIPT, _MODULE = "run ", "-m "
 
 
 def script_spelling(path: str, arguments: Iterable[str]) -> str:
-    """The spelling of a script that is called with these arguments."""
-    return _SCRIPT + shlex.join([path, *arguments])
+    """The spelling of a script, or of `-m module`, that is called with these arguments."""
+    return f"{_SCRIPT}{program(path)} {shlex.join(arguments)}".rstrip()
+
+
+def program(path: str) -> str:
+    """A script, or `-m module`, as a command line has it."""
+    return path if path.startswith(_MODULE) else shlex.quote(path)
 
 
 def script_of(spelling: str) -> list[str]:
-    """The path of a script and its arguments; [] for any other target."""
-    return shlex.split(spelling.removeprefix(_SCRIPT)) if spelling.startswith(_SCRIPT) else []
+    """The path of a script, or `-m module`, and its arguments; [] for any other target."""
+    words = shlex.split(spelling.removeprefix(_SCRIPT)) if spelling.startswith(_SCRIPT) else []
+    return [_MODULE + words[1], *words[2:]] if words[:1] == [_MODULE.strip()] else words

@@ -60,8 +60,7 @@ def init(context: click.Context, no_scan: bool, arguments: tuple[str, ...]) -> i
         )
     say(f"found {found.found}")
     if found.script is not None:
-        dashes = ["--", *arguments] if arguments else []
-        say(f"nothing to write: `dataguard run {shlex.join([str(found.script), *dashes])}` scans them")
+        say(f"nothing to write: `dataguard run {shlex.join([str(found.script), *arguments])}` scans them")
         return 0
     if found.file is not None:
         write_text(_FILE, found.file)

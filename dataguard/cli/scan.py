@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -49,7 +51,9 @@ Examples:
 _RUN_EXAMPLES = """\b
 Examples:
   dataguard run train.py
-  dataguard run train.py --select DG1 -- --data data --epochs 3
+  dataguard run --select DG1 train.py --data data --epochs 3
+  dataguard run -m pkg.train --data data
+  dataguard run torchrun --nproc-per-node 2 train.py
 """
 
 
@@ -150,20 +154,38 @@ def scan(
     return code
 
 
-@click.command(short_help="Run the checks on the loaders of a training script.", epilog=_RUN_EXAMPLES)
+class _Run(click.Command):
+    """What follows SCRIPT is its own, as for `python` and `torchrun`; with a `--`, what follows that."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line."""
+        ctx.allow_interspersed_args = "--" in args
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Run, short_help="Run the checks on the loaders of a training script.", epilog=_RUN_EXAMPLES)
+@click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
 @click.argument("script", metavar="SCRIPT")
-@click.argument("arguments", metavar="[-- ARGUMENT...]", nargs=-1)
-def run(script: str, arguments: tuple[str, ...], **options: Any) -> int:
+@click.argument("arguments", metavar="[ARGUMENT]...", nargs=-1)
+def run(script: str, module: bool, arguments: tuple[str, ...], **options: Any) -> int:
     """Run SCRIPT with these arguments up to its first batch, and the checks on the loaders that it has by then.
 
     The loaders are observed as the script made them, in forks of its process; no batch reaches the script, so nothing
-    is trained. Options of `dataguard scan` come before `--`.
+    is trained. Options of `dataguard scan` come before SCRIPT. Of several ranks, only rank 0 runs, in one process:
+    SCRIPT may also be `torchrun` or `accelerate`, with what follows it.
     """
-    code: int = click.get_current_context().invoke(scan, targets=(script_spelling(script, arguments),), **options)
+    if int(os.environ.get("RANK", "0")) and "TORCHELASTIC_RUN_ID" in os.environ:
+        return 0  # rank 0 reports
+    program = f"-m {script}" if module else script
+    known = {spelling for option in scan.params for spelling in option.opts}
+    passed = [word for word in arguments if word.partition("=")[0] in known] if "--" not in sys.argv else []
+    if passed:
+        say(f"dataguard: {passed[0]} is passed to {program}; options of dataguard come before it", err=True)
+    code: int = click.get_current_context().invoke(scan, targets=(script_spelling(program, arguments),), **options)
     return code
 
 
-run.params += [param for param in scan.params if isinstance(param, click.Option)]
+run.params[:0] = [param for param in scan.params if isinstance(param, click.Option)]
 
 
 def _to_write(file: str | None) -> baseline.Baseline | None:

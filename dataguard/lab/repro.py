@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shlex import join, quote
 
 from dataguard.incident import Incident
-from dataguard.unnamed import is_held, script_of, shown
+from dataguard.unnamed import is_held, program, script_of, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,7 @@ class Repro:
         if is_held(self.target):
             return f"dataguard.check({self._build}, select=[{code!r}])"
         if script := script_of(self.target):
-            return f"dataguard run {quote(script[0])} --select {code}{options} -- {join(script[1:])}".removesuffix(
-                " -- "
-            )
+            return f"dataguard run --select {code}{options} {program(script[0])} {join(script[1:])}".rstrip()
         return f"dataguard scan {quote(self.target)} --select {code}{options}"
 
     def expression(self, expression: str) -> str:

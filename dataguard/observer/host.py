@@ -245,6 +245,7 @@ def _notes(surveys: Surveys) -> Iterator[str]:
     if lacks_cuda():
         yield "this process uses CUDA, which its forks cannot: the loader was observed without pin_memory"
     for branch, found in surveys:
+        yield from getattr(branch.source, "notes", ()) if branch.runs_once else ()
         if isinstance(found, LoaderFailed) or not found.reason:
             continue
         if found.checkpoint is not None:

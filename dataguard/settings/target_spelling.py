@@ -42,7 +42,8 @@ class Spelled(NamedTuple):
 def parsed(spelling: str) -> Spelled:
     """The parts of a spelling; a script has a name only. Raises UsageError, with a suggestion, for a malformed one."""
     if script := script_of(spelling):
-        return Spelled(Path(script[0]).stem, "", "", {})
+        module = script[0].removeprefix("-m ")
+        return Spelled(Path(script[0]).stem if module == script[0] else module.rpartition(".")[2], "", "", {})
     match = _SPELLING.fullmatch(spelling)
     args = _arguments(match["args"] or "") if match else None
     if match is None or args is None or match["module"].endswith(".py"):
@@ -75,7 +76,7 @@ def _arguments(text: str) -> dict[str, Any] | None:
 def with_args(spelling: str, args: Mapping[str, Any]) -> str:
     """The spelling of a target with these arguments, which replace its own of the same names."""
     if args and script_of(spelling):
-        raise UsageError("--arg: a script takes its arguments after --")
+        raise UsageError("--arg: the arguments of a script follow it")
     given = {**parsed(spelling).args, **args}
     plain = spelling if script_of(spelling) else spelling.partition("(")[0]
     written = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items())

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 from dataguard.model import UsageError
@@ -36,9 +37,16 @@ def require_findable(spellings: Iterable[str], path: Sequence[str]) -> None:
 
 
 def _require_script(path: str) -> None:
-    if not Path(path).is_file():
+    if path.endswith(".ipynb"):
+        raise UsageError(f"{path}: a notebook is no script; call `dataguard.check(loader)` in a cell of it")
+    if not Path(path).is_file() and not path.startswith("-m ") and not program_named(path):
         beside = [str(file) for file in Path(path).parent.glob("*.py")] if Path(path).parent.is_dir() else []
         raise UsageError(f"{path}: no such script{suggest(path, beside, '')}")
+
+
+def program_named(name: str) -> str | None:
+    """The path of a program such as torchrun, that of this environment first."""
+    return which(name, path=str(Path(sys.executable).parent)) or which(name)
 
 
 @contextmanager

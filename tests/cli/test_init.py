@@ -82,7 +82,7 @@ def test_a_script_is_not_taken_apart_and_nothing_is_an_error(
         "from torch.utils.data import DataLoader\nfor x in DataLoader([1]):\n    print(x)"
     )
     assert main.main(["init", "--", "--data", "a b"]) == 0
-    assert "`dataguard run train.py -- --data 'a b'` scans them" in capsys.readouterr().out
+    assert "`dataguard run train.py --data 'a b'` scans them" in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 

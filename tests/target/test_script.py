@@ -83,7 +83,7 @@ def test_a_script_runs_once_up_to_its_first_batch(place: Path) -> None:
     report = ran(place, TRAINING, "--workers", "2")
     assert [result.loader for result in report.results] == ["train_loader"] * 2 + ["val_loader"] * 2
     assert failed(report) == [("DG101", "train_loader")]
-    assert report.failed[0].findings[0].repro == "dataguard run train.py --select DG101 -- --workers 2"
+    assert report.failed[0].findings[0].repro == "dataguard run --select DG101 train.py --workers 2"
     assert (place / "started").read_text() == "x"
     assert not {file.name for file in place.iterdir()} & {"trained", "unwound"}
 
@@ -116,10 +116,111 @@ def test_threads_that_a_script_leaves_are_mentioned(place: Path) -> None:
     assert "it leaves threads running" in report.notes[-1]
 
 
+RANKS = """
+import os
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.utils.data import DistributedSampler
+
+def rank(number, ranks):
+    dist.init_process_group("nccl", rank=number, world_size=ranks)
+    dist.barrier()
+    dataset = bad().dataset
+    train_loader = DataLoader(dataset, 4, num_workers=2, sampler=DistributedSampler(dataset))
+    assert len(train_loader.sampler) < len(dataset)
+    for batch in train_loader:
+        note("trained")
+"""
+STARTS = {
+    "mp.spawn": "if __name__ == '__main__': mp.spawn(rank, (2,), nprocs=2)",
+    "processes": """
+if __name__ == '__main__':
+    ranks = [mp.Process(target=rank, args=(number, 2)) for number in range(2)]
+    for process in ranks:
+        process.start()
+    for process in ranks:
+        process.join()
+""",
+    "torchrun": "rank(int(os.environ['RANK']), int(os.environ['WORLD_SIZE']))",
+}
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize("start", STARTS)
+def test_only_rank_zero_of_a_script_runs(place: Path, start: str) -> None:
+    (place / "train.py").write_text(PRELUDE + RANKS + STARTS[start])
+    words = ["torchrun", "--nproc-per-node", "2", "train.py"] if start == "torchrun" else ["train.py"]
+    report = scan(script_spelling(words[0], words[1:]), Settings(select=("DG001", "DG101")))
+    assert failed(report) == [("DG101", "train_loader")]
+    assert not (place / "trained").exists()
+
+
+@pytest.mark.scan
+def test_a_launcher_that_starts_one_process_runs_its_script(place: Path) -> None:
+    pytest.importorskip("accelerate")
+    (place / "train.py").write_text(PRELUDE + "for batch in bad():\n    note('trained')\n")
+    words = ["launch", "--cpu", "--num_processes", "1", "train.py"]
+    assert failed(scan(script_spelling("accelerate", words), Settings(select=("DG101",)))) == [("DG101", "train")]
+    assert not (place / "trained").exists()
+
+
+STEPS = """
+import torch
+weights = torch.nn.Parameter(torch.zeros(3))
+optimizer = torch.optim.SGD([weights], 0.1)
+
+def get_batch():
+    return torch.randn(3)
+
+for _ in range(5):
+    (weights * get_batch()).sum().backward()
+    optimizer.step()
+    note("trained")
+"""
+
+
+@pytest.mark.scan
+def test_a_training_without_a_loader_is_stopped_before_its_first_step(place: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"trains at .*train.py:\d+ without a DataLoader.*dataguard scan train:get_batch"
+    ):
+        ran(place, STEPS)
+    assert not (place / "trained").exists()
+    assert failed(ran(place, "train_loader = bad()\n" + STEPS)) == [("DG101", "train_loader")]
+    assert not (place / "trained").exists()
+
+
+@pytest.mark.scan
+def test_a_script_that_raises_has_the_loaders_that_it_had(place: Path) -> None:
+    report = ran(place, "train_loader = bad()\nraise FileNotFoundError('weights.pth')")
+    assert failed(report) == [("DG101", "train_loader")]
+    assert "train.py raised FileNotFoundError: weights.pth: its loaders are scanned as they were then" in report.notes
+    assert failed(ran(place, "raise ValueError('early')")) == [("DG001", "train")]
+
+
+@pytest.mark.scan
+def test_a_module_of_a_package_is_a_script_too(place: Path) -> None:
+    (place / "pkg").mkdir()
+    (place / "pkg" / "data.py").write_text("from sample_datasets.dg101_cloned_worker_rng import bad\n")
+    (place / "pkg" / "train.py").write_text("from .data import bad\ntrain_loader = bad()\n")
+    report = scan(script_spelling("-m pkg.train", ["--x"]), Settings(select=("DG101",)))
+    assert failed(report) == [("DG101", "train_loader")]
+    assert report.failed[0].findings[0].repro == "dataguard run --select DG101 -m pkg.train --x"
+    with pytest.raises(UsageError, match=r"run it as `dataguard run -m pkg.train`"):
+        scan(script_spelling("pkg/train.py", []), Settings(select=("DG101",)))
+
+
+def test_a_notebook_is_no_script() -> None:
+    with pytest.raises(UsageError, match=r"call `dataguard.check\(loader\)`"):
+        require_findable([script_spelling("x.ipynb", [])], [])
+
+
 def test_spellings_of_scripts_are_read_as_they_were_written(tmp_path: Path) -> None:
     spelling = script_spelling("my train.py", ["--name", "a b"])
     assert script_of(spelling) == ["my train.py", "--name", "a b"]
     assert script_of("pkg.run:make") == []
+    assert script_of(script_spelling("-m pkg.train", ["--x"])) == ["-m pkg.train", "--x"]
     (tmp_path / "train.py").touch()
     with pytest.raises(UsageError, match=r"did you mean '.*/train.py'"):
         require_findable([script_spelling(str(tmp_path / "trian.py"), [])], [])

@@ -31,7 +31,7 @@ _KNOWN = (
     (r"mode I;16|mode F|unrecognized data stream contents", "this transform does not support the mode of the image"),
     (
         r"SystemExit: .*error: ",
-        "a script takes its arguments after `--` (dataguard run); a factory can call parse_args with a list of them",
+        "a script takes the arguments after it (dataguard run); a factory can call parse_args with a list of them",
     ),
     (
         r"worker\(s\) exited unexpectedly",
