@@ -158,8 +158,13 @@ def _items(collection: Any) -> Iterator[tuple[Any, Any]]:
 def _is_map_dataset(value: Any) -> bool:
     """Whether a DataLoader accepts it as a dataset: anything with `__len__` and `__getitem__`."""
     kind = type(value)
-    own = not isinstance(value, type) and kind.__module__.partition(".")[0] not in _CONTAINERS
+    own = not isinstance(value, type) and not is_container(value)
     return own and hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not _gathers_loaders(value)
+
+
+def is_container(value: Any) -> bool:
+    """Whether its type is that of a package whose types contain data."""
+    return type(value).__module__.partition(".")[0] in _CONTAINERS
 
 
 def _gathers_loaders(value: Any) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,13 +22,14 @@ from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
 from dataguard.target.arguments import arguments_of, parameters_of
+from dataguard.target.batch_streams import streams_of
 from dataguard.target.discovery import is_loader, is_product, parts_of, unguarded, wrapped_like
 from dataguard.target.script import Script, script
 from dataguard.target.spelling import no_module
 from dataguard.target.variants import Construction, Loader, overridden
 from dataguard.unnamed import script_of
 
-_KINDS = "a DataLoader, a Dataset, a dict, tuple or dataclass of them, or a LightningDataModule"
+_KINDS = "a DataLoader, a Dataset, a dict, tuple or dataclass of them, a LightningDataModule, or an iterable of batches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,8 @@ class Target:
     ) -> tuple[dict[str, Loader], Construction]:
         """Like `build_all`, for a target of one branch; with what makes further variants of these loaders."""
         with overridden(overrides) as construction:
-            product = _produce(self, {**(given or {}), **_given_by_overrides(overrides)})
-            parts = _parts(self, product)
+            product, again = _produce(self, {**(given or {}), **_given_by_overrides(overrides)})
+            parts = _parts(self, product, again)
             loaders = {name: part if is_loader(part) else _loader_of_dataset(part) for name, part in parts.items()}
         variants = {id(loader): wrapped_like(loader, construction.variant(loader)) for loader in loaders.values()}
         return {name: variants[id(loader)] for name, loader in loaders.items()}, construction
@@ -179,23 +181,24 @@ def _given_by_overrides(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {"num_workers": overrides["num_workers"]} if "num_workers" in overrides else {}
 
 
-def _produce(target: Target, given: Mapping[str, Any]) -> Any:
-    """Call the factory, or return the source itself if it is not a factory."""
+def _produce(target: Target, given: Mapping[str, Any]) -> tuple[Any, Callable[[], Any] | None]:
+    """Call the factory, and return what calls it again; or the source itself and None if it is not a factory."""
     source = target.source
     if is_product(source) or not callable(source) or isinstance(source, torch.nn.Module):
         if target.args:
             raise UsageError(f"{target.spelling}: {_described(source)} takes no arguments; only a factory does")
-        return source
-    product = source(**arguments_of(source, target.spelling, target.args, given))
+        return source, None
+    again = partial(source, **arguments_of(source, target.spelling, target.args, given))
+    product = again()
     if inspect.iscoroutine(product):
         product.close()
         raise UsageError(f"{target.spelling} is a coroutine function; name a plain function that returns a DataLoader")
-    return product
+    return product, again
 
 
-def _parts(target: Target, product: Any) -> dict[str, Any]:
-    """Every loader (or, without any loader, every dataset) that the target returned, by name."""
-    found = parts_of(product)
+def _parts(target: Target, product: Any, again: Callable[[], Any] | None) -> dict[str, Any]:
+    """Every loader, or else every dataset, or else every stream of batches that the target returned, by name."""
+    found = parts_of(product) or list(streams_of(product, again).items())
     if not found:
         verb = "is" if product is target.source else "returned"
         raise UsageError(f"{target.spelling} {verb} {_described(product)}, not {_KINDS}")
@@ -218,7 +221,7 @@ def _described(product: Any) -> str:
     if inspect.isroutine(product):
         return f"the function {product.__name__} (is a call missing?)"
     if inspect.isgenerator(product):
-        return "a generator (did you mean return instead of yield?)"
+        return "a generator, which can be iterated once (pass a function that makes it)"
     if callable(getattr(product, "train_dataloader", None)):
         return f"a {kind} that overrides no *_dataloader hook"
     if isinstance(product, Mapping | list | tuple):

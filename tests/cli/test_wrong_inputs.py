@@ -22,9 +22,6 @@ def build(cfg, split, size=3):
 def forgot():
     make()
 
-def generate():
-    yield make()
-
 async def later():
     return make()
 
@@ -126,7 +123,7 @@ OPTIONS = [
     ("bench|shop.data:make|--step|step", "--step step: expected pkg.mod:function"),
     ("bench|shop.data:make|--compare|no.json", "no.json"),
     ("run|trian.py", "trian.py: no such script"),
-    ("run|raises.py|--arg|a=1", "--arg: a script takes its arguments after --"),
+    ("run|--arg|a=1|raises.py", "--arg: the arguments of a script follow it"),
 ]
 
 
@@ -178,7 +175,6 @@ TARGETS = [
     ("scan|shop.data:Loaders.make", "is a method: name a function that creates the object", 1),
     ("scan|shop.data:Loaders", "shop.data:Loaders returned a Loaders, not a DataLoader", 1),
     ("scan|shop.data:forgot", "shop.data:forgot returned None (is a return missing?)", 1),
-    ("scan|shop.data:generate", "returned a generator (did you mean return instead of yield?)", 1),
     ("scan|shop.data:later", "is a coroutine function; name a plain function", 1),
     ("scan|shop.data:net", "shop.data:net returned a", 1),
     ("scan|shop.data:number", "shop.data:number is an int, not a DataLoader", 1),

@@ -10,7 +10,9 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from dataguard.target.loading import Target
 
-KINDS = "not a DataLoader, a Dataset, a dict, tuple or dataclass of them, or a LightningDataModule"
+KINDS = (
+    "not a DataLoader, a Dataset, a dict, tuple or dataclass of them, a LightningDataModule, or an iterable of batches"
+)
 
 
 class Ten(Dataset):

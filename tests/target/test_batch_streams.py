@@ -1,0 +1,76 @@
+"""Batches that no DataLoader makes: iterables, and functions that return one batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+
+import dataguard
+from dataguard.model import UsageError
+from dataguard.target.loading import Target
+
+
+class Windows:
+    """Batches of an object that is iterated anew in each epoch."""
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return (torch.full((4, 3), float(number)) for number in range(12))
+
+
+def one_batch() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(4, 3), torch.arange(4)
+
+
+def generated() -> Iterator[dict[str, torch.Tensor]]:
+    yield from ({"x": torch.full((4, 3), float(number))} for number in range(12))
+
+
+def with_nan() -> Iterator[torch.Tensor]:
+    yield from (torch.full((4, 3), float("nan") if number == 7 else number) for number in range(12))
+
+
+def yields_a_loader() -> Iterator[Any]:
+    yield torch.utils.data.DataLoader([1, 2])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("source", [one_batch, generated, Windows, Windows()], ids=str)
+def test_each_epoch_has_batches(source: Any) -> None:
+    ((name, loader),) = Target("name", "pkg.mod:name", source).build_all().items()
+    assert name == "name"
+    first, second = (list(islice(loader, 12)) for _ in range(2))
+    assert len(first) == len(second) == 12
+    assert all(isinstance(batch, torch.Tensor | tuple | dict) for batch in first + second)
+
+
+def test_streams_have_the_names_of_their_keys() -> None:
+    target = Target("name", "pkg.mod:name", lambda: {"train": Windows(), "val": Windows()})
+    assert list(target.build_all()) == ["train", "val"]
+    several = Target("name", "pkg.mod:name", {"train": one_batch, "val": generated})
+    assert list(several.build_all()) == ["train", "val"]
+
+
+@pytest.mark.scan
+def test_a_function_that_returns_one_batch_is_scanned() -> None:
+    report = dataguard.check(one_batch, select=["DG001", "DG501", "DG602"])
+    assert not report.failed
+    assert [result.code for result in report.results if result.status.value == "passed"] == ["DG001", "DG501"]
+
+
+@pytest.mark.scan
+def test_a_defect_of_an_iterable_is_found() -> None:
+    assert [result.code for result in dataguard.check(with_nan, select=["DG001", "DG501"]).failed] == ["DG501"]
+
+
+@pytest.mark.scan
+def test_a_factory_that_yields_its_loader_is_told_to_return_it() -> None:
+    (failed,) = dataguard.check(yields_a_loader, select=["DG001"]).failed
+    assert "did you mean return instead of yield?" in failed.findings[0].message
+
+
+def test_a_generator_in_hand_can_be_iterated_once() -> None:
+    with pytest.raises(UsageError, match="pass a function that makes it"):
+        Target("name", "pkg.mod:name", generated()).build_all()
