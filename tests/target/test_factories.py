@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from dataguard.model import UsageError
 from dataguard.target.arguments import FACTORY_PARAMETERS
 from dataguard.target.loading import frames_of
-from tests.support.targets import KINDS, Data, Foreign, Gathered, Make, Ten, loader, target
+from tests.support.targets import KINDS, Data, Gathered, Make, Ten, loader, target
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
@@ -196,7 +196,6 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: range(3), "returned a range"),
     (lambda: Data(None), "returned a Data"),
     (Empty, "returned an Empty"),
-    (Foreign, "returned a Foreign"),
     (Gathered, "returned a Gathered"),
     (Elephant(), "is an Elephant"),
     (3, "is an int"),
