@@ -21,7 +21,7 @@ from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
 from dataguard.settings.role_names import ROLE_UNKNOWN
-from dataguard.settings.settings import Settings, chosen, misspelled, require_expected, unselected
+from dataguard.settings.settings import Settings, chosen, require_known, unselected
 from dataguard.settings.target_spelling import parsed
 from dataguard.target.spelling import require_findable
 from dataguard.unnamed import is_held
@@ -106,7 +106,7 @@ class _Scan:
             self.bugs += filter(None, [session.bug])
             self._names |= dict.fromkeys(loaders)
             if spelling == self._spellings[-1]:
-                require_expected(self._settings, self._names)
+                require_known(self._settings, self._names)
             self._environment = session.environment or self._environment
             self._notes += session.notes
             wanted = [(check, loader) for loader in loaders for check in self._checks]
@@ -135,7 +135,7 @@ class _Scan:
             environment=self._environment,
             settings=self._settings.as_mapping(),
             seconds=time.monotonic() - self._started,
-            notes=(*misspelled(self._settings, self._names), *self._notes, *self._without_role()),
+            notes=(*self._notes, *self._without_role()),
         )
 
     def _without_role(self) -> Iterator[str]:

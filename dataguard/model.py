@@ -260,6 +260,10 @@ class Report:
     def __str__(self) -> str:
         return self._rendered("text")
 
+    def __repr__(self) -> str:
+        line: str = import_module("dataguard.render.summary").counts(self)
+        return f"<{type(self).__name__} {line}>"
+
     def _repr_html_(self) -> str:
         return self._rendered("html", document=False)
 

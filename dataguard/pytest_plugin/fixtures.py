@@ -19,7 +19,7 @@ from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
 from dataguard.render.escapes import one_line, printable
 from dataguard.render.text import render_result
-from dataguard.settings.settings import Settings, changed, chosen, require_expected, unselected
+from dataguard.settings.settings import Settings, changed, chosen, require_known, unselected
 from dataguard.settings.suggestions import suggest
 from dataguard.target.spelling import require_findable, spelling_of
 from dataguard.unnamed import hold
@@ -193,7 +193,7 @@ def parametrize(metafunc: pytest.Metafunc, mark: pytest.Mark, toolbox: Toolbox) 
         settings = changed(toolbox.settings, targets=(target,), **mark.kwargs)
         session = toolbox.session(target, settings)
         loaders = session.loaders(contain=True)
-        require_expected(replace(settings, expect=mark.kwargs.get("expect") or {}), loaders)
+        require_known(replace(settings, expect=mark.kwargs.get("expect") or {}, roles={}), loaders)
         judgements = [Judgement(check, loader, session) for loader in loaders for check in chosen(CATALOGUE, settings)]
     except UsageError as error:
         raise pytest.UsageError(printable(str(error))) from error

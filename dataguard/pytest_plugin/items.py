@@ -29,7 +29,7 @@ from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
 from dataguard.render.escapes import one_line, printable
 from dataguard.render.text import render_result
-from dataguard.settings.settings import RUNNING, Settings, chosen, require_expected
+from dataguard.settings.settings import RUNNING, Settings, chosen, require_known
 from dataguard.target.spelling import require_findable
 
 FOLDER = "dataguard"
@@ -168,7 +168,7 @@ class LoaderContracts:
         require_findable(self.settings.targets, self.settings.import_path)
         sessions = {target: self._sessions.of(target, self.settings) for target in self.settings.targets}
         found = [(target, loader) for target, session in sessions.items() for loader in session.loaders(contain=True)]
-        require_expected(self.settings, {loader for _, loader in found})
+        require_known(self.settings, {loader for _, loader in found})
         # The last label is always unique, because no target is listed twice.
         labels = [(loader, f"{sessions[target].name}.{loader}", f"{target}.{loader}") for target, loader in found]
         shared = Counter(label for choices in labels for label in choices)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
@@ -57,10 +58,12 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def format_of(command: str, file: str) -> str:
-    """The format that the suffix of a file's name asks for; text if it names none that the command supports."""
-    suffix = "md" if file == os.environ.get(SUMMARY) else file.rpartition(".")[2].lower()
-    form = _SUFFIXES.get(suffix, suffix)
-    return form if form in formats_of(command) else "text"
+    """The format that the suffix of a file's name asks for; text without one. Raises UsageError for another suffix."""
+    suffix = "md" if file == os.environ.get(SUMMARY) else Path(file).suffix[1:].lower()
+    form = _SUFFIXES.get(suffix, suffix or "text")
+    if form not in formats_of(command):
+        raise UsageError(f"--output {file}: no format of `dataguard {command}` has this suffix; add --format")
+    return form
 
 
 def formats_of(command: str) -> tuple[str, ...]:

@@ -104,7 +104,10 @@ def verdict(report: Report) -> str:
         return "no check ran: none was selected, or the target has no loader"
     if report.count(Status.BROKEN):
         return f"{report.count(Status.BROKEN)} broken"
-    return "no findings" if report.count(Status.PASSED) else "no check reached a verdict"
+    if not report.count(Status.PASSED):
+        return "no check reached a verdict"
+    undecided = report.count(Status.INCONCLUSIVE)
+    return f"no findings, {undecided} undecided" if undecided else "no findings"
 
 
 def tally(report: Report) -> dict[Status, int]:
@@ -172,7 +175,9 @@ def _write_counts(page: Page, report: Report, failed: Sequence[Result], verbosit
         some_mild = any(result.severity is not Severity.ERROR for result in failed)
         parts.append(page.text(mark + verdict(report), _style(report, failed)))
         parts[0].append(f" ({severities(failed)})" if some_mild else "")
-    parts += [page.text(f"{count} {status.value}", COLOURS[status]) for status, count in tally(report).items()]
+    counted_apart = {Status.INCONCLUSIVE} if "undecided" in verdict(report) else set()
+    rest = {status: count for status, count in tally(report).items() if status not in counted_apart}
+    parts += [page.text(f"{count} {status.value}", COLOURS[status]) for status, count in rest.items()]
     stopped, skipped = not_judged(report)
     parts += [page.text(f"{stopped} not run", "dim")] if stopped else []
     hint = "" if verbosity > 0 else " (-v)"

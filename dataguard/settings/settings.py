@@ -7,7 +7,7 @@ arguments.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -206,26 +206,16 @@ def expectation(settings: Settings, check: Check, loader: str) -> str | None:
     return None
 
 
-def require_expected(settings: Settings, loaders: Collection[str]) -> None:
-    """Raise UsageError, with a suggestion, for an expectation of a loader that does not exist but resembles one."""
-    for message in _misspelled(settings, loaders, _expected(settings)):
-        raise UsageError(message)
+def require_known(settings: Settings, loaders: Collection[str]) -> None:
+    """Raise UsageError, with a suggestion, for a setting of a loader that does not exist but resembles one.
 
-
-def misspelled(settings: Settings, loaders: Collection[str]) -> Iterator[str]:
-    """A note for each name in `roles` that matches no loader but resembles one."""
-    return _misspelled(settings, loaders, {name: f"roles.{name}" for name in settings.roles})
-
-
-def _misspelled(settings: Settings, loaders: Collection[str], named: Mapping[str, str]) -> Iterator[str]:
-    """A message for each name, with its setting, that resembles a loader which the settings do not name.
-
-    Names that resemble no loader may belong to other targets.
+    A name that resembles no loader, or one that other settings name, may belong to another target.
     """
+    named = {**{name: f"roles.{name}" for name in settings.roles}, **_expected(settings)}
     for name, setting in named.items():
-        hint = suggest(name, {*loaders} - {*_expected(settings), *settings.roles}, "") if name not in loaders else ""
+        hint = suggest(name, {*loaders} - set(named), "") if name not in loaders else ""
         if hint:
-            yield f"{setting}: no loader named {name!r}{hint}"
+            raise UsageError(f"{setting}: no loader named {name!r}{hint}")
 
 
 def _expected(settings: Settings) -> dict[str, str]:

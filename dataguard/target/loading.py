@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 
 from dataguard.incident import OWN, Frame, is_library
 from dataguard.model import UsageError
+from dataguard.settings.role_names import spelled_role
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
 from dataguard.target.arguments import arguments_of, parameters_of
@@ -204,11 +205,21 @@ def _parts(target: Target, product: Any, again: Callable[[], Any] | None) -> dic
         raise UsageError(f"{target.spelling} {verb} {_described(product)}, not {_KINDS}")
     before = f"{target.name}." if target.branch else ""
     parts = {f"{before}{name}" if name else target.name: unguarded(part) for name, part in found}
+    if isinstance(product, Mapping):
+        _require_loaders(target, product, parts)
     if len(parts) < len(found):
         names = [name for name, _ in found]
         double = next(name for name in names if names.count(name) > 1)
         raise UsageError(f"{target.spelling} has two loaders named {double!r}; name them differently")
     return parts
+
+
+def _require_loaders(target: Target, product: Mapping[Any, Any], parts: Mapping[str, Any]) -> None:
+    """Raise UsageError for an entry whose key is the role of a loader, and whose value holds none."""
+    for key, value in product.items():
+        name = str(key)
+        if value is not None and spelled_role(name) and not any(f"{part}.".startswith(f"{name}.") for part in parts):
+            raise UsageError(f"{target.spelling}: {name!r} is {_described(value)}, not {_KINDS}")
 
 
 def _described(product: Any) -> str:

@@ -123,6 +123,8 @@ OPTIONS = [
     ("bench|shop.data:make|--step|step", "--step step: expected pkg.mod:function"),
     ("bench|shop.data:make|--compare|no.json", "no.json"),
     ("run|trian.py", "trian.py: no such script"),
+    ("scan|shop.data:make|--output|x.foo", "no format of `dataguard scan` has this suffix; add --format"),
+    ("scan|shop.data:make|--select|DG1O1", "unknown check 'DG1O1'; did you mean 'DG101'?"),
     ("run|--arg|a=1|raises.py", "--arg: the arguments of a script follow it"),
 ]
 

@@ -75,6 +75,8 @@ def test_a_loader_is_observed_as_it_is() -> None:
     assert report.targets == ("loader",)
     assert "DG101" in str(report)
     assert "DG101" in report.to_json()
+    assert repr(report).startswith("<Report 1 failed")
+    assert len(repr(report)) < 100
     assert "DG101" in report._repr_html_()
     assert not [name for name in vars(unnamed) if name.startswith("object_")]
 

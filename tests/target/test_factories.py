@@ -197,6 +197,7 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: Data(None), "returned a Data"),
     (Empty, "returned an Empty"),
     (Gathered, "returned a Gathered"),
+    (lambda: {"train": loader(), "val": [1, 2]}, "pkg.mod:make: 'val' is a list of int"),
     (Elephant(), "is an Elephant"),
     (3, "is an int"),
     ({}, "is an empty dict"),
