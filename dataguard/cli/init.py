@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from dataguard.model import UsageError
 from dataguard.settings.files import is_toml
 from dataguard.settings.user_files import text_in, write_text
 from dataguard.target.loaders_file import MODULE, TARGET
+from dataguard.unnamed import script_of, script_spelling
 
 if TYPE_CHECKING:
     from dataguard.project.proposal import Proposal
@@ -39,46 +40,73 @@ targets = {targets}
 
 @click.command(short_help="Write the files that a scan of this project needs.")
 @click.pass_context
+@click.option("--list", "listed", is_flag=True, help="List what was found, the best first, and write nothing.")
 @click.option("--no-scan", is_flag=True, help="Write the files, and scan nothing.")
-@click.argument("arguments", metavar="[-- ARGUMENT...]", nargs=-1)
-def init(context: click.Context, no_scan: bool, arguments: tuple[str, ...]) -> int:
+@click.argument("arguments", metavar="[SCRIPT] [-- ARGUMENT...]", nargs=-1)
+def init(context: click.Context, listed: bool, no_scan: bool, arguments: tuple[str, ...]) -> int:
     """Look for the DataLoaders of the project in the current directory, and write what a scan needs.
 
-    The source is read, and nothing of it runs. Where the loaders need arguments, dataguard_loaders.py makes them as the
-    project's own script does, called with each ARGUMENT after --. The target is written to [tool.dataguard] in
-    pyproject.toml, or to dataguard.toml. Nothing is overwritten. Then the target is scanned.
+    The source is read, and nothing of it runs. The best is a function that returns loaders and needs no arguments, or
+    the training script, or SCRIPT; a script is called with each ARGUMENT after --. The target is written to
+    [tool.dataguard] in pyproject.toml, or to dataguard.toml. Nothing is overwritten. Then the target is scanned.
     """
     if _FILE.exists():
         raise UsageError(f"{_FILE} exists; scan it with `dataguard scan {TARGET}`, or remove it and run init again")
-    from dataguard.project.proposal import propose
-
-    found = propose(Path.cwd(), arguments)
-    if found is None:
-        raise UsageError(
-            "no DataLoader found in the Python files of this folder: write a function that returns your loaders, and "
-            "scan it with `dataguard scan pkg.mod:function`"
-        )
-    say(f"found {found.found}")
-    if found.script is not None:
-        say(f"nothing to write: `dataguard run {shlex.join([str(found.script), *arguments])}` scans them")
+    found = _found(arguments)
+    if listed:
+        for proposal in found:
+            say(f"{proposal.target}: {proposal.found}")
         return 0
-    if found.file is not None:
-        write_text(_FILE, found.file)
+    best, *others = found
+    say(f"found {best.found}" + (f" (and {len(others)} more: `dataguard init --list`)" if others else ""))
+    before = {path: path.read_text(encoding="utf-8") if path.is_file() else None for path in (_FILE, _PROJECT, _OWN)}
+    if best.file is not None:
+        write_text(_FILE, best.file)
         say(f"wrote {_FILE}")
-    _write_settings(found)
-    if found.unfinished:
-        say(
-            f"replace each ... in {_FILE} by a value, and run `dataguard scan`; or remove it, and pass the script's "
-            "arguments: `dataguard init -- --data data`"
-        )
+    _write_settings(best)
+    if best.unfinished:
+        say(f"replace each ... in {_FILE} by a value, and run `dataguard scan`")
         return 0
     if no_scan:
         say("next: `dataguard scan`")
         return 0
     program = context.find_root().command
     assert isinstance(program, click.Group)
-    code: int = context.invoke(program.commands["scan"], targets=(found.target,))
+    try:
+        code: int = context.invoke(program.commands["scan"], targets=(best.target,))
+    except UsageError as error:
+        _restore(before)
+        raise UsageError(
+            f"{error}\nWhat init wrote was removed again.{_HINT if script_of(best.target) else ''}"
+        ) from error
     return code
+
+
+_HINT = " Pass the arguments of the script after --: `dataguard init -- --data data`"
+
+
+def _found(arguments: tuple[str, ...]) -> list[Proposal]:
+    """What the project offers; only SCRIPT if the first argument names one."""
+    from dataguard.project.proposal import Proposal, proposals
+
+    if arguments and arguments[0].endswith(".py") and Path(arguments[0]).is_file():
+        return [Proposal(f"the loaders of {arguments[0]}", script_spelling(arguments[0], arguments[1:]))]
+    found = proposals(Path.cwd(), arguments)
+    if not found:
+        raise UsageError(
+            "no DataLoader found in the Python files of this folder: write a function that returns your loaders, and "
+            "scan it with `dataguard scan pkg.mod:function`"
+        )
+    return found
+
+
+def _restore(earlier: Mapping[Path, str | None]) -> None:
+    """Give files their earlier content again, and remove those that had none."""
+    for path, text in earlier.items():
+        if text is not None:
+            write_text(path, text)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _write_settings(found: Proposal) -> None:

@@ -1,35 +1,39 @@
-"""What `dataguard init` proposes for a project: a target, and a file that makes it one."""
+"""What `dataguard init` proposes for a project: its training script, or a function that returns its loaders."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataguard.project.inlining import Inlined, inlined
 from dataguard.project.loader_calls import LoaderCalls, required
-from dataguard.project.slicing import Unclear
-from dataguard.project.sources import Definition, Function, Project, Source
+from dataguard.project.sources import Definition, Project, Source
 from dataguard.settings.role_names import spelled_role
 from dataguard.target.arguments import FACTORY_PARAMETERS
 from dataguard.target.loaders_file import TARGET, function, loaders_file
+from dataguard.unnamed import script_spelling
 
-_ENTRIES = ("train", "main", "run", "fit")
+_ENTRIES = ("train", "main", "run", "fit", "pretrain", "finetune")
+_ASIDE = re.compile(
+    r"tests?|testing|eval\w*|valid\w*|infer\w*|predict\w*|demos?|export\w*|convert\w*|bench\w*|profil\w*|backups?|old|legacy|"
+    r"visuali[sz]\w*"
+)
+"""Words in the path of a script that is seldom the one that trains."""
+_STEPS = frozenset({"backward", "step", "fit"})
+"""Methods that a training calls: of the loss, of the optimizer, of a trainer."""
+_TRAINERS = re.compile(r"\w*Trainer$")
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A target, where it was found, the folders to import from, and the text of `dataguard_loaders.py` if it needs one.
-
-    `script` is the file to run instead, if loaders cannot be taken out of it.
-    """
+    """A target, where it was found, the folders to import from, and the text of `dataguard_loaders.py` if needed."""
 
     found: str
-    target: str = ""
+    target: str
     pythonpath: tuple[str, ...] = ()
     file: str | None = None
-    script: Path | None = None
 
     @property
     def unfinished(self) -> bool:
@@ -37,80 +41,108 @@ class Proposal:
         return self.file is not None and re.search(r"=\.\.\.|['\"]\.\.\.['\"]", self.file) is not None
 
 
-def propose(folder: Path, arguments: Sequence[str] = ()) -> Proposal | None:
-    """Look for loaders in the source of a project, whose script takes these arguments; None if there are none."""
-    project = Project(folder)
-    calls = LoaderCalls(project)
-    for source, scope in sorted(_users(calls), key=lambda user: _rank(calls, *user)):
-        try:
-            return _inlined(inlined(calls, source, scope, arguments), source, scope)
-        except Unclear:
+def proposals(folder: Path, arguments: Sequence[str] = ()) -> list[Proposal]:
+    """What the source of a project offers, the best first; its scripts take these arguments.
+
+    A function that needs no arguments is better than the script that calls it; a script that trains is better than any
+    other function, and that is better than a script that does not train.
+    """
+    calls = LoaderCalls(Project(folder))
+    scripts = sorted(_scripts(calls), key=lambda script: script.rank)
+    training = [script for script in scripts if script.trains]
+    ready, missing = _factories(calls)
+    plain = ready if not training or _called(calls, training[0]) else []
+    made = (*training, *(script for script in scripts if not script.trains))
+    by_script = [_of_script(script.source, arguments) for script in made]
+    return list(dict.fromkeys([*plain, *by_script[: len(training)], *ready, *by_script, *missing]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Script:
+    """A script that makes loaders, itself or through what it imports; whether it trains; the lowest `rank` is first."""
+
+    source: Source
+    trains: bool
+    rank: tuple[object, ...]
+
+
+def _scripts(calls: LoaderCalls) -> Iterator[_Script]:
+    sources = calls.project.sources
+    makes = {source for source in sources if calls.in_expression(source, source.tree)}
+    trains = {source for source in sources if _trains(source)}
+    for source in sources:
+        reached = calls.project.reached_from(source)
+        if not (source.guarded or source.runs_on_import) or not reached & makes:
             continue
-    return _factories(calls) or _script(calls)
+        stem = source.path.stem.lower()
+        aside = any(map(_ASIDE.fullmatch, re.split(r"[^a-z]+", source.path.with_suffix("").as_posix().lower())))
+        rank = (
+            not reached & trains,
+            aside,
+            source not in trains,
+            not stem.startswith(_ENTRIES),
+            source not in makes,
+            len(source.path.parts),
+            str(source.path),
+        )
+        yield _Script(source, bool(reached & trains), rank)
 
 
-def _users(calls: LoaderCalls) -> Iterator[tuple[Source, Function | None]]:
-    """The functions that make loaders and keep them, and (None) what a module does as a script."""
-    for source in calls.project.sources:
-        for name, node in source.definitions.items():
-            used = isinstance(node, Function) and f"{source.name}.{name}" not in calls.makers
-            if used and isinstance(node, Function) and calls.bindings(source, node.body):
-                yield source, node
-        if calls.bindings(source, source.guarded):
-            yield source, None
+def _trains(source: Source) -> bool:
+    """Whether a module calls what a training calls."""
+    called = (node.func for node in ast.walk(source.tree) if isinstance(node, ast.Call))
+    names = {one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called}
+    return bool(names & _STEPS) or any(map(_TRAINERS.match, names))
 
 
-def _rank(calls: LoaderCalls, source: Source, scope: Function | None) -> tuple[object, ...]:
-    """First come those with loaders of most roles, then training scripts, then those high up in the project."""
-    body = source.guarded if scope is None else scope.body
-    names = {name for names in calls.bindings(source, body).values() for name in names}
-    roles = {spelled_role(name) for name in names} - {None}
-    words = (source.path.stem.lower(), "" if scope is None else scope.name.lower())
-    entry = any(word.startswith(_ENTRIES) for word in words)
-    return -len(roles), not entry, -len(names), len(source.path.parts), str(source.path)
+def _of_script(source: Source, arguments: Sequence[str]) -> Proposal:
+    in_package = any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(source.tree))
+    program = f"-m {source.name}" if in_package else source.path.as_posix()
+    return Proposal(f"the loaders of {source.path.as_posix()}", script_spelling(program, arguments))
 
 
-def _inlined(made: Inlined, source: Source, scope: Function | None) -> Proposal:
-    where = f"{'the script' if scope is None else f'{scope.name}()'} in {source.path}"
-    if made.factory:
-        return Proposal(f"{made.factory}, as called by {where}", made.factory, made.roots)
-    head = f'"""The loaders of {where}, made like there."""'
-    return Proposal(f"the loaders of {where}", TARGET, made.roots, f"{head}\n\n{made.text}")
+def _called(calls: LoaderCalls, script: _Script) -> bool:
+    """Whether a script calls a function that makes loaders without arguments."""
+    return any(
+        isinstance(node, ast.Call)
+        and not node.args
+        and not node.keywords
+        and calls.made(script.source, node) in calls.makers
+        for node in ast.walk(script.source.tree)
+    )
 
 
-def _factories(calls: LoaderCalls) -> Proposal | None:
-    """Functions and data modules that nobody calls in a way that could be taken over."""
+def _factories(calls: LoaderCalls) -> tuple[list[Proposal], list[Proposal]]:
+    """Functions and data modules that make loaders: those that need no arguments, and those that need some."""
     makers = [maker for maker in calls.makers.values() if not maker[1].name.startswith("_")]
     ready = [maker for maker in makers if not _missing(maker[1])]
-    roots = tuple(sorted({source.root for source, _ in ready or makers} - {"."}))
-    if len(ready) == 1:
-        ((source, node),) = ready
-        return Proposal(f"{node.name}() in {source.path}", f"{source.name}:{node.name}", roots)
+    needy = [maker for maker in makers if _missing(maker[1])]
+    roots = tuple(sorted({source.root for source, _ in ready} - {"."}))
     roles = {spelled_role(node.name) or node.name: (source, node) for source, node in ready}
-    if roles and len(roles) == len(ready):
+    named = [
+        Proposal(f"{node.name}() in {source.path}", f"{source.name}:{node.name}", _root(source))
+        for source, node in ready
+    ]
+    if len(ready) > 1 and len(roles) == len(ready):
         imports = "\n".join(f"from {source.name} import {node.name}" for source, node in ready)
         text = function({name: f"{node.name}()" for name, (_, node) in roles.items()})
         found = ", ".join(f"{node.name}() in {source.path}" for source, node in ready)
-        return Proposal(found, TARGET, roots, f"{imports}\n\n\n{text}")
-    for source, node in ready or makers:
-        if ready:
-            return Proposal(f"{node.name}() in {source.path}", f"{source.name}:{node.name}", roots)
-        text = loaders_file(source.name, node.name, {}, _missing(node))
-        return Proposal(f"{node.name}({', '.join(_missing(node))}) in {source.path}", TARGET, roots, text)
-    return None
+        named.insert(0, Proposal(found, TARGET, roots, f"{imports}\n\n\n{text}"))
+    open_ = [
+        Proposal(
+            f"{node.name}({', '.join(_missing(node))}) in {source.path}",
+            TARGET,
+            _root(source),
+            loaders_file(source.name, node.name, {}, _missing(node)),
+        )
+        for source, node in needy
+    ]
+    return named, open_
+
+
+def _root(source: Source) -> tuple[str, ...]:
+    return () if source.root == "." else (source.root,)
 
 
 def _missing(definition: Definition) -> list[str]:
     return [name for name in required(definition) if name not in FACTORY_PARAMETERS]
-
-
-def _script(calls: LoaderCalls) -> Proposal | None:
-    """The script whose loaders exist only while it runs."""
-    making = [source for source in calls.project.sources if calls.in_expression(source, source.tree)]
-    scripts = [source for source in calls.project.sources if source.guarded or source.runs_on_import]
-    scripts.sort(
-        key=lambda one: (not one.path.stem.lower().startswith(_ENTRIES), one not in making, len(one.path.parts))
-    )
-    if not making or not scripts:
-        return None
-    return Proposal(f"loaders that {scripts[0].path} makes while it runs", script=scripts[0].path)

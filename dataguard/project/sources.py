@@ -86,6 +86,25 @@ class Project:
         self.sources = tuple(_source(path, tree, folder, imported) for path, tree in trees.items())
         self._by_name = {source.name: source for source in self.sources}
 
+    def reached_from(self, source: Source) -> set[Source]:
+        """The modules that a module imports, directly or not, and itself.
+
+        One that changes `sys.path` may import the modules of any folder by their file's name.
+        """
+        known = {
+            **({one.path.stem: one for one in self.sources} if "sys.path" in ast.unparse(source.tree) else {}),
+            **self._by_name,
+        }
+        reached, ahead = {source}, [source]
+        while ahead:
+            for name in set(ahead.pop().imports.values()):
+                parts = name.split(".")
+                for found in (known.get(".".join(parts[:count])) for count in range(1, len(parts) + 1)):
+                    if found is not None and found not in reached:
+                        reached.add(found)
+                        ahead.append(found)
+        return reached
+
     def definition(self, name: str | None, depth: int = 5) -> tuple[Source, Definition] | None:
         """The function or class of a dotted name, also where a package passes it on."""
         module, _, attribute = (name or "").rpartition(".")

@@ -12,35 +12,23 @@ from dataguard.settings.settings import resolve
 DATA = """
 from torch.utils.data import DataLoader
 
-class Config:
-    size = 12
+def make_train():
+    return DataLoader(range(12), shuffle=True)
 
-def build_loader(cfg, split):
-    return DataLoader(range(cfg.size), shuffle=split == "train")
-"""
-SCRIPT = """
-from imgcls_of_init.data import Config, build_loader
-
-def main():
-    config = Config()
-    train_loader = build_loader(config, "train")
-    val_loader = build_loader(config, "val")
-
-if __name__ == "__main__":
-    main()
+def make_val():
+    return DataLoader(range(12))
 """
 PROJECT = '[project]\nname = "imgcls"\n'
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a factory of two arguments under src."""
+    """A project with two factories under src."""
     monkeypatch.chdir(tmp_path)
     package = tmp_path / "src" / "imgcls_of_init"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "data.py").write_text(DATA)
-    (tmp_path / "train.py").write_text(SCRIPT)
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     return tmp_path
 
@@ -72,18 +60,55 @@ def test_settings_that_exist_stay(project: Path, capsys: pytest.CaptureFixture[s
     assert resolve().targets == ()
 
 
-def test_a_script_is_not_taken_apart_and_nothing_is_an_error(
+def test_nothing_found_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main.main(["init"]) == 2
     assert "no DataLoader found in the Python files" in capsys.readouterr().err
-    (tmp_path / "train.py").write_text(
-        "from torch.utils.data import DataLoader\nfor x in DataLoader([1]):\n    print(x)"
-    )
+
+
+TRAINING = """
+import sys
+from torch.utils.data import DataLoader
+assert sys.argv[1:] == ["--data", "a b"], "usage: train.py --data DATA"
+train_loader = DataLoader(range(12), shuffle=True)
+for batch in train_loader:
+    batch.backward()
+"""
+
+
+@pytest.mark.scan
+def test_a_training_script_is_the_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(TRAINING)
+    (tmp_path / "evaluate.py").write_text("from torch.utils.data import DataLoader\nfor x in DataLoader([1]): print(x)")
+    assert main.main(["init", "--list"]) == 0
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "run train.py",
+        "run evaluate.py",
+    ]
     assert main.main(["init", "--", "--data", "a b"]) == 0
-    assert "`dataguard run train.py --data 'a b'` scans them" in capsys.readouterr().out
-    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+    assert "found the loaders of train.py (and 1 more: `dataguard init --list`)" in capsys.readouterr().out
+    assert resolve().targets == ("run train.py --data 'a b'",)
+
+
+@pytest.mark.scan
+def test_a_retry_starts_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("import missing_of_init\n" + TRAINING)
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "data_of_init.py").write_text("import missing_of_init\n" + DATA)
+    (tmp_path / "train.py").unlink()
+    assert main.main(["init"]) == 2
+    assert "What init wrote was removed again" in capsys.readouterr().err
+    assert (tmp_path / "pyproject.toml").read_text() == PROJECT
+    assert not (tmp_path / "dataguard_loaders.py").exists()
 
 
 @pytest.mark.scan

@@ -1,228 +1,108 @@
-"""What is proposed for projects of many forms, from their source alone."""
+"""What `dataguard init` proposes, from the source of a project alone."""
 
 from __future__ import annotations
 
-import ast
+import textwrap
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
-from dataguard.project.proposal import Proposal, propose
+from dataguard.project.proposal import Proposal, proposals
 
-DATA = """
-    from torch.utils.data import DataLoader
+FACTORY = "from torch.utils.data import DataLoader\ndef make_loaders(): return DataLoader(range(8))\n"
+NEEDY = "from torch.utils.data import DataLoader\ndef build(cfg, split): return DataLoader(range(cfg.size))\n"
+TRAINING = """
+from torch.utils.data import DataLoader
 
-    class Config:
-        size = 3
+def main():
+    loader = DataLoader(range(8))
+    for batch in loader:
+        loss(batch).backward()
 
-    def build_loader(cfg, split):
-        return DataLoader(range(cfg.size), shuffle=split == "train")
-
-    def make_loaders(root="data"):
-        train = DataLoader(range(3))
-        val = DataLoader(range(3))
-        return {"train": train, "val": val}
+if __name__ == "__main__":
+    main()
 """
+EVALUATION = TRAINING.replace("loss(batch).backward()", "print(batch)")
 
 
-def proposed(folder: Path, files: dict[str, str], *arguments: str) -> Proposal | None:
+def offered(folder: Path, *arguments: str, **files: str) -> list[Proposal]:
+    """What a project of these files offers."""
     for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(dedent(text))
-    return propose(folder, arguments)
+        path = folder / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    return proposals(folder, arguments)
 
 
-def body(found: Proposal | None) -> str:
-    """The function that was written, without its imports and its docstring."""
-    assert found is not None
-    assert found.file is not None
-    (function,) = (node for node in ast.parse(found.file).body if isinstance(node, ast.FunctionDef))
-    return "\n".join(map(ast.unparse, function.body))
+def targets(folder: Path, *arguments: str, **files: str) -> list[str]:
+    return [proposal.target for proposal in offered(folder, *arguments, **files)]
 
 
-def test_the_caller_of_a_factory_shows_how_it_is_called(tmp_path: Path) -> None:
-    script = """
-        import argparse
-        from imgcls.data import Config, build_loader
-        from imgcls.net import Net
-
-        def train(cfg, device, epochs=3):
-            model = Net().to(device)
-            train_loader = build_loader(cfg, "train")
-            val_loader = build_loader(cfg, split="val")
-            train_loader, model = prepare(train_loader, model)
-            for epoch in range(epochs):
-                for batch in train_loader:
-                    model(batch)
-
-        def main():
-            parser = argparse.ArgumentParser()
-            parser.add_argument("--size", type=int, default=8)
-            parser.add_argument("--output", required=True)
-            args = parser.parse_args()
-            config = Config()
-            config.size = args.size
-            train(config, "cuda")
-
-        if __name__ == "__main__":
-            main()
-    """
-    files = {"src/imgcls/__init__.py": "", "src/imgcls/data.py": DATA, "train.py": script}
-    found = proposed(tmp_path, files)
-    assert found is not None
-    assert (found.target, found.pythonpath, found.unfinished) == ("dataguard_loaders:loaders", ("src",), False)
-    assert "\nfrom imgcls.data import Config, build_loader\n" in (found.file or "")
-    assert body(found) == dedent("""\
-        parser = argparse.ArgumentParser()
-        parser.add_argument('--size', type=int, default=8)
-        args = parser.parse_args([])
-        config = Config()
-        config.size = args.size
-        cfg = config
-        train_loader = build_loader(cfg, 'train')
-        val_loader = build_loader(cfg, split='val')
-        return {'train': train_loader, 'val': val_loader}""")
-    assert "parse_args(['--output', 'x'])" in body(propose(tmp_path, ["--output", "x"]))
+def test_a_script_that_trains_comes_before_its_neighbours(tmp_path: Path) -> None:
+    files = {
+        "eval_knn": EVALUATION,
+        "zz": TRAINING,
+        "backup/train": TRAINING,
+        "inference": EVALUATION,
+        "test": TRAINING,
+    }
+    assert targets(tmp_path, **files)[0] == "run zz.py"
+    assert targets(tmp_path, "--data", "a b", train=TRAINING)[0] == "run train.py --data 'a b'"
+    assert targets(tmp_path, retrieval=TRAINING)[:2] == [
+        "run train.py --data 'a b'".partition(" --")[0],
+        "run retrieval.py",
+    ]
 
 
-def test_blocks_are_reduced_to_what_loaders_need(tmp_path: Path) -> None:
-    script = """
-        import sys
-        import torch
-        from torch.utils.data import DataLoader as Loader, DataLoader
-        from data import Images, collate
-
-        def main(root="data"):
-            torch.distributed.init_process_group("nccl")
-            try:
-                images = Images(root)
-                print(len(images))
-            except OSError:
-                sys.exit("no data")
-            options = {"collate_fn": collate}
-            if torch.cuda.is_available():
-                model = Net()
-                options.update(pin_memory=True)
-            with torch.no_grad():
-                loader = DataLoader(images, **options)
-            if root == "data":
-                val_loader = DataLoader(images)
-            loader = accelerate(loader)
-
-        main()
-    """
-    assert body(proposed(tmp_path, {"train.py": script.replace("        main()\n", ""), "data.py": ""})) == dedent("""\
-        loader = None
-        val_loader = None
-        root = 'data'
-        try:
-            images = Images(root)
-        except OSError:
-            raise
-        options = {'collate_fn': collate}
-        if torch.cuda.is_available():
-            options.update(pin_memory=True)
-        with torch.no_grad():
-            loader = DataLoader(images, **options)
-        if root == 'data':
-            val_loader = DataLoader(images)
-        return {'loader': loader, 'val': val_loader}""")
+def test_a_script_may_train_and_make_its_loaders_elsewhere(tmp_path: Path) -> None:
+    files = {
+        "demo": EVALUATION,
+        "lib/engine": "def run(model, loader):\n    for batch in loader: model(batch).backward()",
+        "lib/data": NEEDY,
+        "main": "from lib.engine import run\nfrom lib.data import build\nrun(None, build(None, 'train'))\n"
+        "for epoch in range(3): pass",
+    }
+    assert targets(tmp_path, **files)[0] == "run main.py"
 
 
-@pytest.mark.parametrize(
-    ("files", "target", "pythonpath"),
-    [
-        (
-            {"pkg/__init__.py": "", "pkg/data.py": DATA.replace("def build_loader(cfg", "def _build(cfg")},
-            "pkg.data:make_loaders",
-            (),
-        ),
-        (
-            {
-                "src/pkg/__init__.py": "",
-                "src/pkg/data.py": DATA,
-                "src/pkg/train.py": "from .data import make_loaders\ndef main():\n    loaders = make_loaders()\n",
-            },
-            "pkg.data:make_loaders",
-            ("src",),
-        ),
-        ({"a/pkg/data.py": DATA, "a/run.py": "from pkg.data import make_loaders"}, "pkg.data:make_loaders", ("a",)),
-        (
-            {"dm.py": "class Data(LightningDataModule):\n    def train_dataloader(self):\n        return DataLoader()"},
-            "dm:Data",
-            (),
-        ),
-    ],
-    ids=["function", "called in a package", "namespace package", "data module"],
-)
-def test_what_needs_no_arguments_is_the_target(
-    tmp_path: Path, files: dict[str, str], target: str, pythonpath: tuple[str, ...]
-) -> None:
-    found = proposed(tmp_path, files)
-    assert found is not None
-    assert (found.target, found.pythonpath, found.file) == (target, pythonpath, None)
+def test_a_script_may_add_the_folder_of_its_modules(tmp_path: Path) -> None:
+    script = "import sys\nsys.path.append('core')\nimport datasets\nfor x in datasets.build(1, 2): x.backward()\n"
+    assert targets(tmp_path, **{"core/__init__": "", "core/datasets": NEEDY, "train": script})[0] == "run train.py"
+
+
+@pytest.mark.parametrize("call", ["Trainer(max_epochs=1).fit(None, loader)", "HfTrainer(loader).train()"])
+def test_a_trainer_trains_too(tmp_path: Path, call: str) -> None:
+    script = f"from torch.utils.data import DataLoader\nloader = DataLoader([1])\nfor _ in range(1): {call}\n"
+    assert targets(tmp_path, zz=script, evaluate=EVALUATION)[0] == "run zz.py"
+
+
+def test_a_function_without_arguments_that_the_training_calls_is_the_target(tmp_path: Path) -> None:
+    script = TRAINING.replace("DataLoader(range(8))", "make_loaders()").replace(
+        "from torch.utils.data import DataLoader", "from data import make_loaders"
+    )
+    assert targets(tmp_path, data=FACTORY, train=script) == ["data:make_loaders", "run train.py"]
+    assert targets(tmp_path, train=TRAINING) == ["run train.py", "data:make_loaders"]
+
+
+def test_a_script_of_a_package_is_run_as_a_module(tmp_path: Path) -> None:
+    script = "from .data import make_loaders\n" + TRAINING
+    assert targets(tmp_path, **{"pkg/__init__": "", "pkg/data": FACTORY, "pkg/train": script})[0] == "run -m pkg.train"
 
 
 def test_several_factories_are_one_target(tmp_path: Path) -> None:
-    made = "from torch.utils.data import DataLoader\n"
-    for name in ("train", "val"):
-        made += f"def make_{name}_loader():\n    return DataLoader(range(3))\n"
-    assert body(proposed(tmp_path, {"data.py": made})) == (
-        "return {'train': make_train_loader(), 'val': make_val_loader()}"
-    )
+    two = FACTORY.replace("make_loaders", "make_train") + FACTORY.replace("make_loaders", "make_val")
+    best = offered(tmp_path, data=two)[0]
+    assert best.target == "dataguard_loaders:loaders"
+    assert '"train": make_train()' in (best.file or "")
+    assert not best.unfinished
 
 
 def test_what_only_the_user_knows_is_left_open(tmp_path: Path) -> None:
-    data = DATA.replace("make_loaders(root=", "_make(root=")
-    found = proposed(tmp_path, {"data.py": data})
-    assert found is not None
-    assert found.unfinished
-    assert body(found) == (
-        "return {'train': build_loader(cfg=..., split='train'), 'val': build_loader(cfg=..., split='val')}"
-    )
-
-
-REQUIRING = """
-    import argparse
-    from torch.utils.data import DataLoader
-
-    if __name__ == "__main__":
-        parser = argparse.ArgumentParser()
-        parser.add_argument("data")
-        args = parser.parse_args()
-        loader = DataLoader(args.data)
-"""
-
-
-def test_arguments_that_a_script_requires_are_left_open(tmp_path: Path) -> None:
-    found = proposed(tmp_path, {"train.py": REQUIRING})
-    assert found is not None
-    assert found.unfinished
-    assert "args = parser.parse_args(['...'])" in body(found)
-    assert "args = parser.parse_args(['here'])" in body(propose(tmp_path, ["here"]))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "loader = DataLoader(range(3))\nfor batch in loader:\n    pass",
-        "class Trainer:\n    def run(self):\n        self.loader = DataLoader(self.data)\n\n"
-        "if __name__ == '__main__':\n    Trainer().run()",
-        "@hydra.main(config_path='.')\ndef main(cfg):\n    loader = DataLoader(cfg.data)\n\n"
-        "if __name__ == '__main__':\n    main()",
-        "def main():\n    while True:\n        data = more()\n        break\n    loader = DataLoader(data)\n\n"
-        "if __name__ == '__main__':\n    main()",
-    ],
-    ids=["at the top level", "in an object", "hydra", "while"],
-)
-def test_loaders_that_cannot_be_taken_out_need_their_script(tmp_path: Path, text: str) -> None:
-    found = proposed(tmp_path, {"train.py": f"import hydra\nfrom torch.utils.data import DataLoader\n{text}\n"})
-    assert found is not None
-    assert (found.script, found.file, found.target) == (Path("train.py"), None, "")
+    (best,) = offered(tmp_path, **{"src/pkg/__init__": "", "src/pkg/data": NEEDY})
+    assert best.pythonpath == ("src",)
+    assert best.unfinished
+    assert 'build(cfg=..., split="train")' in (best.file or "")
 
 
 def test_without_loaders_there_is_nothing_to_propose(tmp_path: Path) -> None:
-    broken = "def f(:\n"
-    files = {"model.py": "class Net: pass", "broken.py": broken, ".venv/lib/x.py": DATA, "tests/test_x.py": DATA}
-    assert proposed(tmp_path, files) is None
+    assert offered(tmp_path, train="print(1)\nfor x in []: pass", broken="def (") == []

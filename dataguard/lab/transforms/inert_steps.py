@@ -36,11 +36,10 @@ from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.subject import Subject
+from dataguard.lab.transforms import unused_transforms
 from dataguard.lab.transforms.discarded_results import Discarded, find_discarded
 from dataguard.lab.transforms.pipeline_watch import CallLog, PipelineWatch, fingerprint, has_steps, watch_of
-from dataguard.lab.transforms.unused_transforms import FEWEST as FEWEST_UNUSED
 from dataguard.lab.transforms.unused_transforms import IN_BATCH, UnusedTransform, find_unused, holds
-from dataguard.lab.transforms.unused_transforms import READS as MOST_UNUSED
 from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader
 
@@ -54,7 +53,6 @@ _SOME = 2
 """How many of the trial images are expected to be of a kind that a step changes."""
 _LARGEST = 480
 """The longer side of a trial image in pixels."""
-_PROBABILITIES = ("p", "prob", "probability")
 NO_STEPS = "the dataset calls no transform or other object with an image"
 _NO_OP = re.compile(r"identity|no_?op", re.IGNORECASE)
 """Class names of steps that do nothing by design."""
@@ -128,10 +126,12 @@ class Transforms:
         """The transform that the dataset holds and never uses, if any."""
         subject = self._subject
         subject.need_images()
-        if not subject.reads_take_little(FEWEST_UNUSED) and not subject.vary("held", lambda _: holds(subject.build)):
+        if not subject.reads_take_little(unused_transforms.FEWEST) and not subject.vary(
+            "held", lambda _: holds(subject.build)
+        ):
             return None
-        subject.afford_reads("unused", FEWEST_UNUSED)
-        indices = subject.epoch.asked(MOST_UNUSED) if subject.facts.kind == "map" else ()
+        subject.afford_reads("unused", unused_transforms.FEWEST)
+        indices = subject.epoch.asked(unused_transforms.READS) if subject.facts.kind == "map" else ()
         return subject.vary("unused", lambda folder: find_unused(subject.build, folder, indices))
 
 
@@ -201,7 +201,7 @@ def unwatched(log: CallLog, watch: PipelineWatch) -> Callable[..., Any]:
 
 def _probability(step: Any) -> float | None:
     """The probability attribute of a step, if it has one."""
-    for name in _PROBABILITIES:
+    for name in ("p", "prob", "probability"):
         with contextlib.suppress(Exception):  # a property may raise
             probability = getattr(step, name, None)
             if isinstance(probability, int | float) and not isinstance(probability, bool) and 0 <= probability <= 1:
