@@ -38,7 +38,7 @@ from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.subject import Subject
 from dataguard.lab.transforms import unused_transforms
 from dataguard.lab.transforms.discarded_results import Discarded, find_discarded
-from dataguard.lab.transforms.pipeline_watch import CallLog, PipelineWatch, fingerprint, has_steps, watch_of
+from dataguard.lab.transforms.pipeline_watch import NO_STEPS, CallLog, PipelineWatch, fingerprint, has_steps, watch_of
 from dataguard.lab.transforms.unused_transforms import IN_BATCH, UnusedTransform, find_unused, holds
 from dataguard.model import NotApplicable
 from dataguard.target.variants import Loader
@@ -53,7 +53,6 @@ _SOME = 2
 """How many of the trial images are expected to be of a kind that a step changes."""
 _LARGEST = 480
 """The longer side of a trial image in pixels."""
-NO_STEPS = "the dataset calls no transform or other object with an image"
 _NO_OP = re.compile(r"identity|no_?op", re.IGNORECASE)
 """Class names of steps that do nothing by design."""
 
@@ -182,9 +181,8 @@ def _step_of(log: CallLog, watch: PipelineWatch) -> PipelineStep:
     if probability == 0 or in_eval_mode or _NO_OP.search(log.name):
         return replace(known, probability=probability, intended=True)
     trial = TransformTrials(unwatched(log, watch), example, images)
-    tries = (
-        1 if probability is None or probability >= 1 else math.ceil(math.log(ODDS) / math.log1p(-probability) / _SOME)
-    )
+    chance = min(probability or 1.0, 1.0)  # 0 was intended
+    tries = 1 if chance == 1 else math.ceil(math.log(ODDS) / math.log1p(-chance) / _SOME)
     trials, has_effect = trial.as_given(tries)
     acts_on = () if has_effect else trial.in_other_containers(tries)
     settled = has_effect or not trial.timed_out

@@ -24,6 +24,8 @@ from dataguard.target.variants import Loader
 _FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "PIL", "cv2", "pandas", "dataguard"}
 """Packages whose callable objects are not pipeline steps."""
 
+NO_STEPS = "the dataset calls no transform or other object with an image"
+
 Fingerprint = Counter[tuple[str, bytes]]
 """The content of a step's input or result: the number of leaves of each kind and digest."""
 
