@@ -206,7 +206,7 @@ def _parts(target: Target, product: Any, again: Callable[[], Any] | None) -> dic
     before = f"{target.name}." if target.branch else ""
     parts = {f"{before}{name}" if name else target.name: unguarded(part) for name, part in found}
     if isinstance(product, Mapping):
-        _require_loaders(target, product, parts)
+        _require_loaders(target, product)
     if len(parts) < len(found):
         names = [name for name, _ in found]
         double = next(name for name in names if names.count(name) > 1)
@@ -214,11 +214,11 @@ def _parts(target: Target, product: Any, again: Callable[[], Any] | None) -> dic
     return parts
 
 
-def _require_loaders(target: Target, product: Mapping[Any, Any], parts: Mapping[str, Any]) -> None:
+def _require_loaders(target: Target, product: Mapping[Any, Any]) -> None:
     """Raise UsageError for an entry whose key is the role of a loader, and whose value holds none."""
     for key, value in product.items():
         name = str(key)
-        if value is not None and spelled_role(name) and not any(f"{part}.".startswith(f"{name}.") for part in parts):
+        if value is not None and spelled_role(name) and not parts_of(value) and not streams_of(value, None):
             raise UsageError(f"{target.spelling}: {name!r} is {_described(value)}, not {_KINDS}")
 
 

@@ -19,12 +19,10 @@ from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import LeafRecord
 from dataguard.model import Undecided
 
-REREAD, FEW_REREAD = 4, 1
-"""How many samples are read again after being collated, and how many of those that are slow."""
+REREAD, FEW_REREAD, TIMES = 4, 1, 4
+"""How many samples are read again after being collated, how many of those that are slow, and how often each."""
 COLLATED = 2 * len(SEEDS) + 3
 """How many batches are collated, apart from those of one sample."""
-TIMES = 4
-"""How often each of those is read again."""
 DOUBLED = "each twice"
 MOST_BYTES = 128_000_000
 """The most bytes of all samples together; about ten copies of them exist at a time."""
@@ -58,6 +56,11 @@ class Form:
     positions: tuple[int, ...]
     recognized: tuple[RecognizedLeaf, ...]
     orders: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def pairs(self) -> frozenset[tuple[str, bytes]]:
+        """Each recognized leaf with its source."""
+        return frozenset((one.leaf, one.source) for one in self.recognized)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +104,9 @@ def read_samples(inputs: CollateInputs) -> None:
 
 
 def collate_forms(inputs: CollateInputs, alone: Sequence[Mapping[str, Column]], reread: int) -> Collation:
-    """Collate the samples in every form, and find them in the batch; `alone` is the result of `collate_singly`.
+    """Collate the samples in every form, and find them in the batch; so many are read again after that.
 
-    So many of them are read again, to see whether collate_fn modifies what the dataset holds.
+    `alone` is the result of `collate_singly`.
     """
     count = len(inputs.samples)
     contents = [sample_contents(sample) for sample in inputs.samples]
@@ -116,7 +119,7 @@ def collate_forms(inputs: CollateInputs, alone: Sequence[Mapping[str, Column]], 
         form: Form(wanted[form], sources.recognized(found, wanted[form]), _permutations(found))
         for form, found in columns_of.items()
     }
-    always = frozenset.intersection(*(_pairs(form) for form in forms.values()))
+    always = frozenset.intersection(*(form.pairs for form in forms.values()))
     kept = {
         form: replace(found, recognized=tuple(one for one in found.recognized if (one.leaf, one.source) in always))
         for form, found in forms.items()
@@ -142,10 +145,6 @@ def _permutations(found: Mapping[str, Column]) -> tuple[tuple[int, ...], ...]:
         for column in found.values()
     )
     return tuple(one for one in numbers if sorted(one) == list(range(len(one))) != list(one))
-
-
-def _pairs(form: Form) -> frozenset[tuple[str, bytes]]:
-    return frozenset((one.leaf, one.source) for one in form.recognized)
 
 
 def _columns(inputs: CollateInputs, positions: Sequence[int], seed: int) -> dict[str, Column]:
@@ -249,7 +248,8 @@ def _lossy_casts(found: Mapping[str, Column], contents: Sequence[Mapping[str, Co
             if len(column.rows) != len(inside) or not all(_is_integer_cast(one, row) for one, row in pairs):
                 continue
             numbers = [(one, row) for one, row in pairs if isinstance(one, Tensor) and isinstance(row, Tensor)]
-            cast = f"{_type(numbers[0][0])} becomes {_type(numbers[0][1])} in batch{column.name}"
+            before, after = (str(one.dtype).removeprefix("torch.") for one in numbers[0])
+            cast = f"{before} becomes {after} in batch{column.name}"
             if numbers[0][0].is_floating_point():
                 if len({key(one) for one, _ in numbers}) >= FEWEST > len({key(row) for _, row in numbers}) == 1:
                     truncated[path] = cast
@@ -268,17 +268,13 @@ def _is_integer_cast(content: Content | None, row: Content) -> bool:
     return whole and holds(row, content)
 
 
-def _type(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
-
-
 def _mutated(inputs: CollateInputs, reread: int) -> dict[str, Index]:
     """Leaves of samples that differ when read again after collate_fn had the samples, and stay so.
 
     Two earlier reads must agree, because a dataset may change on its own.
     """
-    count = min(reread, len(inputs.samples))
-    if inputs.is_stream or not count:
+    count = 0 if inputs.is_stream else min(reread, len(inputs.samples))
+    if not count:
         return {}
     readings = [_read(inputs, count) for _ in range(2)]
     rest = [inputs.fresh(position) for position in range(count, len(inputs.samples))]
