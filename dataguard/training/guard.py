@@ -20,7 +20,7 @@ L = TypeVar("L")
 
 
 class Guard:
-    """The functions `guard(loader)`, `guard.report()` and `guard.reset()`."""
+    """The functions `guard(loader)`, `guard.watches(loader)`, `guard.report()` and `guard.reset()`."""
 
     def __call__(
         self,
@@ -84,6 +84,10 @@ class Guard:
             named = ".".join(filter(None, (name, part))) or role or "loader"
             guarded(one, _unique(named), options)
         return loader
+
+    def watches(self, loader: Any) -> bool:
+        """Whether any loader in an object is guarded."""
+        return any(watch_of(one) is not None for _, one in _loaders_of(loader))
 
     def report(self, *loaders: Any) -> Report:
         """What these loaders showed so far; without arguments, all that this process has guarded."""
