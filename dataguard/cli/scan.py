@@ -52,7 +52,7 @@ _RUN_EXAMPLES = """\b
 Examples:
   dataguard run train.py
   dataguard run --select DG1 train.py --data data --epochs 3
-  dataguard run -m pkg.train --data data
+  dataguard run -m mypkg.train --data data
   dataguard run torchrun --nproc-per-node 2 train.py
 """
 

@@ -15,11 +15,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from dataguard.incident import is_library
+from dataguard.model import UsageError
 from dataguard.target.spelling import program_named
 
 _LAUNCHED = ("RANK", "ACCELERATE_")
@@ -118,6 +120,9 @@ def run_main(words: Sequence[str]) -> Mapping[str, Any]:
     if words[0] == "-m":
         sys.argv = list(words[1:])
         sys.path.insert(0, str(Path.cwd()))
+        top = words[1].partition(".")[0]
+        if find_spec(top) is None:
+            raise UsageError(f"-m {words[1]}: no module named {top!r} in {Path.cwd()} or the installed packages")
         return runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     path = words[0] if Path(words[0]).is_file() else program_named(words[0]) or words[0]
     sys.argv = [path, *words[1:]]
