@@ -79,6 +79,7 @@ from dataguard.checks.throughput.dg802_unoverlapped_copy import dg802_unoverlapp
 from dataguard.checks.throughput.dg803_slow_worker_count import dg803_slow_worker_count
 from dataguard.checks.throughput.dg804_respawned_workers import dg804_respawned_workers
 from dataguard.checks.transforms.dg516_inert_transform import dg516_inert_transform
+from dataguard.checks.transforms.dg522_identical_views import dg522_identical_views
 from dataguard.checks.values.dg501_non_finite_sample import dg501_non_finite_sample
 from dataguard.model import Check
 
@@ -147,6 +148,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg518_shared_transform,
     dg519_unswapped_keypoints,
     dg520_restarted_labels,
+    dg522_identical_views,
     dg601_shm_headroom,
     dg602_growing_worker,
     dg603_copied_dataset,

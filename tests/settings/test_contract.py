@@ -25,6 +25,7 @@ VALUES: dict[str, Any] = {
     "memory_gb": 64,
     "step_ms": 85,
     "deterministic": True,
+    "views": "shared",
 }
 """What the keys of the contract take."""
 
