@@ -12,6 +12,7 @@ from dataguard.checks.batches.dg407_unmasked_padding import dg407_unmasked_paddi
 from dataguard.checks.batches.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
 from dataguard.checks.batches.dg409_neighbour_dependent_row import dg409_neighbour_dependent_row
 from dataguard.checks.batches.dg410_doubly_shifted_labels import dg410_doubly_shifted_labels
+from dataguard.checks.batches.dg411_overwritten_batch import dg411_overwritten_batch
 from dataguard.checks.dataset.dg301_overlong_len import dg301_overlong_len
 from dataguard.checks.dataset.dg302_endless_index import dg302_endless_index
 from dataguard.checks.dataset.dg303_wrapped_index import dg303_wrapped_index
@@ -128,6 +129,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg408_device_tensor_in_worker,
     dg409_neighbour_dependent_row,
     dg410_doubly_shifted_labels,
+    dg411_overwritten_batch,
     dg501_non_finite_sample,
     dg502_label_out_of_range,
     dg503_label_form,

@@ -190,6 +190,7 @@ CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "step_ms": _milliseconds,
     "deterministic": _flag,
     "views": _one_of(VIEWS),
+    "reused_batches": _flag,
 }
 """The keys of the contract, each with its parser: one that no check reads is not among them."""
 

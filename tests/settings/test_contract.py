@@ -26,6 +26,7 @@ VALUES: dict[str, Any] = {
     "step_ms": 85,
     "deterministic": True,
     "views": "shared",
+    "reused_batches": True,
 }
 """What the keys of the contract take."""
 
