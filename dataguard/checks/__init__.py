@@ -13,6 +13,7 @@ from dataguard.checks.batches.dg408_device_tensor_in_worker import dg408_device_
 from dataguard.checks.batches.dg409_neighbour_dependent_row import dg409_neighbour_dependent_row
 from dataguard.checks.batches.dg410_doubly_shifted_labels import dg410_doubly_shifted_labels
 from dataguard.checks.batches.dg411_overwritten_batch import dg411_overwritten_batch
+from dataguard.checks.batches.dg412_wrong_mixture_weight import dg412_wrong_mixture_weight
 from dataguard.checks.dataset.dg301_overlong_len import dg301_overlong_len
 from dataguard.checks.dataset.dg302_endless_index import dg302_endless_index
 from dataguard.checks.dataset.dg303_wrapped_index import dg303_wrapped_index
@@ -130,6 +131,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg409_neighbour_dependent_row,
     dg410_doubly_shifted_labels,
     dg411_overwritten_batch,
+    dg412_wrong_mixture_weight,
     dg501_non_finite_sample,
     dg502_label_out_of_range,
     dg503_label_form,

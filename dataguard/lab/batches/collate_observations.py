@@ -16,9 +16,10 @@ from dataguard.lab.batches.drawn_generators import RandomLeaves, find_random_lea
 from dataguard.lab.batches.getitems import GetitemsReads, compare_getitems, returns_batches
 from dataguard.lab.batches.label_shift import LabelShift, find_shift, group_of
 from dataguard.lab.batches.mixed_batches import MixedBatches, kinds_of, run_mixed_batches
+from dataguard.lab.batches.mixtures import DRAWS as MIXED
+from dataguard.lab.batches.mixtures import ROWS, Mixture, contrasted, find_mixture
 from dataguard.lab.batches.neighbours import COLLATED as COLLATED_BESIDE
 from dataguard.lab.batches.neighbours import NeighbourEffect, find_neighbour_effects
-from dataguard.lab.batches.overwritten import Overwritten, batches_taken, find_overwritten
 from dataguard.lab.batches.padding import Padding, find_padding
 from dataguard.lab.batches.pin_memory import Pinning, can_pin, try_pinning
 from dataguard.lab.batches.settings_trials import READS as SETTINGS_READS
@@ -28,6 +29,7 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord
+from dataguard.lab.reading.overwritten import Overwritten, batches_taken, find_overwritten
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
@@ -117,6 +119,22 @@ class Batches:
         size = max((batch.size for batch in subject.epoch.batches), default=1)
         subject.afford_reads("overwritten", size * batches_taken(workers))
         return subject.vary("overwritten", lambda folder: find_overwritten(subject.build(num_workers=workers), folder))
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """How much of a sample is mixed into rows of a batch, and how much of it the targets say; None without both."""
+        subject = self._subject
+        if not subject.facts.batched or subject.facts.default_collate:
+            return None
+        subject.epoch.need_batches()
+        pair = contrasted(subject.epoch)
+        if pair is None:
+            return None
+        chosen = pair if None not in pair else (None,) * ROWS
+        subject.afford(
+            "mixture", ROWS * subject.epoch.seconds_per_sample + MIXED * collate_seconds(subject.epoch.batches)
+        )
+        return subject.vary("mixture", lambda folder: find_mixture(subject.build(), folder, chosen))
 
     @property
     def random_leaves(self) -> RandomLeaves:
