@@ -65,6 +65,7 @@ from dataguard.checks.splits.dg514_leaked_split import dg514_leaked_split
 from dataguard.checks.splits.dg515_mismatched_splits import dg515_mismatched_splits
 from dataguard.checks.splits.dg517_augmented_evaluation import dg517_augmented_evaluation
 from dataguard.checks.splits.dg518_shared_transform import dg518_shared_transform
+from dataguard.checks.splits.dg521_fitted_on_evaluation import dg521_fitted_on_evaluation
 from dataguard.checks.streams.dg201_unsharded_workers import dg201_unsharded_workers
 from dataguard.checks.streams.dg202_unsharded_ranks import dg202_unsharded_ranks
 from dataguard.checks.streams.dg203_uneven_ranks import dg203_uneven_ranks
@@ -152,6 +153,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg518_shared_transform,
     dg519_unswapped_keypoints,
     dg520_restarted_labels,
+    dg521_fitted_on_evaluation,
     dg522_identical_views,
     dg601_shm_headroom,
     dg602_growing_worker,

@@ -119,22 +119,22 @@ def _observed(inputs: CollateInputs) -> Mixture | None:
     )
     even = [name for name in low if name in high and _is_even(low[name], high[name], again.get(name))]
     shares: dict[str, list[float]] = defaultdict(list)
-    told: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    told: dict[tuple[str, tuple[int, int]], list[tuple[float, float]]] = defaultdict(list)
     for draw in range(DRAWS):
         found = _arrays(inputs, [ones if row == draw % ROWS else zeros for row in range(ROWS)])
         for name in even:
             part = (found[name] - low[name]) / (high[name] - low[name])
             shares[name] += part.reshape(ROWS, -1).mean(1).tolist()
-        for name, rows in _told(found, classes):
-            told[name] += rows
+        for target, rows in _told(found, classes):
+            told[target] += rows
     pixel = {name: 2 / min(low[name].shape[-2:]) if low[name].ndim > 2 else 0.0 for name in even}
-    found_ = [
+    mixtures = [
         _mixture(target, shares[name], rows, pixel[name])
         for name in even
-        for target, rows in told.items()
+        for (target, _), rows in told.items()
         if len(rows) == len(shares[name])
     ]
-    return min((each for each in found_ if each), key=lambda each: each.error, default=None)
+    return min((each for each in mixtures if each), key=lambda each: each.error, default=None)
 
 
 def _arrays(inputs: CollateInputs, samples: Sequence[Any]) -> dict[str, np.ndarray]:
@@ -191,8 +191,11 @@ def _class_of(leaf: Any) -> int | None:
 
 def _told(
     found: Mapping[str, np.ndarray], classes: set[tuple[int, int]]
-) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """The weights of both classes in each row of targets: of soft ones, or of two labels and the weight of either."""
+) -> Iterator[tuple[tuple[str, tuple[int, int]], list[tuple[float, float]]]]:
+    """The weights of both classes in each row of targets, by the targets' name and the classes.
+
+    Targets are soft, or two labels and the weight of either.
+    """
     labels = {name: array for name, array in found.items() if array.shape == (ROWS,)}
     weights = {
         name: float(array.flat[0]) for name, array in found.items() if array.size == 1 and 0 <= array.flat[0] <= 1
@@ -200,14 +203,14 @@ def _told(
     for pair in classes:
         for name, array in found.items():
             if array.ndim == 2 and len(array) == ROWS and max(pair) < array.shape[1]:
-                yield f"batch{name}", [(float(row[pair[0]]), float(row[pair[1]])) for row in array]
+                yield (f"batch{name}", pair), [(float(row[pair[0]]), float(row[pair[1]])) for row in array]
         for (one, first), (two, second) in permutations(labels.items(), 2):
             for name, weight in weights.items():
                 shares = [
                     tuple(float(weight * (a == of) + (1 - weight) * (b == of)) for of in pair)
                     for a, b in zip(first, second, strict=True)
                 ]
-                yield f"batch{one} and batch{two}, weighted by batch{name}", shares  # type: ignore[misc]
+                yield (f"batch{one} and batch{two}, weighted by batch{name}", pair), shares  # type: ignore[misc]
 
 
 def _mixture(

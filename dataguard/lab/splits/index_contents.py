@@ -26,6 +26,7 @@ from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits.near_duplicates import Thumbnails, thumbnails_of
 from dataguard.lab.splits.sample_pairs import DRAWS
+from dataguard.lab.splits.tables import Table, find_tables
 from dataguard.lab.spy.content_hashes import FEWEST_BYTES, hashes_of_rows
 from dataguard.target.variants import Loader
 
@@ -63,6 +64,7 @@ class IndexContents:
     complete: bool
     deterministic: bool
     thumbnails: Thumbnails
+    tables: tuple[Table, ...] = ()
 
     def by_index(self, name: str) -> dict[Index, int]:
         """The number of each index in a column."""
@@ -70,7 +72,12 @@ class IndexContents:
 
 
 def read_index_contents(
-    build: Callable[..., Loader], folder: Path, length: int | None, most_files: int, index: Index, seconds: float
+    build: Callable[..., Loader],
+    folder: Path,
+    length: int | None,
+    most_files: int,
+    index: Index,
+    seconds: float,
 ) -> IndexContents:
     """Draw the indices of an epoch, inspect the dataset, and read one sample twice in two generator states.
 
@@ -88,8 +95,11 @@ def read_index_contents(
     if index is None:
         return IndexContents(indices, columns, whole, False, thumbnails)
     reader = Reader(loader, folder)
-    read = {tuple(sorted(reader.ask(index, draw).digests.items())) for draw in (*DRAWS, DRAWS[0])}
-    return IndexContents(indices, columns, whole, len(read) == 1, thumbnails)
+    answers = [reader.ask(index, draw) for draw in (*DRAWS, DRAWS[0])]
+    steady = len({tuple(sorted(answer.digests.items())) for answer in answers}) == 1
+    known = steady and answers[0].incident is None and isinstance(index, int)
+    tables = find_tables(loader.dataset, indices, reader.read(index), index) if known else ()
+    return IndexContents(indices, columns, whole, steady, thumbnails, tables)
 
 
 def find_columns(dataset: Any, indices: Sequence[int], most_files: int) -> tuple[Columns, list[str]]:
