@@ -66,6 +66,7 @@ from dataguard.checks.splits.dg515_mismatched_splits import dg515_mismatched_spl
 from dataguard.checks.splits.dg517_augmented_evaluation import dg517_augmented_evaluation
 from dataguard.checks.splits.dg518_shared_transform import dg518_shared_transform
 from dataguard.checks.splits.dg521_fitted_on_evaluation import dg521_fitted_on_evaluation
+from dataguard.checks.splits.dg523_shared_group import dg523_shared_group
 from dataguard.checks.streams.dg201_unsharded_workers import dg201_unsharded_workers
 from dataguard.checks.streams.dg202_unsharded_ranks import dg202_unsharded_ranks
 from dataguard.checks.streams.dg203_uneven_ranks import dg203_uneven_ranks
@@ -155,6 +156,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg520_restarted_labels,
     dg521_fitted_on_evaluation,
     dg522_identical_views,
+    dg523_shared_group,
     dg601_shm_headroom,
     dg602_growing_worker,
     dg603_copied_dataset,

@@ -191,6 +191,7 @@ CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "deterministic": _flag,
     "views": _one_of(VIEWS),
     "reused_batches": _flag,
+    "group": _text,
 }
 """The keys of the contract, each with its parser: one that no check reads is not among them."""
 

@@ -27,6 +27,7 @@ VALUES: dict[str, Any] = {
     "deterministic": True,
     "views": "shared",
     "reused_batches": True,
+    "group": "case_id",
 }
 """What the keys of the contract take."""
 

@@ -19,6 +19,7 @@ from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.lab.splits import shared_transforms
+from dataguard.lab.splits.groups import Groups, recorded_groups
 from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, SUBSET, IndexContents, read_index_contents
 from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates
 from dataguard.lab.splits.sample_pairs import DRAWS, SamplePair, run_pairs
@@ -95,10 +96,10 @@ class Splits:
         subject = self._subject
         most = 10**9 if subject.settings.all else FEW_FILES
         index = next((one.index for one in subject.epoch.samples if one.index is not None), None)
-        build, length = subject.build, subject.facts.length
+        build, length, group = subject.build, subject.facts.length, subject.settings.contract.get("group")
         seconds = subject.settings.budget * (1 if subject.settings.all else IMAGE_SHARE)
         return subject.vary(
-            "index contents", lambda folder: read_index_contents(build, folder, length, most, index, seconds)
+            "index contents", lambda folder: read_index_contents(build, folder, length, most, index, seconds, group)
         )
 
     @property
@@ -109,6 +110,16 @@ class Splits:
     def tables_of(self, other: Subject) -> tuple[Table, ...]:
         """The same of another split."""
         return Splits(other).tables
+
+    @property
+    def groups(self) -> tuple[Groups, ...]:
+        """The groups that samples belong to: as the dataset lists them, and as recorded samples name them."""
+        declared = self._subject.settings.contract.get("group")
+        return (*self.index_contents.groups, *recorded_groups(self._subject.epoch, declared))
+
+    def groups_of(self, other: Subject) -> tuple[Groups, ...]:
+        """The same of another split."""
+        return Splits(other).groups
 
     def shared_with(self, other: Subject) -> tuple[SharedTransform, ...]:
         """The transforms of dataset objects that the loader of another split reads, too."""

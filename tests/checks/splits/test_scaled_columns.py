@@ -52,6 +52,7 @@ def test_ranges_whose_ends_are_single_values() -> None:
     largest = sorted({*ROWS.argmax(0).tolist()})
     ranged = np.vstack([np.delete(ROWS, largest, 0), ROWS[largest]])
     ranged = (ranged - ranged.min(0)) / (ranged.max(0) - ranged.min(0))
-    assert found(ranged) == (ALL, "a range of 0 to 1")
+    lost = [place for place in ALL if ranged[:150, place].max() < 0.999]
+    assert found(ranged) == (lost, "a range of 0 to 1")
     assert found(np.vstack([ranged, ranged[-len(largest) :]])) is None, "the ends occur twice"
     assert found(np.vstack([ranged[-len(largest) :], ranged[: -len(largest)]])) is None, "training has them"
