@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from sample_datasets._parts import picture
 
 Loaders = dict[str, DataLoader[Any]]
-PATIENTS, VISITS = 20, 8
+PATIENTS, VISITS, SIDE = 20, 8, 16
 
 
 class Scans(Dataset[Any]):
@@ -27,7 +27,7 @@ class Scans(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         number = range(len(self))[index]
-        return picture(self.first + number), number % 3
+        return picture(self.first + number, SIDE, SIDE), number % 3
 
 
 def names(start: int, count: int) -> list[str]:
@@ -62,7 +62,7 @@ class Recordings(Dataset[Any]):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         number = self.numbers[index]
-        return {"x": picture(number), "y": number % 3, "subject": f"S{number // VISITS * 3 + 11}"}
+        return {"x": picture(number, SIDE, SIDE), "y": number % 3, "subject": f"S{number // VISITS * 3 + 11}"}
 
 
 def bad_leaf() -> Loaders:
@@ -81,7 +81,7 @@ class Records(Dataset[Any]):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         number = int(self.records[index]["number"])
-        return picture(number), number % 3
+        return picture(number, SIDE, SIDE), number % 3
 
 
 def bad_records() -> Loaders:
@@ -101,7 +101,7 @@ class Speakers(Recordings):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         number = self.numbers[index]
-        return {"x": picture(number), "y": number % 20, "speaker": f"S{number % 20 * 3 + 11}"}
+        return {"x": picture(number, SIDE, SIDE), "y": number % 20, "speaker": f"S{number % 20 * 3 + 11}"}
 
 
 def good_identified() -> Loaders:
@@ -119,7 +119,7 @@ class Conditions(Recordings):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         number = self.numbers[index]
-        return {"x": picture(number), "y": number % 2, "group": number % 4}
+        return {"x": picture(number, SIDE, SIDE), "y": number % 2, "group": number % 4}
 
 
 def good_conditions() -> Loaders:
@@ -135,7 +135,7 @@ class Questions(Recordings):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         number = self.numbers[index]
-        return {"x": picture(number), "y": number % 3, "subject": TOPICS[number % 16]}
+        return {"x": picture(number, SIDE, SIDE), "y": number % 3, "subject": TOPICS[number % 16]}
 
 
 def good_topics() -> Loaders:
@@ -148,7 +148,12 @@ class Devices(Recordings):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         number = self.numbers[index]
-        return {"x": picture(number), "y": number % 3, "device_id": f"D{number % 20}9", "site": f"N{number % 15}7"}
+        return {
+            "x": picture(number, SIDE, SIDE),
+            "y": number % 3,
+            "device_id": f"D{number % 20}9",
+            "site": f"N{number % 15}7",
+        }
 
 
 def good_devices() -> Loaders:
