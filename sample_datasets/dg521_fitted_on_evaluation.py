@@ -17,18 +17,18 @@ TRAIN = 480
 def table() -> np.ndarray:
     """Measurements on different scales: (samples, columns)."""
     drawn = np.random.default_rng(3).gamma(2.0, 1.5, (COUNT, WIDTH))
-    return drawn * np.arange(1, WIDTH + 1) + 5
+    return np.asarray(drawn * np.arange(1, WIDTH + 1) + 5)
 
 
 def standardized(rows: np.ndarray, fitted: np.ndarray) -> np.ndarray:
     """As scikit-learn's `StandardScaler` does."""
-    return (rows - fitted.mean(0)) / fitted.std(0)
+    return np.asarray((rows - fitted.mean(0)) / fitted.std(0))
 
 
 def ranged(rows: np.ndarray, fitted: np.ndarray) -> np.ndarray:
     """As scikit-learn's `MinMaxScaler` does."""
     low, high = fitted.min(0), fitted.max(0)
-    return (rows - low) / (high - low)
+    return np.asarray((rows - low) / (high - low))
 
 
 def rows(values: np.ndarray) -> TensorDataset:

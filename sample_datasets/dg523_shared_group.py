@@ -159,3 +159,16 @@ class Devices(Recordings):
 def good_devices() -> Loaders:
     """Devices and sites are in both splits on purpose."""
     return loaders(Devices(range(160)), Devices(range(160, 240)))
+
+
+class Voices(Recordings):
+    """Sounds of texts by speakers, whose number selects an embedding."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        number = self.numbers[index]
+        return {"text": number % 7, "sound": picture(number, SIDE, SIDE), "speaker_id": number % 20}
+
+
+def good_synthesis() -> Loaders:
+    """A model that speaks with known voices is evaluated with some of them."""
+    return loaders(Voices(range(160)), Voices(range(160, 240, 2)))

@@ -46,7 +46,7 @@ def dg523_shared_group(lab: Lab) -> Judgement:
             judged += len(counts[0])
             if not declared and any(_are_labels(one.epoch, each) for one, each in ((lab, own), (other, theirs))):
                 notes.append(_CLASSES)
-            elif shared and (own.table is None or own.table != theirs.table) and all(map(_restarts, counts)):
+            elif shared and (own.table is None or own.table != theirs.table) and _restarts(*counts):
                 notes.append(_RESTARTS)
             elif shared:
                 most = max(sorted(shared), key=lambda name: counts[0][name] * counts[1][name])
@@ -73,10 +73,16 @@ def _may_be_groups(counts: Mapping[str, int]) -> bool:
     return FEWEST <= len(counts) <= sum(counts.values()) / 2 and numbered > len(counts) / 2
 
 
-def _restarts(counts: Mapping[str, int]) -> bool:
-    """Whether groups are numbered without a gap from 0 or 1 on."""
-    numbers = sorted({int("".join(filter(str.isdigit, name)) or -1) for name in counts})
-    return numbers[0] in (0, 1) and numbers[-1] - numbers[0] == len(counts) - 1
+def _restarts(own: Mapping[str, int], theirs: Mapping[str, int]) -> bool:
+    """Whether each split numbers its groups without a gap from 0 or 1 on, or both together index an embedding."""
+    if all(name.isdecimal() for name in (*own, *theirs)) and _has_no_gap({**own, **theirs}):
+        return True
+    return _has_no_gap(own) and _has_no_gap(theirs)
+
+
+def _has_no_gap(names: Mapping[str, int]) -> bool:
+    numbers = sorted({int("".join(filter(str.isdecimal, name)) or -1) for name in names})
+    return numbers[0] in (0, 1) and numbers[-1] - numbers[0] == len(names) - 1
 
 
 def _are_labels(epoch: EpochTrace, groups: Groups) -> bool:

@@ -96,5 +96,5 @@ def _repeats(readings: Readings, path: str) -> float:
     run = readings.forward
     draws = [run.same_state[0], *(answers for answers in run.passes if answers not in run.same_state)]
     series = [[answer.digests.get(path) for answer in answers] for answers in zip(*draws, strict=True)]
-    pairs = [pair for each in series for pair in combinations(each, 2)]
-    return (sum(one == two for one, two in pairs) + 1) / (len(pairs) + 1)
+    equal = [one == two for each in series for one, two in combinations(each, 2)]
+    return (equal.count(True) + 1) / (len(equal) + 1)

@@ -100,7 +100,7 @@ def read_index_contents(
     reader = Reader(loader, folder)
     answers = [reader.ask(index, draw) for draw in (*DRAWS, DRAWS[0])]
     steady = len({tuple(sorted(answer.digests.items())) for answer in answers}) == 1
-    known = steady and answers[0].incident is None and isinstance(index, int)
+    known = steady and answers[0].incident is None
     tables = find_tables(loader.dataset, indices, reader.read(index), index) if known else ()
     return IndexContents(indices, columns, whole, steady, thumbnails, tables, groups)
 

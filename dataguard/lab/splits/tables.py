@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import Subset
 
+from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.wrapped_datasets import columns_of
@@ -44,12 +45,12 @@ class Table:
     columns: tuple[Column, ...]
 
 
-def find_tables(dataset: Any, indices: Sequence[int], sample: Any, index: int) -> tuple[Table, ...]:
+def find_tables(dataset: Any, indices: Sequence[int], sample: Any, index: Index) -> tuple[Table, ...]:
     """The tables of a dataset and of those that it wraps whose row at an index is a leaf of the sample there."""
     length = length_of(dataset) or 0
     leaves = [array_of(leaf) for _, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor | np.ndarray)]
     rows = [leaf.reshape(-1).astype(np.float64) for leaf in leaves if leaf.dtype.kind == "f"]
-    if not rows or not indices or not max(indices) < length:
+    if not isinstance(index, int) or not rows or not indices or not max(indices) < length:
         return ()
     try:
         found = columns_of(dataset, _arrays, through=True)

@@ -28,11 +28,19 @@ def test_many_numbered_groups_of_several_samples(names: list[str], times: int, j
 
 
 @pytest.mark.parametrize(
-    ("names", "restarts"),
-    [(("0", "1", "2"), True), (("P01", "P02"), True), (("0", "2"), False), (("4", "5"), False), (("a", "b"), False)],
+    ("own", "theirs", "restarts"),
+    [
+        ("0 1 2", "0 1", True),
+        ("P01 P02", "P01 P02 P03", True),
+        ("0 2", "1 2 3", True),
+        ("P0 P2", "P1 P2 P3", False),
+        ("0 2", "3 4", False),
+        ("4 5", "5 6", False),
+        ("a b", "a", False),
+    ],
 )
-def test_numbers_without_a_gap(names: tuple[str, ...], restarts: bool) -> None:
-    assert _restarts(dict.fromkeys(names, 1)) is restarts
+def test_numbers_without_a_gap(own: str, theirs: str, restarts: bool) -> None:
+    assert _restarts(dict.fromkeys(own.split(), 1), dict.fromkeys(theirs.split(), 1)) is restarts
 
 
 def are_labels(labels: tuple[int, ...] | None, *, leaf: bool = True, mask: bool = False) -> bool:
