@@ -33,7 +33,9 @@ DRAWS = 32
 READS = 8
 """The samples of a stream among which two have different labels."""
 EVEN = 1e-3
-"""By how much the rows of soft targets differ in their sum, at most."""
+"""Differences below this are those of rounding."""
+UNEVEN = 1e-2
+"""By how much the sum of soft targets in half precision may differ from 1."""
 MIXED = 0.02
 """The least share of either sample in a row that counts as mixed."""
 
@@ -72,7 +74,7 @@ def contrasted(epoch: EpochTrace) -> tuple[Index, Index] | None:
     They are None for a stream.
     """
     batches = [one.numbers for one in epoch.value_summaries if one.position is None]
-    if not any(_is_soft(each) or _has_weight(numbers) for numbers in batches for each in numbers):
+    if not any(map(_has_weight, batches)) and not _soft_targets(batches):
         return None
     known: dict[str, dict[tuple[float, ...], Index]] = defaultdict(dict)
     for sample in epoch.value_summaries:
@@ -83,12 +85,11 @@ def contrasted(epoch: EpochTrace) -> tuple[Index, Index] | None:
     return (several[0][0], several[0][1]) if several else None
 
 
-def _is_soft(each: Numbers) -> bool:
-    """Whether each row of a leaf may be weights of classes."""
-    sums = [row.sum for row in each.rows]
-    return (
-        each.is_float and not each.whole and bool(sums) and each.low >= 0 and max(sums) - min(sums) < EVEN < min(sums)
-    )
+def _soft_targets(batches: Sequence[Sequence[Numbers]]) -> set[str]:
+    """The paths of weights of classes, that sum to 1 in each row of each batch, and are not all 0 or 1."""
+    tables = [each for numbers in batches for each in numbers if each.is_float and each.rows]
+    uneven = {each.path for each in tables if each.low < 0 or any(abs(row.sum - 1) > UNEVEN for row in each.rows)}
+    return {each.path for each in tables if not each.whole} - uneven
 
 
 def _has_weight(numbers: Sequence[Numbers]) -> bool:

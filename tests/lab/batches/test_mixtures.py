@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from dataguard.lab.batches.mixtures import Mixture, find_mixture
+from dataguard.lab.batches.mixtures import Mixture, contrasted, find_mixture
+from dataguard.lab.core.value_summary import Numbers, Row, ValueSummary
 from dataguard.model import Undecided
 
 
@@ -89,3 +91,35 @@ def test_a_refused_batch_is_undecided(tmp_path: Path) -> None:
 
     with pytest.raises(Undecided, match="refuses a batch of 8: 8 samples"):
         found(picture, refusing, tmp_path)
+
+
+def targets(*sums: float, whole: bool = False) -> Numbers:
+    """A table of soft targets, with rows of these sums."""
+    rows = tuple(Row(each, 0.7, each - 0.7, 0.0) for each in sums)
+    return Numbers("[1]", "float32", (len(sums), 3), 0.0, 0.7, whole, rows=rows)
+
+
+@pytest.mark.parametrize(
+    ("batch", "chosen"),
+    [
+        ([targets(1.0, 1.001)], (4, 6)),
+        ([targets(1.0, 1.3)], None),
+        ([targets(1.0, 1.0, whole=True)], None),
+        ([Numbers("[1]", "int64", (8,), 0, 4, True), Numbers("[2]", "int64", (8,), 0, 4, True)], None),
+        (
+            [
+                Numbers("[1]", "int64", (8,), 0, 4, True),
+                Numbers("[2]", "int64", (8,), 0, 4, True),
+                Numbers("[3]", "float64", (), 0.3, 0.3, False),
+            ],
+            (4, 6),
+        ),
+    ],
+)
+def test_two_samples_are_chosen_if_targets_may_be_mixed(batch: list[Numbers], chosen: Any) -> None:
+    labels = {4: 2, 5: 2, 6: 0, 7: 1}
+    summaries = [ValueSummary(None, 0, None, None, tuple(batch))]
+    for place, (index, label) in enumerate(labels.items()):
+        number = Numbers("[1]", "int64", (), label, label, True, values=(float(label),))
+        summaries.append(ValueSummary(None, 0, place, index, (number,)))
+    assert contrasted(SimpleNamespace(value_summaries=summaries)) == chosen  # type: ignore[arg-type]
