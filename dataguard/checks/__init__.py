@@ -12,6 +12,8 @@ from dataguard.checks.batches.dg407_unmasked_padding import dg407_unmasked_paddi
 from dataguard.checks.batches.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
 from dataguard.checks.batches.dg409_neighbour_dependent_row import dg409_neighbour_dependent_row
 from dataguard.checks.batches.dg410_doubly_shifted_labels import dg410_doubly_shifted_labels
+from dataguard.checks.batches.dg411_overwritten_batch import dg411_overwritten_batch
+from dataguard.checks.batches.dg412_wrong_mixture_weight import dg412_wrong_mixture_weight
 from dataguard.checks.dataset.dg301_overlong_len import dg301_overlong_len
 from dataguard.checks.dataset.dg302_endless_index import dg302_endless_index
 from dataguard.checks.dataset.dg303_wrapped_index import dg303_wrapped_index
@@ -63,6 +65,8 @@ from dataguard.checks.splits.dg514_leaked_split import dg514_leaked_split
 from dataguard.checks.splits.dg515_mismatched_splits import dg515_mismatched_splits
 from dataguard.checks.splits.dg517_augmented_evaluation import dg517_augmented_evaluation
 from dataguard.checks.splits.dg518_shared_transform import dg518_shared_transform
+from dataguard.checks.splits.dg521_fitted_on_evaluation import dg521_fitted_on_evaluation
+from dataguard.checks.splits.dg523_shared_group import dg523_shared_group
 from dataguard.checks.streams.dg201_unsharded_workers import dg201_unsharded_workers
 from dataguard.checks.streams.dg202_unsharded_ranks import dg202_unsharded_ranks
 from dataguard.checks.streams.dg203_uneven_ranks import dg203_uneven_ranks
@@ -79,6 +83,7 @@ from dataguard.checks.throughput.dg802_unoverlapped_copy import dg802_unoverlapp
 from dataguard.checks.throughput.dg803_slow_worker_count import dg803_slow_worker_count
 from dataguard.checks.throughput.dg804_respawned_workers import dg804_respawned_workers
 from dataguard.checks.transforms.dg516_inert_transform import dg516_inert_transform
+from dataguard.checks.transforms.dg522_identical_views import dg522_identical_views
 from dataguard.checks.values.dg501_non_finite_sample import dg501_non_finite_sample
 from dataguard.model import Check
 
@@ -127,6 +132,8 @@ CATALOGUE: tuple[Check, ...] = (
     dg408_device_tensor_in_worker,
     dg409_neighbour_dependent_row,
     dg410_doubly_shifted_labels,
+    dg411_overwritten_batch,
+    dg412_wrong_mixture_weight,
     dg501_non_finite_sample,
     dg502_label_out_of_range,
     dg503_label_form,
@@ -147,6 +154,9 @@ CATALOGUE: tuple[Check, ...] = (
     dg518_shared_transform,
     dg519_unswapped_keypoints,
     dg520_restarted_labels,
+    dg521_fitted_on_evaluation,
+    dg522_identical_views,
+    dg523_shared_group,
     dg601_shm_headroom,
     dg602_growing_worker,
     dg603_copied_dataset,

@@ -23,6 +23,8 @@ EVERY_METHOD = "all"
 START_METHODS = ("fork", "spawn", "forkserver", EVERY_METHOD)
 TARGET_FORMS = ("index", "one-hot", "soft", "binary", "multilabel", "regression")
 """Target forms: see docs/labels.md."""
+VIEWS = ("independent", "shared")
+"""Whether equal images of a sample are views that are to differ, or one view that two models share."""
 BBOX_FORMATS = (
     *("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized"),
     *("pascal_voc", "coco", "yolo", "albumentations"),
@@ -187,6 +189,9 @@ CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "memory_gb": _gigabytes,
     "step_ms": _milliseconds,
     "deterministic": _flag,
+    "views": _one_of(VIEWS),
+    "reused_batches": _flag,
+    "group": _text,
 }
 """The keys of the contract, each with its parser: one that no check reads is not among them."""
 

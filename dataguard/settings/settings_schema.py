@@ -67,6 +67,9 @@ _CONTRACT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "memory_gb": (_ABOVE_0, "Memory of the machine that trains, in GB."),
     "step_ms": (_ABOVE_0, "Duration of a training step in milliseconds."),
     "deterministic": (_FLAG, "Runs with the same seeds must give the same batches."),
+    "views": ({"enum": list(parsers.VIEWS)}, "Whether two images of a sample are to differ, or are one view."),
+    "reused_batches": (_FLAG, "Batches share memory on purpose: each is used before the next one is fetched."),
+    "group": (_TEXT, "The leaf, attribute or column that names what samples belong together."),
 }
 _SHAPES: Mapping[str, Mapping[str, Any]] = {
     "targets": {"anyOf": [*_TARGET["anyOf"], {"type": "array", "items": _TARGET}]},

@@ -25,6 +25,9 @@ VALUES: dict[str, Any] = {
     "memory_gb": 64,
     "step_ms": 85,
     "deterministic": True,
+    "views": "shared",
+    "reused_batches": True,
+    "group": "case_id",
 }
 """What the keys of the contract take."""
 

@@ -25,6 +25,8 @@ from dataguard.lab.batches.drawn_generators import RandomLeaves, find_random_lea
 from dataguard.lab.batches.getitems import GetitemsReads, compare_getitems, returns_batches
 from dataguard.lab.batches.label_shift import LabelShift, find_shift, group_of
 from dataguard.lab.batches.mixed_batches import MixedBatches, kinds_of, run_mixed_batches
+from dataguard.lab.batches.mixtures import DRAWS as MIXED
+from dataguard.lab.batches.mixtures import ROWS, Mixture, contrasted, find_mixture
 from dataguard.lab.batches.neighbours import COLLATED as COLLATED_BESIDE
 from dataguard.lab.batches.neighbours import NeighbourEffect, find_neighbour_effects
 from dataguard.lab.batches.padding import Padding, find_padding
@@ -34,7 +36,9 @@ from dataguard.lab.batches.settings_trials import SAMPLES, SettingsTrials, form_
 from dataguard.lab.batches.shrinking import ExampleSearch
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
+from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord
+from dataguard.lab.reading.overwritten import Overwritten, batches_taken, find_overwritten
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
@@ -47,7 +51,10 @@ INSISTS = "collate_fn accepts a whole batch, but no part of it"
 
 @dataclass(frozen=True, slots=True)
 class CollateObservations:
-    """What was observed of collate_fn on a few samples; `reads` counts the samples that were read."""
+    """What was observed of collate_fn on a few samples; `reads` counts the samples that were read.
+
+    `overwritten`: the leaves of the first batch that later ones changed.
+    """
 
     collation: Collation
     padding: Padding
@@ -55,6 +62,7 @@ class CollateObservations:
     getitems: GetitemsReads | None
     neighbours: tuple[NeighbourEffect, ...]
     reads: int
+    overwritten: tuple[str, ...] = ()
 
 
 class Batches:
@@ -109,6 +117,36 @@ class Batches:
             return None
         subject.afford("label shift", batches[0].size * subject.epoch.seconds_per_sample + collate_seconds(batches))
         return subject.vary("label shift", lambda _: find_shift(subject.build(num_workers=0), group))
+
+    @property
+    def overwritten(self) -> Overwritten:
+        """What later batches of an ordinary epoch change in its first one.
+
+        Nothing is read of a loader whose collate_fn returns new memory for each batch.
+        """
+        subject = self._subject
+        if subject.facts.batched and (subject.facts.default_collate or not self.observed.overwritten):
+            return Overwritten(())
+        workers = min(subject.facts.num_workers, 1)
+        size = max((batch.size for batch in subject.epoch.batches), default=1)
+        subject.afford_reads("overwritten", size * batches_taken(workers))
+        return subject.vary("overwritten", lambda folder: find_overwritten(subject.build(num_workers=workers), folder))
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """How much of a sample is mixed into rows of a batch, and how much of it the targets say; None without both."""
+        subject = self._subject
+        if not subject.facts.batched or subject.facts.default_collate:
+            return None
+        subject.epoch.need_batches()
+        pair = contrasted(subject.epoch)
+        if pair is None:
+            return None
+        chosen = pair if None not in pair else (None,) * ROWS
+        subject.afford(
+            "mixture", ROWS * subject.epoch.seconds_per_sample + MIXED * collate_seconds(subject.epoch.batches)
+        )
+        return subject.vary("mixture", lambda folder: find_mixture(subject.build(), folder, chosen))
 
     @property
     def random_leaves(self) -> RandomLeaves:
@@ -189,6 +227,7 @@ def observe_collate(
             raise NotApplicable("__getitems__ returns whole batches, not samples for collate_fn")
         alone = collate_singly(inputs)
         batch = inputs.collate(range(len(inputs.samples)))
+        before = leaves_of(batch)
         padding = find_padding(inputs, batch, alone)
         pinning = try_pinning(batch, real=can_pin()) if inputs.loader.pin_memory else None
         collation = collate_forms(inputs, alone, reread)
@@ -196,7 +235,8 @@ def observe_collate(
         getitems = None if inputs.is_stream else compare_getitems(inputs, _order(inputs, ascending=ascending))
     except Refused as refused:
         raise Undecided(f"{INSISTS}: {type(refused.__cause__).__name__}: {refused.__cause__}") from refused
-    return CollateObservations(collation, padding, pinning, getitems, neighbours, inputs.reads)
+    overwritten = tuple(leaf.path for leaf, now in zip(before, leaves_of(batch), strict=False) if leaf != now)
+    return CollateObservations(collation, padding, pinning, getitems, neighbours, inputs.reads, overwritten)
 
 
 def _order(inputs: CollateInputs, *, ascending: bool) -> list[int]:

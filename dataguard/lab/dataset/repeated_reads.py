@@ -20,7 +20,7 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaf_sizes import keep
 from dataguard.lab.core.leaves import array_of, iter_leaves, leaves_of
-from dataguard.lab.reading.memory_ranges import AddressRanges, address_ranges, overlap
+from dataguard.lab.reading.memory_ranges import overlap, ranges_at
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable
@@ -177,16 +177,8 @@ def _overwritten(kept: Sequence[tuple[Index, Any]], answers: Mapping[Index, Answ
         now, before = Answer(index, leaves_of(sample)).digests, answers[index].digests
         changed = [path for path in before if now.get(path) != before[path]]
         for path in changed:
-            places = _ranges_at(sample, path)
-            later = next((other for other, two in kept[number + 1 :] if overlap(places, _ranges_at(two, path))), None)
+            places = ranges_at(sample, path)
+            later = next((other for other, two in kept[number + 1 :] if overlap(places, ranges_at(two, path))), None)
             if later is not None:
                 found.append(Overwrite(path, index, later))
     return found
-
-
-def _ranges_at(sample: Any, path: str) -> AddressRanges:
-    """The address ranges of the value at a path, and of the containers that lead to it."""
-    containers = [] if sample is None else [(id(sample), id(sample) + 1)]
-    return tuple(
-        place for step, leaf in iter_leaves(sample) if step == path for place in (*containers, *address_ranges(leaf))
-    )

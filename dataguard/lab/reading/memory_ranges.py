@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.lab.core.leaves import iter_leaves
+
 AddressRanges = tuple[tuple[int, int], ...]
 """Ranges of memory addresses, each with start and end."""
 
@@ -34,6 +36,14 @@ def _array_range(start: int, shape: Sequence[int], steps: Sequence[int], size: i
 def overlap(one: AddressRanges, two: AddressRanges) -> bool:
     """Whether any two of these ranges overlap."""
     return any(start < other_end and other < end for start, end in one for other, other_end in two)
+
+
+def ranges_at(value: Any, path: str) -> AddressRanges:
+    """The address ranges of the leaf at a path of a sample or batch, and of the container that leads to it."""
+    containers = [] if value is None else [(id(value), id(value) + 1)]
+    return tuple(
+        place for step, leaf in iter_leaves(value) if step == path for place in (*containers, *address_ranges(leaf))
+    )
 
 
 def overlapping(leaves: Sequence[Any]) -> list[int]:

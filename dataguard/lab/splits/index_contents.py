@@ -24,11 +24,15 @@ from dataguard.lab.core.wrapped_datasets import columns_of
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.splits.groups import Groups, find_groups
 from dataguard.lab.splits.near_duplicates import Thumbnails, thumbnails_of
 from dataguard.lab.splits.sample_pairs import DRAWS
+from dataguard.lab.splits.tables import Table, find_tables
 from dataguard.lab.spy.content_hashes import FEWEST_BYTES, hashes_of_rows
 from dataguard.target.variants import Loader
 
+READS = len(DRAWS) + 2
+"""Samples that are read to see whether one varies, and which values of it a table holds."""
 MOST = 4_000_000
 """Datasets with more indices are skipped."""
 DISTINCT = 0.9
@@ -63,6 +67,8 @@ class IndexContents:
     complete: bool
     deterministic: bool
     thumbnails: Thumbnails
+    tables: tuple[Table, ...] = ()
+    groups: tuple[Groups, ...] = ()
 
     def by_index(self, name: str) -> dict[Index, int]:
         """The number of each index in a column."""
@@ -70,11 +76,17 @@ class IndexContents:
 
 
 def read_index_contents(
-    build: Callable[..., Loader], folder: Path, length: int | None, most_files: int, index: Index, seconds: float
+    build: Callable[..., Loader],
+    folder: Path,
+    length: int | None,
+    most_files: int,
+    index: Index,
+    seconds: float,
+    group: str | None,
 ) -> IndexContents:
     """Draw the indices of an epoch, inspect the dataset, and read one sample twice in two generator states.
 
-    Image files are read for so many seconds.
+    Image files are read for so many seconds. `group` is the name that the contract gives.
     """
     recorded, schedule = recorder(length)
     loader = build(num_workers=0, schedule=schedule)
@@ -84,12 +96,15 @@ def read_index_contents(
     indices = array("q", sorted(one for one in drawn if isinstance(one, int) and one >= 0))
     whole = bool(recorded) and all(record.whole for record in recorded if record.batches) and len(indices) == len(drawn)
     columns, files = find_columns(loader.dataset, indices, most_files)
-    thumbnails = thumbnails_of(files, seconds)
+    thumbnails, groups = thumbnails_of(files, seconds), find_groups(loader.dataset, indices, group)
     if index is None:
-        return IndexContents(indices, columns, whole, False, thumbnails)
+        return IndexContents(indices, columns, whole, False, thumbnails, (), groups)
     reader = Reader(loader, folder)
-    read = {tuple(sorted(reader.ask(index, draw).digests.items())) for draw in (*DRAWS, DRAWS[0])}
-    return IndexContents(indices, columns, whole, len(read) == 1, thumbnails)
+    answers = [reader.ask(index, draw) for draw in (*DRAWS, DRAWS[0])]
+    steady = len({tuple(sorted(answer.digests.items())) for answer in answers}) == 1
+    known = steady and answers[0].incident is None
+    tables = find_tables(loader.dataset, indices, reader.read(index), index) if known else ()
+    return IndexContents(indices, columns, whole, steady, thumbnails, tables, groups)
 
 
 def find_columns(dataset: Any, indices: Sequence[int], most_files: int) -> tuple[Columns, list[str]]:

@@ -6,7 +6,6 @@ them are read again, and compared before and after the transforms.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,18 +14,27 @@ from typing import Any
 import numpy as np
 from xxhash import xxh3_64
 
-from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.lab.splits import shared_transforms
-from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, SUBSET, IndexContents, read_index_contents
+from dataguard.lab.splits.groups import Groups, recorded_groups
+from dataguard.lab.splits.index_contents import (
+    CONTENT,
+    DISTINCT,
+    NAMES,
+    READS,
+    SUBSET,
+    IndexContents,
+    read_index_contents,
+)
 from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates
 from dataguard.lab.splits.sample_pairs import DRAWS, SamplePair, run_pairs
 from dataguard.lab.splits.shared_transforms import ReplacedTransform, SharedTransform
+from dataguard.lab.splits.split_names import are_splits
+from dataguard.lab.splits.tables import Table, recorded_tables
 from dataguard.lab.subject import Subject
-from dataguard.settings.role_names import spelled_role
 from dataguard.stats.coincidence import is_shared
 
 FEW_FILES = 2000
@@ -85,7 +93,7 @@ class Splits:
         """The splits that this one must not share samples with, those for training first."""
         own = self._subject.facts
         ranks = {"train": 0, "val": 1, "test": 2}
-        found = [one for one in self._subject.siblings.values() if _are_splits(one, self._subject)]
+        found = [one for one in self._subject.siblings.values() if are_splits(one, self._subject)]
         before = [one for one in found if ranks.get(one.facts.role or "", 3) < ranks.get(own.role or "", -1)]
         return tuple(sorted(before, key=lambda one: ranks[one.facts.role or ""]))
 
@@ -94,12 +102,33 @@ class Splits:
         """What the dataset stores for each index."""
         subject = self._subject
         most = 10**9 if subject.settings.all else FEW_FILES
-        asked = subject.epoch.asked(1) if _is_whole(subject.epoch) else (None,)  # needed only to know all samples
-        build, length = subject.build, subject.facts.length
+        # To read one says more only of whole splits, and of tables, whose rows take no time.
+        worthwhile = _is_whole(subject.epoch) or subject.reads_take_little(READS)
+        index = next((one.index for one in subject.epoch.samples if worthwhile and one.index is not None), None)
+        build, length, group = subject.build, subject.facts.length, subject.settings.contract.get("group")
         seconds = subject.settings.budget * (1 if subject.settings.all else IMAGE_SHARE)
         return subject.vary(
-            "index contents", lambda folder: read_index_contents(build, folder, length, most, asked[0], seconds)
+            "index contents", lambda folder: read_index_contents(build, folder, length, most, index, seconds, group)
         )
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The columns of the tables whose rows are samples: of all that was read, and of those in memory."""
+        return (*recorded_tables(self._subject.epoch), *self.index_contents.tables)
+
+    def tables_of(self, other: Subject) -> tuple[Table, ...]:
+        """The same of another split."""
+        return Splits(other).tables
+
+    @property
+    def groups(self) -> tuple[Groups, ...]:
+        """The groups that samples belong to: as the dataset lists them, and as recorded samples name them."""
+        declared = self._subject.settings.contract.get("group")
+        return (*self.index_contents.groups, *recorded_groups(self._subject.epoch, declared))
+
+    def groups_of(self, other: Subject) -> tuple[Groups, ...]:
+        """The same of another split."""
+        return Splits(other).groups
 
     def shared_with(self, other: Subject) -> tuple[SharedTransform, ...]:
         """The transforms of dataset objects that the loader of another split reads, too."""
@@ -184,39 +213,12 @@ class Splits:
         return next(iter(names), None)
 
 
-def _are_splits(one: Subject, two: Subject) -> bool:
-    """Whether the names of two loaders do not denote different folds or datasets.
-
-    Loaders of separate factories belong together if the factories' names contain their roles.
-    """
-    targets = {one.target.name, two.target.name}
-    if len(targets) > 1 and not all(map(spelled_role, targets)):
-        return False
-    try:
-        first, second = _name_stem(one.facts.name), _name_stem(two.facts.name)
-    except LoaderFailed:
-        return False
-    return first == second or not first or not second
-
-
 _KINDS = tuple(kind[:8] for kind in (CONTENT, NAMES, SUBSET))
 """What identifies samples, the most reliable first."""
 
 
 def _is_whole(epoch: EpochTrace) -> bool:
     return epoch.whole and len(_hashes(epoch)) == (epoch.read or len(epoch.samples))
-
-
-def _name_stem(name: str) -> tuple[str, ...]:
-    """The words and numbers of a loader's name without those for its role or for a loader."""
-    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)]
-    return tuple(word for word in words if not _COMMON.fullmatch(word))
-
-
-_COMMON = re.compile(
-    r"train(ing)?|fit|val(id(ation)?)?|eval(uation)?|dev|test(ing)?|predict(ion)?|infer(ence)?|"
-    r"(data)?loaders?|data(set)?s?|dl|ds|set|split"
-)
 
 
 def _hashes(epoch: EpochTrace) -> Mapping[Index, int]:

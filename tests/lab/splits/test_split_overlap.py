@@ -23,7 +23,8 @@ from dataguard.lab.core.records import BatchRecord
 from dataguard.lab.process.spool import read_spools
 from dataguard.lab.splits.index_contents import CONTENT, find_columns
 from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates, thumbnails_of
-from dataguard.lab.splits.split_overlap import _equal_pairs, _name_stem
+from dataguard.lab.splits.split_names import _name_stem
+from dataguard.lab.splits.split_overlap import _equal_pairs
 from dataguard.lab.spy.content_hashes import ContentHashes, hash_of, is_rich, read_hashes
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records

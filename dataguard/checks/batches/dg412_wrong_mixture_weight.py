@@ -1,0 +1,44 @@
+"""DG412: targets that do not follow how inputs are mixed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+ERROR = 0.02
+"""A weight may differ from the share by so much and what the edges of a box round off: bytes, and half precision."""
+
+
+@check("DG412", "wrong-mixture-weight", Severity.ERROR, since="2026.3")
+def dg412_wrong_mixture_weight(lab: Lab) -> Judgement:
+    """CutMix, MixUp or a relative gives targets another weight than the share of the sample in the mixed input.
+
+    Symptom: accuracy with mixing is lower than without; the loss has a floor, because targets contradict the images.
+    Cause: the weight of CutMix is not corrected for a box that is clipped at the border; the weights of both labels are
+        exchanged; images and labels are mixed in two orders, or with two draws of the weight.
+    Fix: compute the weight from the box that was really cut (`1 - area / (height * width)`), and use one permutation
+        and one weight for both; `torchvision.transforms.v2.CutMix` and `MixUp` do so.
+    Links: https://docs.pytorch.org/vision/stable/auto_examples/transforms/plot_cutmix_mixup.html
+    """
+    if not lab.facts.batched or lab.facts.default_collate:
+        raise NotApplicable("no collate_fn that could mix samples")
+    mixture = lab.batches.mixture
+    if mixture is None:
+        raise NotApplicable("collate_fn mixes no inputs together with their targets")
+    if mixture.error > ERROR + mixture.pixel:
+        share, weight = mixture.worst
+        yield Finding(
+            message=f"{mixture.targets} gives a sample the weight {weight:.2f} in a row that holds {share:.0%} of it",
+            evidence={
+                "rows": len(mixture.rows),
+                "median difference in the worse half": round(mixture.error, 3),
+                "confirmed by": f"one input of ones and others of zeros, mixed by {lab.facts.collate}",
+            },
+            repro=lab.repro.scan("DG412", ""),
+        )
+    return Looked({"rows": len(mixture.rows)})

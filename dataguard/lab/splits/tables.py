@@ -1,0 +1,110 @@
+"""The columns of tables in memory, of the rows that a loader requests: what a scaler made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Subset
+
+from dataguard.lab.core.index import Index
+from dataguard.lab.core.leaves import array_of, iter_leaves
+from dataguard.lab.core.loader_facts import length_of
+from dataguard.lab.core.wrapped_datasets import columns_of
+from dataguard.lab.reading.epoch_trace import EpochTrace
+
+WIDEST = 4096
+"""Most columns of a table."""
+LARGEST = 1 << 24
+"""Most values of a table."""
+NEAR = 1e-5
+"""Relative differences between a row in memory and in a sample that are those of another float type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Statistics of one column, in float64. `lows` and `highs` count how often its least and greatest value occur."""
+
+    count: int
+    mean: float
+    variance: float
+    low: float
+    high: float
+    lows: int
+    highs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The columns of an array of floats, of which each sample is a row."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+
+def find_tables(dataset: Any, indices: Sequence[int], sample: Any, index: Index) -> tuple[Table, ...]:
+    """The tables of a dataset and of those that it wraps whose row at an index is a leaf of the sample there."""
+    length = length_of(dataset) or 0
+    leaves = [array_of(leaf) for _, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor | np.ndarray)]
+    rows = [leaf.reshape(-1).astype(np.float64) for leaf in leaves if leaf.dtype.kind == "f"]
+    if not isinstance(index, int) or not rows or not indices or not max(indices) < length:
+        return ()
+    try:
+        found = columns_of(dataset, _arrays, through=True)
+    except Exception:  # noqa: BLE001 - user-defined objects may raise anything when inspected
+        return ()
+    read = [(name, column) for name, (_, column) in found.items() if any(_is_row(column[index], row) for row in rows)]
+    return tuple(Table(name, columns_of_rows(column[np.asarray(indices)])) for name, column in read)
+
+
+def recorded_tables(epoch: EpochTrace) -> tuple[Table, ...]:
+    """The same of what was read, if all samples were."""
+    rows: dict[str, dict[Any, tuple[float, ...]]] = {}
+    for one in epoch.value_summaries if epoch.whole else ():
+        for each in one.numbers if one.position is not None else ():
+            if each.is_float and len(each.shape) == 1 and len(each.values) > 1:
+                rows.setdefault(each.path, {})[one.index] = each.values
+    even = {
+        path: of for path, of in rows.items() if len(of) == len(epoch.indices) and len({*map(len, of.values())}) == 1
+    }
+    return tuple(Table(f"sample{path}", columns_of_rows(np.array([*of.values()]))) for path, of in even.items())
+
+
+def columns_of_rows(rows: np.ndarray) -> tuple[Column, ...]:
+    """The statistics of each column of a table with this shape: (rows, columns)."""
+    if not np.isfinite(rows).all():
+        return ()
+    means, variances = rows.mean(0, dtype=np.float64), rows.var(0, dtype=np.float64)
+    lows, highs = rows.min(0), rows.max(0)
+    ends = (lows, highs, (rows == lows).sum(0), (rows == highs).sum(0))
+    return tuple(
+        Column(len(rows), *each) for each in zip(*(a.tolist() for a in (means, variances, *ends)), strict=True)
+    )
+
+
+def _arrays(dataset: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays of floats of one dataset with a row for each index."""
+    length = length_of(dataset) or 0
+    for name, value in () if isinstance(dataset, Subset) else list(getattr(dataset, "__dict__", {}).items()):
+        parts = value if isinstance(value, tuple) and len(value) != length else (value,)
+        for place, part in enumerate(parts):
+            array = _floats(part)
+            if array is not None and len(array) == length and array.shape[1] <= WIDEST and array.size <= LARGEST:
+                yield f"{name}[{place}]" if len(parts) > 1 else name, array
+
+
+def _floats(value: Any) -> np.ndarray | None:
+    """A table as an array; None of anything else."""
+    if hasattr(value, "iloc") and hasattr(value, "select_dtypes"):  # pandas, if the user imported it
+        value = value.select_dtypes("floating").to_numpy()
+    if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.layout is torch.strided:
+        value = array_of(value)
+    wanted = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim == 2 and value.shape[1] > 0
+    return value if wanted else None
+
+
+def _is_row(row: np.ndarray, leaf: np.ndarray) -> bool:
+    return row.shape == leaf.shape and bool(np.allclose(row, leaf, rtol=NEAR, atol=NEAR))

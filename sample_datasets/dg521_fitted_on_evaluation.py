@@ -1,0 +1,110 @@
+"""DG521 fitted-on-evaluation: a scaler was fitted on training and evaluation together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+
+Loaders = dict[str, DataLoader[Any]]
+COUNT, WIDTH = 640, 6
+TRAIN = 480
+
+
+def table() -> np.ndarray:
+    """Measurements on different scales: (samples, columns)."""
+    drawn = np.random.default_rng(3).gamma(2.0, 1.5, (COUNT, WIDTH))
+    return np.asarray(drawn * np.arange(1, WIDTH + 1) + 5)
+
+
+def standardized(rows: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+    """As scikit-learn's `StandardScaler` does."""
+    return np.asarray((rows - fitted.mean(0)) / fitted.std(0))
+
+
+def ranged(rows: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+    """As scikit-learn's `MinMaxScaler` does."""
+    low, high = fitted.min(0), fitted.max(0)
+    return np.asarray((rows - low) / (high - low))
+
+
+def rows(values: np.ndarray) -> TensorDataset:
+    """A dataset of rows and labels."""
+    return TensorDataset(torch.from_numpy(values).float(), torch.arange(len(values)) % 2)
+
+
+def loaders(train: Dataset[Any], val: Dataset[Any]) -> Loaders:
+    return {"train": DataLoader(train, batch_size=16, shuffle=True), "val": DataLoader(val, batch_size=16)}
+
+
+def bad() -> Loaders:
+    """Standardized, then split."""
+    values = standardized(table(), table())
+    return loaders(rows(values[:TRAIN]), rows(values[TRAIN:]))
+
+
+def bad_subsets() -> Loaders:
+    """Scaled to a range from 0 to 1, then split into subsets of one dataset."""
+    whole = rows(ranged(table(), table()))
+    order = np.random.default_rng(5).permutation(COUNT).tolist()
+    return loaders(Subset(whole, order[:TRAIN]), Subset(whole, order[TRAIN:]))
+
+
+class Listed(Dataset[Any]):
+    """Rows in a list, of which each becomes a tensor when it is read."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.records = [{"x": row.tolist(), "y": number % 2} for number, row in enumerate(values)]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        record = self.records[index]
+        return torch.tensor(record["x"]), record["y"]
+
+
+def bad_listed() -> Loaders:
+    """The same of rows that are in no array, with few enough to be read all."""
+    values = standardized(table()[:240], table()[:240])
+    return loaders(Listed(values[:180]), Listed(values[180:]))
+
+
+def good() -> Loaders:
+    """Split, then standardized by the training rows."""
+    train, val = table()[:TRAIN], table()[TRAIN:]
+    return loaders(rows(standardized(train, train)), rows(standardized(val, train)))
+
+
+def good_samples() -> Loaders:
+    """Each sample is standardized by itself."""
+    values = table()
+    values = (values - values.mean(1, keepdims=True)) / values.std(1, keepdims=True)
+    return loaders(rows(values[:TRAIN]), rows(values[TRAIN:]))
+
+
+def good_bytes() -> Loaders:
+    """Bytes divided by 255: the range is that of the type."""
+    values = np.random.default_rng(4).integers(0, 256, (COUNT, WIDTH)) / 255
+    return loaders(rows(values[:TRAIN]), rows(values[TRAIN:]))
+
+
+def good_apart() -> Loaders:
+    """Each split is standardized by itself, so that both together are, too."""
+    train, val = table()[:TRAIN], table()[TRAIN:]
+    return loaders(rows(standardized(train, train)), rows(standardized(val, val)))
+
+
+def good_range() -> Loaders:
+    """Scaled to the range of the training rows."""
+    train, val = table()[:TRAIN], table()[TRAIN:]
+    return loaders(rows(ranged(train, train)), rows(ranged(val, train)))
+
+
+def good_tiny() -> Loaders:
+    """One column of twelve rows: its mean and deviation may be exact by chance."""
+    values = standardized(table()[:12, :1], table()[:12, :1])
+    return loaders(rows(values[:9]), rows(values[9:]))
