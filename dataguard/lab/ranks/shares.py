@@ -31,7 +31,7 @@ class Share:
 
     `by_worker` holds the identities of each worker's samples in order: indices of a map-style dataset, content digests
     of a stream. `batches` were yielded, `planned` is `len(loader)` there, if it has one; `ended`: all samples
-    were inspected, and `finished`: all batches were counted.
+    were inspected, and `finished`: all batches were counted. `sizes` are those of the batches that a sampler planned.
     """
 
     by_worker: tuple[Sequence[Hashable], ...]
@@ -40,6 +40,7 @@ class Share:
     planned: int | None = None
     finished: bool = True
     yielded: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
 
     @property
     def samples(self) -> tuple[int, ...]:
@@ -121,7 +122,7 @@ class DealtIndices:
         workers = max(self.workers, 1)
         dealt = (self.batches[worker::workers] for worker in range(workers))
         by_worker = tuple(tuple(index for batch in batches for index in batch) for batches in dealt)
-        return Share(by_worker, len(self.batches), self.whole, self.planned)
+        return Share(by_worker, len(self.batches), self.whole, self.planned, sizes=tuple(map(len, self.batches)))
 
 
 def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndices:
