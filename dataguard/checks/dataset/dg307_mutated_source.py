@@ -62,9 +62,7 @@ def _forgets(lab: Lab) -> str:
         return ""
     reads = Counter((sample.worker, sample.index) for sample in lab.epoch.samples)
     again = max(reads.values(), default=0) > 1
-    return (
-        "" if again else ", which workers forget at the end of an epoch: persistent ones, and num_workers=0, do not"
-    )
+    return "" if again else ", which workers forget at the end of an epoch: persistent ones, and num_workers=0, do not"
 
 
 def _latent(lab: Lab) -> str | None:
