@@ -92,10 +92,8 @@ def _single_batch(share: Share, facts: LoaderFacts) -> str | None:
 
 def _harmless(lab: Lab) -> str | None:
     """Why a batch of one sample does no harm, if it is known: batch normalization needs more, and little else does."""
-    inputs = [leaf for sample in lab.epoch.samples for leaf in sample.leaves if leaf.shape and leaf.size > 1]
+    inputs = [leaf for sample in lab.epoch.samples for leaf in sample.leaves if leaf.size > 1]
     if inputs and all(len(leaf.shape or ()) == 1 and "int" in leaf.type_name for leaf in inputs):
         return "samples are rows of tokens, whose models normalize each alone"
-    if lab.settings.model is None:
-        return None
-    trial = observed_or_none(lambda: lab.model.stepped)
+    trial = observed_or_none(lambda: lab.model.stepped) if lab.settings.model else None
     return None if trial is None or trial.batch_statistics else "the model uses no statistics of the batch"

@@ -65,7 +65,7 @@ class Batches:
             raise NotApplicable("automatic batching is off (batch_size=None): nothing is collated")
         epoch = subject.epoch
         epoch.need_batches()
-        chosen = choose(epoch)
+        chosen = choose(epoch, mixes=subject.facts.mixes_samples)
         batches = COLLATED + COLLATED_BESIDE + min(MOST, len(chosen))
         seconds = READS * epoch.seconds_per_sample + batches * collate_seconds(epoch.batches)
         subject.afford("observed", seconds)
