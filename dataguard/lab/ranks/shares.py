@@ -138,6 +138,22 @@ def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndice
     return _dealt(loader.dataset, batches, facts.num_workers, whole, planned or None)
 
 
+DealtEpochs = tuple[tuple[frozenset[Hashable], int], ...]
+"""For each of several epochs, the indices that a sampler yields, and a hash of their order."""
+
+
+def run_epochs(build: Callable[..., Loader], facts: LoaderFacts, epochs: int) -> DealtEpochs:
+    """Draw several epochs of indices without reading the samples."""
+    recorded, schedule = recorder(facts.length)
+    loader = build(num_workers=0, schedule=schedule)
+    found = []
+    for epoch in range(epochs):
+        draw_epoch(loader, recorded, epoch)
+        order = [plain_index(index) for one in recorded for batch in one.batches for index in batch]
+        found.append((frozenset(order), hash(tuple(order))))
+    return tuple(found)
+
+
 def _dealt(
     dataset: Any, batches: tuple[tuple[Any, ...], ...], workers: int, whole: bool, planned: int | None
 ) -> DealtIndices:
@@ -162,6 +178,13 @@ def run_dealing_on_ranks(
 ) -> list[DealtIndices]:
     """Draw one epoch of indices on every rank."""
     return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.arguments), facts))
+
+
+def run_epochs_on_ranks(
+    build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts, epochs: int
+) -> list[DealtEpochs]:
+    """Draw several epochs of indices on every rank."""
+    return run_ranks(world, folder, lambda rank: run_epochs(partial(build, rank.arguments), facts, epochs))
 
 
 def shards_of(alone: DealtIndices, ranks: Sequence[DealtIndices], of: str = "dataset") -> Shards:
