@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from dataguard.lab.core.source_location import Place
     from dataguard.lab.lab import Lab
 
-BACKWARD = {"files_backward": True}
 MOST = 8
 """At most so many places are reversed one at a time."""
 
@@ -69,5 +68,6 @@ def _is_harmless(lab: Lab) -> bool:
     if lab.facts.shuffled and len(lab.siblings) == 1 and all(len(leaf.shape or ()) > 1 for leaf in leaves):
         return True
     wide = observed_or_none(lambda: lab.dataset.rebuilt(wide=True))
-    usual, again, moved = (lab.dataset.rebuilt(**order).answers for order in ({}, {"again": True}, BACKWARD))
+    usual, again = lab.dataset.rebuilt().answers, lab.dataset.rebuilt(again=True).answers
+    moved = lab.dataset.rebuilt(files_backward=True).answers
     return wide is not None and is_reordered((*usual, *wide.answers), moved, unsteady(lab) | varying(usual, again))
