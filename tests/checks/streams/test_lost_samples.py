@@ -335,4 +335,5 @@ def test_indices_are_lost_for_good_where_no_order_brings_them(
     lost: list[set[int]], orders: int, of: int, always: bool
 ) -> None:
     assert lost_in_all([frozenset(one) for one in lost], orders, of) == always
-    assert not excused(Loss(1, of, reshuffled=True), SimpleNamespace(batch_size=8, num_workers=0), 2)
+    facts: Any = SimpleNamespace(batch_size=8, num_workers=0)
+    assert not excused(Loss(1, of, reshuffled=True), facts, 2)
