@@ -14,7 +14,7 @@ from dataguard.lab.files.bit_depth import Curve
 from dataguard.lab.model.batch_parts import Extent
 from dataguard.lab.model.trial import Trial
 from dataguard.lab.ranks.shares import Share
-from dataguard.model import DataguardError, Looked
+from dataguard.model import DataguardError, Looked, Undecided
 from dataguard.settings.settings import Settings
 from tests.support.one_difference import judged, said
 
@@ -266,6 +266,7 @@ def test_the_evidence(check: str, face: str, changes: dict[str, Any], name: str,
 )
 def test_an_order_of_files_that_is_shuffled_anyway_decides_at_most_a_label(shapes: Any, mild: bool) -> None:
     changes = {
+        '.dataset.rebuilt([[], {"wide": true}])': Undecided("the budget ran out"),
         ".siblings": {"train": None},
         ".epoch.samples": lambda samples: [
             replace(one, leaves=[replace(one.leaves[0], shape=shape) for shape in shapes]) for one in samples
