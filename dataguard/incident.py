@@ -28,8 +28,8 @@ class Frame:
 class Incident:
     """What the user's code was doing when it raised, died or hung.
 
-    `stage` is one of import, factory, init (worker start), sampler, iterate, sample, collate, transfer, model, loss,
-    step, backward. `changed` are the settings of the loader that were not its own: `num_workers=0,
+    `stage` is one of import, factory, script, init (worker start), sampler, iterate, sample, collate, transfer, model,
+    loss, step, backward. `changed` are the settings of the loader that were not its own: `num_workers=0,
     persistent_workers=False`.
     """
 
@@ -113,6 +113,7 @@ _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3\.\d+)[
 _STAGES = {
     "import": "importing the module",
     "factory": "calling the factory",
+    "script": "running the script",
     "init": "starting a worker",
     "sampler": "drawing indices",
     "iterate": "iterating the loader",

@@ -249,6 +249,38 @@ def good_distributed(rank: int, world_size: int) -> DataLoader[Any]:
     return DataLoader(pictures, batch_sampler=BatchSampler(sampler, 4, drop_last=True), num_workers=2)
 
 
+class CutShuffled(Sampler[int]):
+    """A share of the indices in an order of its own in each epoch; what does not divide is cut off at one end."""
+
+    def __init__(self, total: int, rank: int, world_size: int, *, cuts_first: bool) -> None:
+        self.total, self.rank, self.world_size, self.cuts_first = total, rank, world_size, cuts_first
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order of an epoch."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self.total // self.world_size
+
+    def __iter__(self) -> Iterator[int]:
+        whole = len(self) * self.world_size
+        order = random.Random(self.epoch).sample(range(whole if self.cuts_first else self.total), whole)
+        return iter(order[self.rank :: self.world_size])
+
+
+def bad_cut_first(rank: int, world_size: int) -> DataLoader[Any]:
+    """What does not divide is cut off before the shuffle, and so it is the last picture in every epoch."""
+    sampler = CutShuffled(65, rank, world_size, cuts_first=True)
+    return DataLoader(Pictures(65), batch_size=4, sampler=sampler, num_workers=2)
+
+
+def good_cut_last(rank: int, world_size: int) -> DataLoader[Any]:
+    """It is cut off after the shuffle: another picture in each epoch."""
+    sampler = CutShuffled(65, rank, world_size, cuts_first=False)
+    return DataLoader(Pictures(65), batch_size=4, sampler=sampler, num_workers=2)
+
+
 class Chosen(Sampler[int]):
     """Every other index, on purpose."""
 

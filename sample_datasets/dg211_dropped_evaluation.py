@@ -1,10 +1,10 @@
-"""DG211 dropped-evaluation: an evaluation loader drops its last batch, and with it the same samples every time."""
+"""DG211 dropped-evaluation: an evaluation loader drops its last batch, and with it some samples."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from torch.utils.data import DataLoader, DistributedSampler, SubsetRandomSampler
+from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SubsetRandomSampler
 
 from sample_datasets._parts import Pictures
 
@@ -17,6 +17,11 @@ def bad() -> dict[str, DataLoader[Any]]:
 def bad_test() -> dict[str, DataLoader[Any]]:
     """The same for a test, in one process."""
     return {"test": DataLoader(Pictures(33), batch_size=16, drop_last=True)}
+
+
+def bad_shuffled() -> dict[str, DataLoader[Any]]:
+    """Three others are left out in each validation, so that its metric varies."""
+    return {"val": DataLoader(Pictures(27), batch_size=4, drop_last=True, shuffle=True, num_workers=2)}
 
 
 def good() -> dict[str, DataLoader[Any]]:
@@ -32,6 +37,13 @@ def good_divides() -> dict[str, DataLoader[Any]]:
 def good_train() -> dict[str, DataLoader[Any]]:
     """Training drops other pictures in each epoch."""
     return {"train": DataLoader(Pictures(27), batch_size=4, drop_last=True, shuffle=True, num_workers=2)}
+
+
+def good_drawn() -> dict[str, DataLoader[Any]]:
+    """Sixteen of the pictures are drawn for a quick validation, which makes whole batches."""
+    pictures = Pictures(27)
+    sampler = RandomSampler(pictures, num_samples=16)
+    return {"val": DataLoader(pictures, batch_size=4, sampler=sampler, drop_last=True, num_workers=2)}
 
 
 def good_some() -> dict[str, DataLoader[Any]]:

@@ -62,6 +62,33 @@ def bad_listed_keys() -> DataLoader[Any]:
     return DataLoader(SomeBoxed(), batch_size=4, shuffle=True, collate_fn=listed)
 
 
+def gathered(samples: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Gather the values of each key."""
+    batch: dict[str, list[Any]] = {}
+    for sample in samples:
+        for key, value in sample.items():
+            batch.setdefault(key, []).append(value)
+    return batch
+
+
+def bad_gathered_keys() -> DataLoader[Any]:
+    """There are fewer boxes than pictures, and nothing says whose they are: a warning."""
+    return DataLoader(SomeBoxed(), batch_size=4, shuffle=True, collate_fn=gathered)
+
+
+class Annotated(SomeBoxed):
+    """Pictures, each with what is known about it one level deeper."""
+
+    def __getitem__(self, index: int) -> Any:
+        sample = super().__getitem__(index)
+        return sample.pop("image"), {"id": index, "annotation": sample}
+
+
+def bad_nested_keys() -> DataLoader[Any]:
+    """A box comes and goes in a dict of a dict: a warning."""
+    return DataLoader(Annotated(), batch_size=4, collate_fn=lambda samples: tuple(zip(*samples, strict=True)))
+
+
 class Stream(IterableDataset[Any]):
     """A stream of pictures with labels, some of them spelled out."""
 
@@ -161,3 +188,39 @@ class Numpy(Pictures):
 def good_numpy() -> DataLoader[Any]:
     """int and numpy.int64 become the same."""
     return DataLoader(Numpy(), batch_size=4, shuffle=True)
+
+
+def numbered(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    """Stack what boxes there are, with the numbers of their pictures."""
+    boxed = [number for number, one in enumerate(samples) if "box" in one]
+    batch: dict[str, Any] = default_collate([{key: one[key] for key in ("image", "label")} for one in samples])
+    boxes = [samples[number]["box"] for number in boxed]
+    return batch | {"box": torch.stack(boxes) if boxes else torch.zeros(0, 4), "of": torch.tensor(boxed)}
+
+
+def good_numbered() -> DataLoader[Any]:
+    """There are fewer boxes than pictures, and their numbers say whose they are."""
+    return DataLoader(SomeBoxed(), batch_size=4, shuffle=True, collate_fn=numbered)
+
+
+def good_nones() -> DataLoader[Any]:
+    """A list of boxes has None for each that is not there."""
+    return DataLoader(
+        SomeBoxed(),
+        batch_size=4,
+        shuffle=True,
+        collate_fn=lambda samples: {key: [one.get(key) for one in samples] for key in ("image", "label", "box")},
+    )
+
+
+class Measured(Pictures):
+    """Pictures with a label, and with an age that a file spells as 34 or as 34.5."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        return {"image": image, "label": label, "meta": {"age": 30 + index if index % 3 else 30.5 + index}}
+
+
+def good_metadata() -> DataLoader[Any]:
+    """Whole and fractional numbers of one quantity are promoted, and the label has one type."""
+    return DataLoader(Measured(), batch_size=4, shuffle=True)

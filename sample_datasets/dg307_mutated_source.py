@@ -48,6 +48,28 @@ def bad() -> DataLoader[Any]:
     return DataLoader(Fading(), batch_size=4, shuffle=True)
 
 
+def bad_validation() -> dict[str, DataLoader[Any]]:
+    """Workers are new in each epoch, and take what they changed with them: a warning."""
+    return {"val": DataLoader(Fading(), batch_size=4, num_workers=2)}
+
+
+class FadingShared(Pictures):
+    """Pictures in memory that all processes share, made darker where they lie."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.images.share_memory_()
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = super().__getitem__(index)
+        return image.mul_(0.9).clone(), label
+
+
+def bad_shared() -> dict[str, DataLoader[Any]]:
+    """What workers change outlives them."""
+    return {"val": DataLoader(FadingShared(), batch_size=4, num_workers=2)}
+
+
 class Restoring(Arrays):
     """Pictures that are scaled where they lie, and scaled back after a copy was made."""
 

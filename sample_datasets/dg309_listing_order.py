@@ -89,6 +89,13 @@ def bad_import() -> DataLoader[Any]:
     return DataLoader(Numbered(), batch_size=4)
 
 
+def bad_beside_sorted() -> DataLoader[Any]:
+    """Folders are sorted, and then each is listed as it is."""
+    folders = sorted(folder for folder in os.listdir(ROOT) if folder in CLASSES)
+    files = [f"{ROOT}/{folder}/{name}" for folder in folders for name in os.listdir(ROOT / folder)]
+    return DataLoader(Files(files, folders), batch_size=4)
+
+
 def good() -> DataLoader[Any]:
     """Both are sorted."""
     return DataLoader(Files(sorted(glob.glob(f"{ROOT}/*/*")), sorted(os.listdir(ROOT))), batch_size=4)

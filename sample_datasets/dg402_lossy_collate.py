@@ -467,3 +467,52 @@ class PictureStream(IterableDataset[tuple[Tensor, int]]):
 
     def __iter__(self) -> Iterator[tuple[Tensor, int]]:
         return ((picture(number), number % 4) for number in share(range(64)))
+
+
+class Questions(Dataset[dict[str, Any]]):
+    """Pictures, each with a question of some number."""
+
+    def __init__(self, each: int) -> None:
+        self.each = each
+
+    def __len__(self) -> int:
+        return 48
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        number = range(len(self))[index]
+        return {"question": number // self.each, "image": picture(number)}
+
+
+def by_question(samples: list[dict[str, Any]]) -> dict[str, Tensor]:
+    """A dict holds one picture for each question."""
+    known = {sample["question"]: sample["image"] for sample in samples}
+    return {"question": torch.tensor(list(known)), "image": torch.stack(list(known.values()))}
+
+
+def bad_by_id() -> DataLoader[Any]:
+    """Two pictures of one question seldom meet in a batch, and then one is lost."""
+    return DataLoader(Questions(2), batch_size=6, shuffle=True, collate_fn=by_question)
+
+
+def good_by_id() -> DataLoader[Any]:
+    """Each picture has a question of its own."""
+    return DataLoader(Questions(1), batch_size=6, shuffle=True, collate_fn=by_question)
+
+
+def good_apart() -> DataLoader[Any]:
+    """Pictures of one question are far apart, and never meet in a batch."""
+    dataset = Questions(2)
+    order = [*range(0, 48, 2), *range(1, 48, 2)]
+    return DataLoader(dataset, batch_size=6, sampler=order, collate_fn=by_question)
+
+
+def with_width(samples: list[dict[str, Any]]) -> dict[str, Tensor]:
+    """A picture each, and for all of them the largest number."""
+    numbers = [sample["question"] for sample in samples]
+    largest = torch.tensor([max(numbers)] * len(numbers))
+    return {"image": torch.stack([sample["image"] for sample in samples]), "largest": largest}
+
+
+def good_of_batch() -> DataLoader[Any]:
+    """What is the same in every row describes the batch, and belongs to no sample."""
+    return DataLoader(Questions(1), batch_size=6, shuffle=True, collate_fn=with_width)

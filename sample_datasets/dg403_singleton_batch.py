@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, IterableDataset, RandomSampler, Sampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    TensorDataset,
+)
 
 from sample_datasets._parts import Pictures, picture, share
 
@@ -19,11 +29,11 @@ def bad() -> DataLoader[Any]:
 class ShuffledBatches(Sampler[list[int]]):
     """Batches of eight indices in random order, and one of what is left over."""
 
-    def __init__(self, sampler: RandomSampler) -> None:
+    def __init__(self, sampler: Sampler[int]) -> None:
         self.sampler = sampler
 
     def __len__(self) -> int:
-        return (len(self.sampler) + 7) // 8
+        return -(-len(list(self.sampler)) // 8)
 
     def __iter__(self) -> Iterator[list[int]]:
         indices = list(self.sampler)
@@ -100,3 +110,46 @@ def good_two_left() -> DataLoader[Any]:
 def good_batch_of_one() -> DataLoader[Any]:
     """Each batch holds one sample, as the user asked for."""
     return DataLoader(Pictures(count=17), batch_size=1, shuffle=True, num_workers=2)
+
+
+class Buckets(Sampler[list[int]]):
+    """Batches of pictures that are similar in some way: every third one is smaller, and none holds one."""
+
+    batch_size = 4
+
+    def __init__(self, indices: Sequence[int], *, sizes: tuple[int, ...] = (4, 3)) -> None:
+        self.indices = indices
+        self.sizes = sizes
+
+    def __iter__(self) -> Iterator[list[int]]:
+        rest = list(self.indices)
+        for size in itertools.cycle(self.sizes):
+            if not rest:
+                return
+            taken = size if len(rest) - size != 1 else size - 1
+            yield rest[:taken]
+            rest = rest[taken:]
+
+
+def good_buckets() -> dict[str, DataLoader[Any]]:
+    """Seventeen samples leave one over in batches of four, but buckets divide them otherwise."""
+    return {"train": DataLoader(Pictures(count=17), batch_sampler=Buckets(range(17)), num_workers=2)}
+
+
+def good_rank_buckets(rank: int, world_size: int) -> dict[str, DataLoader[Any]]:
+    """The same on each rank."""
+    batches = Buckets(range(rank, 34, world_size))
+    return {"train": DataLoader(Pictures(count=34), batch_sampler=batches, num_workers=2)}
+
+
+def bad_rank_batches(rank: int, world_size: int) -> dict[str, DataLoader[Any]]:
+    """Each rank cuts its share into even batches, and what is left over is one."""
+    pictures = Pictures(count=34)
+    sampler: Any = DistributedSampler(pictures, num_replicas=world_size, rank=rank)
+    return {"train": DataLoader(pictures, batch_sampler=ShuffledBatches(sampler), num_workers=2)}
+
+
+def good_tokens() -> dict[str, DataLoader[Any]]:
+    """Seventeen rows of tokens: models of text normalize each token by itself."""
+    rows = TensorDataset(torch.arange(17 * 12).reshape(17, 12) % 50, torch.arange(17 * 12).reshape(17, 12) % 49)
+    return {"train": DataLoader(rows, batch_size=8, shuffle=True)}

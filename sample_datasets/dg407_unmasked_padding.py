@@ -117,6 +117,16 @@ def with_lengths(samples: list[Sound]) -> dict[str, Tensor]:
     return {"wave": waves, "length": torch.tensor([len(wave) for wave, _ in samples]), "label": labels}
 
 
+def measured_late(samples: list[Sound]) -> dict[str, Tensor]:
+    waves, labels = pad_sounds(samples)
+    return {"wave": waves, "length": torch.tensor([len(wave) for wave in waves]), "label": labels}
+
+
+def bad_late_lengths() -> DataLoader[Any]:
+    """Lengths are taken after padding, so that all are those of the longest."""
+    return loader(Sounds(), measured_late)
+
+
 def good() -> DataLoader[Any]:
     """The lengths are there."""
     return loader(Sounds(), with_lengths)

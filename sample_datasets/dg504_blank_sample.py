@@ -295,3 +295,55 @@ class Rotations(Dataset):
 def good_rotations() -> DataLoader[Any]:
     """Rows of four numbers are no boxes."""
     return DataLoader(Rotations(), batch_size=4)
+
+
+class Pairs(Dataset):
+    """A street before and after, by the numbers of what is missing."""
+
+    def __init__(self, missing: Sequence[int], *, changes: bool = False) -> None:
+        self.missing = missing
+        self.changes = changes
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        number = range(len(self))[index]
+        before, after = picture(number, SIZE, SIZE), picture(number + 24, SIZE, SIZE)
+        if number in self.missing:
+            after = torch.zeros_like(after)
+        pair = {"before": before, "after": after}
+        return (
+            {**pair, "change": torch.zeros_like(after) if number % 3 else (after > 0.5).float()}
+            if self.changes
+            else pair
+        )
+
+
+def bad_beside() -> DataLoader[Any]:
+    """One of two images was read as black, and the other one hides it."""
+    return DataLoader(Pairs([5]), batch_size=4)
+
+
+def good_pairs() -> DataLoader[Any]:
+    """Where nothing changes, the mask of changes is black, and has the shape of both images."""
+    return DataLoader(Pairs([], changes=True), batch_size=4)
+
+
+def good_missing_views() -> DataLoader[Any]:
+    """Zeros stand for every view that was not taken."""
+    return DataLoader(Pairs([3, 11, 17]), batch_size=4)
+
+
+class Conversations(Pictures):
+    """Pictures with a text about them; what is only text gets zeros for a picture."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        tokens = torch.arange(16) * (label + 3) % 97
+        return {"pixel_values": image if label else torch.zeros_like(image), "input_ids": tokens}
+
+
+def good_text_only() -> DataLoader[Any]:
+    """A multimodal set whose rows of text alone have one placeholder."""
+    return DataLoader(Conversations(count=32), batch_size=4, shuffle=True)

@@ -399,3 +399,70 @@ class Anchors(Dataset):
 def good_offsets() -> DataLoader[Any]:
     """Encoded targets of one's own."""
     return DataLoader(Anchors(), batch_size=4)
+
+
+class Cached(Dataset):
+    """Photographs in memory, as a detector's loader keeps them, with as many boxes as each has."""
+
+    def __init__(self, *, mirrors_boxes: bool = True) -> None:
+        self.images = [np.array(Image.open(image)) for image, _ in scenes()]
+        self.boxes = [self.drawn(number) for number in range(len(self.images))]
+        self.mirrors_boxes = mirrors_boxes
+
+    def drawn(self, number: int) -> np.ndarray:
+        """Corners of one to five boxes, other ones for each photograph."""
+        source = np.random.default_rng(number)
+        corner = source.uniform((0, 0), (44, 30), (1 + number % 5, 2))
+        return np.concatenate([corner, corner + source.uniform(6, 17, corner.shape)], 1)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def mixed(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Four whole photographs around a corner at random, cut at the border, and what is left of their boxes."""
+        middle = np.array([int(random.uniform(0.5 * side, 1.5 * side)) for side in (WIDTH, HEIGHT)])
+        canvas = np.full((2 * HEIGHT, 2 * WIDTH, 3), 114, np.uint8)
+        tiles = [index, *random.choices(range(len(self)), k=3)]
+        tables = []
+        for number, (right, down) in zip(random.sample(tiles, 4), ((0, 0), (1, 0), (0, 1), (1, 1)), strict=True):
+            left, top = middle - (0 if right else WIDTH, 0 if down else HEIGHT)
+            rows = slice(max(top, 0), top + HEIGHT), slice(max(left, 0), left + WIDTH)
+            held = canvas[rows]
+            held[:] = self.images[number][max(-top, 0) :, max(-left, 0) :][: len(held), : held.shape[1]]
+            tables.append(self.boxes[number] + [left, top, left, top])
+        boxes = np.concatenate(tables).clip(0, [2 * WIDTH, 2 * HEIGHT] * 2)
+        return canvas, boxes[(boxes[:, 2:] - boxes[:, :2] > 2).all(axis=1)]
+
+    def __getitem__(self, index: int) -> tuple[Tensor, dict[str, Tensor]]:
+        image, boxes = self.mixed(index)
+        if random.random() < 0.5:
+            image = image[:, ::-1]
+            if self.mirrors_boxes:
+                boxes = boxes.copy()
+                boxes[:, [0, 2]] = image.shape[1] - boxes[:, [2, 0]]
+        return F.to_tensor(image.copy()), {"boxes": torch.from_numpy(boxes).float()}
+
+
+class Averaged(Cached):
+    """Two photographs shine through each other, and all boxes of both stay."""
+
+    def mixed(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """The mean of both, which are as large as each other, and the boxes of both."""
+        other = random.randrange(len(self))
+        image = self.images[index] / 2 + self.images[other] / 2
+        return image.astype(np.uint8), np.concatenate([self.boxes[index], self.boxes[other]])
+
+
+def bad_memory_mosaic() -> DataLoader[Any]:
+    """A mosaic is mirrored without its boxes."""
+    return DataLoader(Cached(mirrors_boxes=False), batch_size=4, collate_fn=lambda samples: samples)
+
+
+def good_memory_mosaic() -> DataLoader[Any]:
+    """A mosaic of images in memory: boxes of other tiles come and go with them."""
+    return DataLoader(Cached(), batch_size=4, collate_fn=lambda samples: samples)
+
+
+def good_memory_mixup() -> DataLoader[Any]:
+    """Boxes of the other image are new in each draw."""
+    return DataLoader(Averaged(), batch_size=4, collate_fn=lambda samples: samples)

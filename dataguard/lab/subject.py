@@ -172,7 +172,7 @@ class Subject(ABC):
         if self._checkpoint is not None:
             return self.build(), other.build(reuse=True)
         seed_global_generators(self.settings.seed)
-        with gate("factory"):
+        with gate(self.target.stage):
             loaders = self.target.build_all({"seed": self.settings.seed}, **requested(self.settings))
         return loaders[self.facts.name], loaders[other.facts.name]
 

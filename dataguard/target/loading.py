@@ -96,6 +96,11 @@ class Target:
         """Whether the source is a script, which may run for long, and log or save what it does."""
         return isinstance(self.source, Script)
 
+    @property
+    def stage(self) -> str:
+        """What makes its loaders, as the stage of an incident: `script` or `factory`."""
+        return "script" if self.runs_once else "factory"
+
     def takes(self, *names: str) -> bool:
         """Whether the source is a function that has a parameter with one of these names."""
         calls = callable(self.source) and not is_product(self.source)

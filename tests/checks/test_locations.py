@@ -15,6 +15,7 @@ LINES = {
     "dg201_unsharded_workers:bad": "for number in range(16)",
     "dg202_unsharded_ranks:bad_augmented": "return ((brighten(picture(number)), number)",
     "dg304_negative_index:bad": "def __getitem__",
+    "dg309_listing_order:bad_beside_sorted": "for name in os.listdir(ROOT / folder)",
 }
 
 

@@ -12,8 +12,10 @@ import pytest
 from dataguard.incident import Incident, LoaderDied, LoaderHung, LoaderInterleaved, LoaderRaised
 from dataguard.lab.files.bit_depth import Curve
 from dataguard.lab.model.batch_parts import Extent
+from dataguard.lab.model.trial import Trial
 from dataguard.lab.ranks.shares import Share
-from dataguard.model import DataguardError, Looked
+from dataguard.model import DataguardError, Looked, Undecided
+from dataguard.settings.settings import Settings
 from tests.support.one_difference import judged, said
 
 BROKEN = Extent(".b", "float32", 0.0, 1.0, broken=3)
@@ -90,8 +92,24 @@ RANKS = ".ranks.shards([[], {}])"
         (
             "DG403",
             "bad_ranks.train",
-            {f"{RANKS}.ranks": (replace(share(*range(9)), batches=2),)},
-            "the last batch of rank 0 holds a single sample",
+            {f"{RANKS}.ranks": (replace(share(*range(9)), batches=2, sizes=(8, 1)),)},
+            "batch 1 of 2 of rank 0 holds a single sample",
+        ),
+        ("DG403", "bad_ranks.train", {f"{RANKS}.ranks": (replace(share(*range(9)), sizes=(4, 3, 2)),)}, None),
+        (
+            "DG403",
+            "bad",
+            {
+                ".settings": Settings(model="m:m"),
+                ".model": SimpleNamespace(stepped=Trial(8, False, batch_statistics=True)),
+            },
+            "batch 2 of 3 holds a single sample",
+        ),
+        (
+            "DG403",
+            "bad",
+            {".settings": Settings(model="m:m"), ".model": SimpleNamespace(stepped=Trial(8, False))},
+            "a batch holds a single sample, but the model uses no statistics of the batch",
         ),
         (
             "DG404",
@@ -248,6 +266,7 @@ def test_the_evidence(check: str, face: str, changes: dict[str, Any], name: str,
 )
 def test_an_order_of_files_that_is_shuffled_anyway_decides_at_most_a_label(shapes: Any, mild: bool) -> None:
     changes = {
+        '.dataset.rebuilt([[], {"wide": true}])': Undecided("the budget ran out"),
         ".siblings": {"train": None},
         ".epoch.samples": lambda samples: [
             replace(one, leaves=[replace(one.leaves[0], shape=shape) for shape in shapes]) for one in samples

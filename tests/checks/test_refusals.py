@@ -20,6 +20,10 @@ class Unmixed:
         raise NotApplicable("no pairs")
 
 
+def unread(*_: Any, **__: Any) -> Any:
+    raise Undecided("the stream was not read to its end")
+
+
 def hung(worker: int | None) -> LoaderUnspawnable:
     failure = LoaderUnspawnable(Incident("init", "no batch in 10 s", worker=worker))
     failure.__cause__ = LoaderHung(failure.incident)
@@ -72,6 +76,12 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             "good_made_up",
             {'.randomness.seeds([[], {"always": true}])': Undecided("the budget ran out")},
             "the budget ran out",
+        ),
+        (
+            "DG201",
+            "bad",
+            {".facts.num_workers": 1, ".streams": SimpleNamespace(shares=unread)},
+            "num_workers=1: nothing is read twice",
         ),
         (
             "DG201",

@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import tests.support.recordings
 from dataguard import incident
 from dataguard.checks import CATALOGUE
 from dataguard.model import Check
 from tests.loaders.faces import named as named
-from tests.support.recordings import recording
+from tests.support import recordings
 
 
 def _write(check: Check, lab: Any, reads: dict[str, Any]) -> None:
@@ -25,7 +24,7 @@ def _write(check: Check, lab: Any, reads: dict[str, Any]) -> None:
 
 
 # The recorder stands between the judge and what it observes: it is no code of the user's.
-incident._LIBRARY = re.compile(rf"{incident._LIBRARY.pattern}|{re.escape(tests.support.recordings.__file__)}")
+incident._LIBRARY = re.compile(rf"{incident._LIBRARY.pattern}|{re.escape(recordings.__file__)}")
 
 for one in CATALOGUE:
-    object.__setattr__(one, "judge", recording(one.judge, partial(_write, one)))
+    object.__setattr__(one, "judge", recordings.recording(one.judge, partial(_write, one)))

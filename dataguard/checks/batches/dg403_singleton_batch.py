@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from dataguard.checks.common.check import check
 from dataguard.incident import observed_or_none
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 def dg403_singleton_batch(lab: Lab) -> Judgement:
     """The last training batch holds a single sample.
 
-    Symptom: "Expected more than 1 value per channel when training" at the end of an epoch; or, without batch
-        normalization, one noisy step per epoch.
+    Symptom: "Expected more than 1 value per channel when training" at the end of an epoch, or one step per epoch with
+        the batch statistics of one sample. Harmless for a model without batch normalization: `--model` tries yours.
     Cause: the number of samples modulo the batch size is 1, and drop_last is off.
     Fix: `drop_last=True` for the training loader, or another batch size.
     Links: https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm1d.html
@@ -36,30 +38,37 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
     sizes = epoch.sizes or (tuple(batch.size for batch in epoch.batches) if epoch.whole else None)
     if sizes is None:
         raise Undecided("the stream was not read to its end, so its last batches are unknown: use --all")
-    singles = [number for number, size in enumerate(sizes) if size == 1]
-    # A sampler with a budget, such as a number of tokens, varies the batch size, and may choose 1 on purpose.
-    fixed = sizes.count(max(sizes)) >= len(sizes) / 2
-    if singles and fixed and max(sizes) > 1:
-        yield Finding(
-            message=f"batch {singles[0]} of {len(sizes)} holds a single sample",
-            evidence={
-                "samples per epoch": sum(sizes),
-                "batch size": max(sizes),
-                "batches of one sample": len(singles),
-                "drop_last": facts.drop_last,
-            },
-        )
-        return Looked({"batches": len(sizes)})
-    ranks = _ranks(lab)
-    for number, share in enumerate(ranks):
-        single = _single_batch(share, facts)
-        if single:
-            yield Finding(
-                message=f"{single} of rank {number} holds a single sample",
-                evidence={"samples per worker": [len(ids) for ids in share.by_worker], "batch size": facts.batch_size},
-            )
-            break
-    return Looked({"batches": len(sizes)} | ({"ranks": len(ranks)} if ranks else {}))
+    single = _first_single(sizes)
+    ranks = () if single is not None else _ranks(lab)
+    looked = Looked({"batches": len(sizes)} | ({"ranks": len(ranks)} if ranks else {}))
+    by_rank = ((number, share, _single_batch(share, facts)) for number, share in enumerate(ranks))
+    of_rank = next((rank for rank in by_rank if rank[2]), None)
+    if single is None and of_rank is None:
+        return looked
+    if reason := _harmless(lab):
+        return replace(looked, note=f"a batch holds a single sample, but {reason}")
+    evidence: dict[str, Any] = {"drop_last": facts.drop_last}
+    if of_rank is None:
+        message = f"batch {single} of {len(sizes)} holds a single sample"
+        evidence |= {"samples per epoch": sum(sizes), "batch size": max(sizes), "batches of one sample": sizes.count(1)}
+    else:
+        number, share, which = of_rank
+        message = f"{which} of rank {number} holds a single sample"
+        evidence |= {
+            "samples per worker": list(share.samples),
+            "batch size": max(share.sizes, default=facts.batch_size),
+        }
+    yield Finding(message, evidence)
+    return looked
+
+
+def _first_single(sizes: Sequence[int]) -> int | None:
+    """The number of the first batch of one sample, if most batches have the same size.
+
+    A sampler with a budget, such as a number of tokens, varies the batch size, and may choose 1 on purpose.
+    """
+    largest = max(sizes, default=1)
+    return sizes.index(1) if largest > 1 in sizes and sizes.count(largest) >= len(sizes) / 2 else None
 
 
 def _ranks(lab: Lab) -> tuple[Share, ...]:
@@ -68,12 +77,23 @@ def _ranks(lab: Lab) -> tuple[Share, ...]:
 
 
 def _single_batch(share: Share, facts: LoaderFacts) -> str | None:
-    """Which batch of a rank holds one sample: the last one, or the last one of a worker of a stream."""
-    size = facts.batch_size
-    if size is None or facts.drop_last or not share.ended or share.batches < 2:
+    """Which batch of a rank holds one sample: one that its sampler planned, or the last one of a worker of a stream."""
+    if not share.ended or share.batches < 2:
         return None
     if facts.kind == "map":
-        whole = share.batches == -(-share.total // size)
-        return "the last batch" if whole and share.total % size == 1 else None
-    singles = (worker for worker, ids in enumerate(share.by_worker) if len(ids) % size == 1)
+        number = _first_single(share.sizes)
+        return None if number is None else f"batch {number} of {len(share.sizes)}"
+    size = facts.batch_size
+    if size is None or facts.drop_last or share.batches != sum(-(-count // size) for count in share.samples):
+        return None
+    singles = (worker for worker, count in enumerate(share.samples) if count % size == 1)
     return next((f"the last batch of worker {worker}" for worker in singles), None)
+
+
+def _harmless(lab: Lab) -> str | None:
+    """Why a batch of one sample does no harm, if it is known: batch normalization needs more, and little else does."""
+    inputs = [leaf for sample in lab.epoch.samples for leaf in sample.leaves if leaf.size > 1]
+    if inputs and all(len(leaf.shape or ()) == 1 and "int" in leaf.type_name for leaf in inputs):
+        return "samples are rows of tokens, whose models normalize each alone"
+    trial = observed_or_none(lambda: lab.model.stepped) if lab.settings.model else None
+    return None if trial is None or trial.batch_statistics else "the model uses no statistics of the batch"

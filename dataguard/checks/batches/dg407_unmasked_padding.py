@@ -10,6 +10,8 @@ from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
+_LACKING = "the batch has no lengths or mask"
+
 
 @check("DG407", "unmasked-padding", Severity.WARNING)
 def dg407_unmasked_padding(lab: Lab) -> Judgement:
@@ -17,7 +19,8 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
 
     Symptom: predictions for a sample depend on the other samples in its batch; attention, means and recurrent states
         treat padding as data.
-    Cause: the batch has neither lengths nor a mask, and the padding value also occurs in the data.
+    Cause: the batch has neither lengths nor a mask, or has lengths that were taken after padding, and the padding value
+        also occurs in the data.
     Fix: return the lengths or a mask with the padded tensor, or pad with a value that never occurs in the data.
     Links: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pad_sequence.html
     """
@@ -38,9 +41,10 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
     if ambiguous:
         one = ambiguous[0]
         short, row = min((length, row) for row, length in enumerate(one.lengths))
+        lacking = f"batch{one.full_lengths} is {one.longest} everywhere" if one.full_lengths else _LACKING
         yield Finding(
             message=f"row {row} of batch{one.leaf} has length {short} and is padded with {one.fill} to {one.longest}, "
-            "but the batch has no lengths or mask",
+            f"but {lacking}",
             evidence={
                 "padded leaves": [f"batch{other.leaf}" for other in ambiguous],
                 "lengths": list(one.lengths),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -44,16 +44,28 @@ def mispaired(collation: Collation) -> Mispair | None:
 
     A leaf may occur twice in different orders, as negatives of a contrastive loss do: one match is enough.
     """
+    of_batch = _of_batch(collation)
     for name in FORMS:
-        found = [_mispairs(form, name) for (_, form_name), form in collation.forms.items() if form_name == name]
+        forms = [form for (_, form_name), form in collation.forms.items() if form_name == name]
+        found = [_mispairs(form, name, of_batch) for form in forms]
         for pair in found[0] if found else ():
             if all(pair in others for others in found):
                 return found[0][pair]
     return None
 
 
-def _mispairs(form: Form, name: str) -> dict[tuple[bytes, bytes], Mispair]:
-    sources = dict.fromkeys(one.source for one in form.recognized)
+def _of_batch(collation: Collation) -> frozenset[str]:
+    """The leaves that give every row the same sample, whatever the order: they are of the batch, as its length is."""
+    found = [
+        {(one.leaf, one.rows[0]) for one in form.recognized if len(one.rows) > 1 and len(set(one.rows)) == 1}
+        for (_, name), form in collation.forms.items()
+        if name in FORMS
+    ]
+    return frozenset(leaf for leaf, _ in set.intersection(*found)) if found else frozenset()
+
+
+def _mispairs(form: Form, name: str, left_out: Collection[str]) -> dict[tuple[bytes, bytes], Mispair]:
+    sources = dict.fromkeys(one.source for one in form.recognized if one.leaf not in left_out)
     found = {}
     for pair in combinations(sources, 2):
         tried = list(_tried(form, pair, name))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dataguard.checks.common.check import check
-from dataguard.checks.dataset.structure import difference, lists_key, unlike
+from dataguard.checks.dataset.structure import difference, hidden_key, unlike, without_promoted
 from dataguard.model import Finding, Judgement, Looked, Severity
 
 if TYPE_CHECKING:
@@ -32,15 +32,16 @@ def dg305_shifting_structure(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_collate
     """
     epoch = lab.epoch
-    forms = Counter(sample.form for sample in epoch.samples)
+    kept, promoted = without_promoted(epoch.samples)
+    forms = Counter(sample.form for sample in kept)
     looked = Looked({**epoch.exercised, "structures": len(forms)})
     if len(forms) < 2:
-        return looked
+        return replace(looked, note=f"sample{promoted[0]} is int or float, and promoted") if promoted else looked
     if not lab.facts.batched:
         return Looked(looked.exercised, note="samples differ in structure, but are not batched")
     mixed = _mixed(lab)
     if mixed is None:
-        yield _finding(lab, epoch.samples, forms, "fails on a batch of both")
+        yield _finding(lab, kept, forms, "fails on a batch of both")
         return looked
     batches = [batch for batch, _ in mixed]
     for batch, samples in (
@@ -51,8 +52,8 @@ def dg305_shifting_structure(lab: Lab) -> Judgement:
         yield _finding(lab, samples, forms, f"returns {arrived[0]} for both" if arrived else "drops it")
         return looked
     for batch, samples in mixed:
-        if lists_key(batch, difference(*unlike(samples))):
-            yield replace(_finding(lab, samples, forms, "leaves that to whoever reads the batch"), mild=True)
+        if outcome := hidden_key(batch, samples):
+            yield replace(_finding(lab, samples, forms, outcome), mild=True)
             return looked
     return Looked(looked.exercised, note="samples differ in structure, but collate_fn handles that")
 
@@ -83,7 +84,8 @@ def _mixed(lab: Lab) -> list[tuple[BatchRecord | MixedPair, Sequence[SampleRecor
         tried = lab.batches.mixed(epoch.samples, single=1 in (epoch.sizes or ()))
         batches += [(pair, [by_index[index] for index in pair.indices]) for pair in tried.pairs]
         refused = tried.clash is not None
-    return None if refused else [(batch, samples) for batch, samples in batches if unlike(samples)]
+    differing = [(batch, without_promoted(samples)[0]) for batch, samples in batches]
+    return None if refused else [(batch, samples) for batch, samples in differing if unlike(samples)]
 
 
 def _order_matters(batch: BatchRecord | MixedPair, others: Sequence[BatchRecord | MixedPair]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
 
     Symptom: no error; images fade, saturate or keep erased patches from epoch to epoch, while the first read looks
         right. Without workers, or with persistent ones, the changes accumulate over the whole training. A warning if
-        values move by rounding only.
+        values move by rounding only, or workers are new in each epoch and forget what they changed.
     Cause: a transform works in place (`image /= 255`, `tensor.sub_()`, `boxes[:, 0] *= scale`, `inplace=True`) on an
         array that the dataset, a cache or a list holds; `torch.from_numpy` and slices share memory with their source.
     Fix: copy before modifying (`image = self.images[index].clone()`), or use out-of-place operations.
@@ -39,9 +40,10 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
         values = len(set(drift.series))
         moved = observed_or_none(partial(lab.dataset.rounding, index, leaf)) or math.inf
         rounds = f", by at most {moved:.0e} of its largest value" if moved <= ROUNDING else ""
+        forgets = "" if any(one.shared for one in changes) else _forgets(lab)
         yield Finding(
             message=f"sample{leaf} of index {index} has {values} different values in {len(drift.series)} reads with "
-            f"the same random state: reading it modifies {change.path}{rounds}",
+            f"the same random state: reading it modifies {change.path}{rounds}{forgets}",
             evidence={
                 "leaves": [f"sample{path}" for path in found],
                 "changed by reading": [one.path for one in changes[:8]],
@@ -49,9 +51,18 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
             },
             at=Location(*change.at, change.path) if change.at else Location(what=change.path),
             repro=lab.repro.reads([index] * 3),
-            mild=bool(rounds),
+            mild=bool(rounds or forgets),
         )
     return Looked(readings.exercised, None if found else _latent(lab))
+
+
+def _forgets(lab: Lab) -> str:
+    """That changes do not outlive an epoch: its workers are new, and none of them reads a sample twice."""
+    if not lab.facts.num_workers or lab.facts.persistent or lab.facts.kind == "stream":
+        return ""
+    reads = Counter((sample.worker, sample.index) for sample in lab.epoch.samples)
+    again = max(reads.values(), default=0) > 1
+    return "" if again else ", which workers forget at the end of an epoch: persistent ones, and num_workers=0, do not"
 
 
 def _latent(lab: Lab) -> str | None:

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.checks.dataset.index_meaning import compare
+from dataguard.checks.dataset.index_meaning import compare, is_reordered, varying
+from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
+    from dataguard.lab.core.source_location import Place
     from dataguard.lab.lab import Lab
+
+MOST = 8
+"""At most so many places are reversed one at a time."""
 
 
 @check("DG309", "listing-order", Severity.ERROR)
@@ -20,7 +25,7 @@ def dg309_listing_order(lab: Lab) -> Judgement:
 
     Symptom: the same seed gives another split, other class indices or another order on another machine, or after the
         data were copied; a saved model predicts the right classes under the wrong names. A warning if only the order of
-        shuffled samples without labels can change.
+        the samples can change, and no label or split.
     Cause: `os.listdir`, `os.scandir`, `os.walk`, `glob` and `Path.iterdir` list files in the order of the file system,
         which is arbitrary.
     Fix: sort the listing: `sorted(os.listdir(folder))`, `sorted(root.glob("*/*.jpg"))`.
@@ -34,18 +39,35 @@ def dg309_listing_order(lab: Lab) -> Judgement:
         forward.answers, backward.answers, lambda: lab.dataset.rebuilt(again=True).answers, partial(unsteady, lab)
     )
     if found:
-        place = next((one for one in backward.listed if one), None)
+        places = [place for place in backward.listed if place]
+        alone = [place for place in places[:MOST] if len(places) > 1 and _decides(lab, place)]
+        places = alone or places
         yield Finding(
             message=f"{found.subject} when folders are listed in reverse order",
-            evidence=found.evidence | known({"listed at": [f"{one[0]}:{one[1]}" for one in backward.listed if one]}),
-            at=Location(*place) if place else lab.dataset.location,
+            evidence=found.evidence | known({"listed at": [f"{place[0]}:{place[1]}" for place in places]}),
+            at=Location(*places[0]) if places else lab.dataset.location,
             mild=_is_harmless(lab),
         )
     return Looked({"samples": len(forward.answers), "orders": 2})
 
 
+def _decides(lab: Lab, place: Place) -> bool:
+    """Whether it changes something to reverse what is listed there, and nothing else."""
+    observed = observed_or_none(lambda: lab.dataset.rebuilt(files_backward=True, only=place))
+    forward = lab.dataset.rebuilt()
+    return observed is not None and any(
+        one.digests != other.digests for one, other in zip(forward.answers, observed.answers, strict=True)
+    )
+
+
 def _is_harmless(lab: Lab) -> bool:
-    """Whether the order is drawn anyway, and decides neither a label nor a split."""
+    """Whether the order decides neither a label nor a split: samples only move, or it is drawn anyway."""
+    if "Subset" in lab.facts.dataset + lab.facts.sampler:
+        return False
     leaves = [leaf for sample in lab.epoch.samples for leaf in sample.leaves if leaf.kind != "str"]
-    is_split = len(lab.siblings) > 1 or "Subset" in lab.facts.dataset + lab.facts.sampler
-    return lab.facts.shuffled and not is_split and all(len(leaf.shape or ()) > 1 for leaf in leaves)
+    if lab.facts.shuffled and len(lab.siblings) == 1 and all(len(leaf.shape or ()) > 1 for leaf in leaves):
+        return True
+    wide = observed_or_none(lambda: lab.dataset.rebuilt(wide=True))
+    usual, again = lab.dataset.rebuilt().answers, lab.dataset.rebuilt(again=True).answers
+    moved = lab.dataset.rebuilt(files_backward=True).answers
+    return wide is not None and is_reordered((*usual, *wide.answers), moved, unsteady(lab) | varying(usual, again))

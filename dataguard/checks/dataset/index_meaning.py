@@ -70,3 +70,16 @@ def _unlike(one: Answer, two: Answer) -> tuple[str, ...]:
     """The leaves in which two answers differ."""
     first, second = one.digests, two.digests
     return tuple(path for path in {**first, **second} if first.get(path) != second.get(path))
+
+
+def varying(one: Sequence[Answer], again: Sequence[Answer]) -> frozenset[str]:
+    """The leaves that differ between two processes that should agree."""
+    return frozenset(leaf for first, other in zip(one, again, strict=True) for leaf in _unlike(first, other))
+
+
+def is_reordered(one: Sequence[Answer], two: Sequence[Answer], ignored: frozenset[str]) -> bool:
+    """Whether the second process gives samples of the first one, labels and all. Some leaves are `ignored`."""
+    common = frozenset.intersection(*(frozenset(answer.digests) - ignored for answer in (*one, *two)))
+    identifying = any(len({answer.digests[leaf] for answer in one}) > len(one) / 2 for leaf in common)
+    known, moved = ({tuple(answer.digests[leaf] for leaf in sorted(common)) for answer in part} for part in (one, two))
+    return identifying and moved <= known

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from dataguard.checks.common.labels import is_named
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.mixed_batches import MixedPair
     from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
+
+
+_ENTRY = re.compile(r"(?<=.)\[\d+\]")
+"""A place in a list inside a sample, or in one of a batch."""
+_STEP = re.compile(r"\[(?:'[^']*'|[^\]]*)\]|\.\w+")
+"""One step of a path: a key, a place in a sequence, or an attribute."""
 
 
 def unlike(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
@@ -17,13 +27,29 @@ def unlike(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
 
 
 def difference(one: SampleRecord, two: SampleRecord) -> tuple[str, str]:
-    """The first leaf in which two samples differ, and its kind in each."""
+    """The first leaf in which two samples differ, and its kind in each; entries of lists come and go."""
     first, second = ({leaf.path: leaf for leaf in sample.leaves} for sample in (one, two))
-    for path in dict.fromkeys((*first, *second)):
+    for path in sorted(dict.fromkeys((*first, *second)), key=lambda path: bool(_ENTRY.search(path))):
         kinds = [_kind(leaves.get(path)) for leaves in (first, second)]
         if kinds[0] != kinds[1]:
             return path, f"{kinds[0]} at index {one.index} and {kinds[1]} at index {two.index}"
     return "", f"nested differently at index {one.index} and at index {two.index}"
+
+
+def without_promoted(samples: Sequence[SampleRecord]) -> tuple[list[SampleRecord], list[str]]:
+    """Samples without the numbers beside a label that are int in some and float in others, and the paths of those.
+
+    Such numbers describe a sample, and collating promotes them; a label of two types is another matter.
+    """
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for sample in samples:
+        for leaf in sample.leaves:
+            kinds[leaf.path].add(leaf.kind)
+    shifting = [path for path, found in kinds.items() if found == {"int", "float"} and not is_named(path)]
+    if not shifting or not any(map(is_named, kinds)):
+        return list(samples), []
+    kept = [replace(one, leaves=tuple(leaf for leaf in one.leaves if leaf.path not in shifting)) for one in samples]
+    return kept, shifting
 
 
 def _kind(leaf: LeafRecord | None) -> str:
@@ -32,9 +58,31 @@ def _kind(leaf: LeafRecord | None) -> str:
     return f"{leaf.type_name} of rank {len(leaf.shape)}" if leaf.shape else leaf.type_name
 
 
-def lists_key(batch: BatchRecord | MixedPair, different: tuple[str, str]) -> bool:
-    """Whether a key that some samples lack arrives in the dicts of others, which collate_fn only lists."""
-    path, kinds = different
-    key = re.search(r"\['[^']+'\]$", path)
-    listed = re.compile(rf"\[\d+\]{re.escape(key[0])}$") if key and "absent" in kinds else None
-    return listed is not None and any(listed.search(leaf.path) for leaf in batch.leaves)
+def hidden_key(batch: BatchRecord | MixedPair, samples: Sequence[SampleRecord]) -> str | None:
+    """What collate_fn does with a key that some of these samples lack, if it hides that.
+
+    It lists the samples' dicts as they are, or the values that there are, so that nothing says whose they are.
+    """
+    one, two = unlike(samples)
+    path, kinds = difference(one, two)
+    lacking = two if any(leaf.path == path for leaf in one.leaves) else one
+    steps = _STEP.findall(path)
+    prefixes = ["".join(steps[:count]) for count in range(1, len(steps) + 1)]
+    key = next((prefix for prefix in prefixes if not any(_within(leaf, prefix) for leaf in lacking.leaves)), "")
+    if "absent" not in kinds or not key.endswith("']"):
+        return None
+    tails = "|".join(re.escape("".join(steps[start:])) for start, step in enumerate(steps) if step[1] == "'")
+    if any(re.search(rf"\[\d+\]({tails})$", leaf.path) for leaf in batch.leaves):
+        return "leaves that to whoever reads the batch"
+    known = {_ENTRY.sub("", leaf.path) for sample in samples for leaf in sample.leaves}
+    if any(_ENTRY.sub("", leaf.path) not in known for leaf in batch.leaves):
+        return None  # a mask, or numbers of samples
+    having = [leaf for sample in samples for leaf in sample.leaves if leaf.path == path]
+    listed = {entry[1] for leaf in batch.leaves if (entry := re.match(rf"{re.escape(key)}\[(\d+)\]", leaf.path))}
+    stacked = any(leaf.path == path and leaf.shape == (len(having), *(having[0].shape or ())) for leaf in batch.leaves)
+    return f"keeps {len(having)} for {len(samples)} samples" if stacked or len(listed) == len(having) else None
+
+
+def _within(leaf: LeafRecord, prefix: str) -> bool:
+    """Whether a leaf is at this path, or below it."""
+    return leaf.path.startswith(prefix) and leaf.path[len(prefix) :][:1] in ("", "[", ".")

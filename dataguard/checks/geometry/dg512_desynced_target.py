@@ -35,5 +35,6 @@ def dg512_desynced_target(lab: Lab) -> Judgement:
         yield from findings
         looked = {unit: looked.get(unit, 0) + count for unit, count in exercised.items()}
     if not looked:
-        raise next((reason for reason in reasons if isinstance(reason, Undecided)), reasons[0])
+        undecided = next((reason for reason in reasons if isinstance(reason, Undecided)), None)
+        raise undecided or NotApplicable("; ".join(dict.fromkeys(map(str, reasons))))
     return Looked(looked)

@@ -8,20 +8,54 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord, SampleRecord
+    from dataguard.lab.core.value_summary import ValueSummary
     from dataguard.lab.lab import Lab
 
 MOST_AGAIN = 3
 """At most this many blank samples are read again."""
+MOST_LABELS = 32
+"""An image with more values than this is no mask."""
+FEWEST_TOKENS = 8
+"""The fewest integers in a row that count as a text."""
 
 
-def blank(samples: Sequence[SampleRecord]) -> dict[str, list[SampleRecord]]:
-    """The samples whose images have a single value or colour, by the message about them."""
+def blank(samples: Sequence[SampleRecord], summaries: Sequence[ValueSummary]) -> dict[str, list[SampleRecord]]:
+    """The samples with images of a single value or colour, by the message about them.
+
+    A blank leaf beside another image counts only if it is a photograph in other samples: masks are empty by nature.
+    """
+    numbers = [one for summary in summaries if summary.position is not None for one in summary.numbers]
+    varied = {
+        one.path for one in numbers if one.low < one.high and (one.counts is None or len(one.counts) > MOST_LABELS)
+    }
     found: dict[str, list[SampleRecord]] = defaultdict(list)
     for sample in samples:
-        if sample.blank:
+        if sample.blank and (sample.blank.path in varied or not _others(sample)):
             what = "has a single colour" if sample.blank.is_coloured else "is constant"
             found[f"sample{sample.blank.path} {what}"].append(sample)
     return found
+
+
+def are_placeholders(samples: Sequence[SampleRecord]) -> bool:
+    """Whether blank samples share one image, and each has another input: a text, or an image of the same form."""
+    blanks = {sample.blank.digest for sample in samples if sample.blank}
+    has_input = (any(map(_is_text, sample.leaves)) or _others(sample) for sample in samples)
+    return len(samples) > 1 and len(blanks) == 1 and all(has_input)
+
+
+def _others(sample: SampleRecord) -> bool:
+    """Whether a sample has an image of the same form as its blank one that is not blank."""
+    form = sample.blank and (sample.blank.shape, sample.blank.type_name)
+    return any(not leaf.constant and (leaf.shape, leaf.type_name) == form for leaf in sample.leaves)
+
+
+def _is_text(leaf: LeafRecord) -> bool:
+    """Whether a leaf is a text of several words, or a row of tokens."""
+    if leaf.kind == "str":
+        return leaf.shown is None or " " in leaf.shown
+    return (
+        len(leaf.shape or ()) == 1 and leaf.size >= FEWEST_TOKENS and ("int" in leaf.type_name or leaf.kind == "list")
+    )
 
 
 def lasts(lab: Lab, samples: Sequence[SampleRecord]) -> bool:

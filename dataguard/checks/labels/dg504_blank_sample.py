@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.labels.blank_samples import blank, empty, lasts
+from dataguard.checks.labels.blank_samples import are_placeholders, blank, empty, lasts
 from dataguard.checks.labels.box_formats import Boxes, boxes_of
 from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Judgement, Looked, Severity, known
@@ -34,11 +34,13 @@ def dg504_blank_sample(lab: Lab) -> Judgement:
     """
     epoch = lab.epoch
     notes = []
-    for kinds in (blank(epoch.samples), empty(epoch.samples)):
+    for kinds in (blank(epoch.samples, epoch.value_summaries), empty(epoch.samples)):
         for fault, samples in kinds.items():
             count = f"{len(samples)} of {len(epoch.samples)} samples"
             if len(samples) > NATURE * len(epoch.samples):
                 notes.append(f"{fault} in {count}: taken as normal for these data")
+            elif are_placeholders(samples):
+                notes.append(f"{fault} in {count}, the same one: taken as a placeholder beside another input")
             elif not lasts(lab, samples):
                 continue
             elif _clipped(lab):

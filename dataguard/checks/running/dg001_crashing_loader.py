@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 REPEATED = 5000
 """How often a sample that rarely raises is read by the repro line."""
 
+_MISSING = "the dataset refers to a file that does not exist"
+_NOT_THERE = "this file does not exist; a relative path starts at the folder where the command runs"
 _KNOWN = (
     (
         r"[Ii]mg should be Tensor|does not support PIL|tensor image",
@@ -27,7 +29,7 @@ _KNOWN = (
     ),
     (r"batch must contain tensors", "default_collate accepts tensors, arrays, numbers, strings and containers of them"),
     (r"cannot identify image|truncated|broken data stream", "the file is corrupt or not an image"),
-    (r"No such file|FileNotFoundError", "the dataset refers to a file that does not exist"),
+    (r"No such file|FileNotFoundError", _MISSING),
     (r"mode I;16|mode F|unrecognized data stream contents", "this transform does not support the mode of the image"),
     (
         r"SystemExit: .*error: ",
@@ -67,6 +69,8 @@ def dg001_crashing_loader(lab: Lab) -> Judgement:
 
 def _finding(lab: Lab, incident: Incident, rate: str | None = None) -> Finding:
     hint = next((hint for pattern, hint in _KNOWN if re.search(pattern, incident.message)), None)
+    if hint == _MISSING and incident.stage != "sample":  # such as a model's checkpoint, or an argument of a script
+        hint = _NOT_THERE
     evidence = {
         "exception": incident.message,
         "index": incident.index,

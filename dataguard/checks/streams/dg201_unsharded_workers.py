@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.streams.duplicates import are_generated, find_duplicates, first_duplicate
+from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -27,11 +28,14 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
         raise NotApplicable("the dataset is map-style: its sampler distributes the indices")
     asked = 0 if lab.facts.bare else lab.facts.num_workers
     workers = max(asked, 2)
-    shared, doubled = find_duplicates(partial(lab.streams.shares, workers), partial(lab.streams.shares, 0))
+    find = partial(find_duplicates, partial(lab.streams.shares, workers), partial(lab.streams.shares, 0))
     if asked < 2:
-        latent = "; two workers would each read everything: shard with get_worker_info() first" if doubled else ""
+        found = observed_or_none(find)
+        latent = "; two workers would each read everything: shard with get_worker_info() first"
+        latent = latent if found and found[1] else ""
         given = "the target is a dataset, not a loader" if lab.facts.bare else f"num_workers={asked}"
         raise NotApplicable(f"{given}: nothing is read twice{latent}")
+    shared, doubled = find()
     alone = lab.streams.shares(0, seeded=False)
     if doubled and not lab.settings.key and are_generated(lab, shared, alone):
         raise NotApplicable("workers generate the same samples from the same random numbers: see DG101")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss, require_loss
+from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss, in_every_order, require_loss
 from dataguard.incident import Incident
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
@@ -71,11 +71,11 @@ def _dealt(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
         looked |= {"indices": loss.of, "ranks": lab.ranks.world}
         if loss.samples:
             require_loss(dealt_loss(lab.ranks.shards(same_seed=True)))
+            loss = in_every_order(lab, loss)
         yield loss, _NO_RANK
 
 
 def _finding(lab: Lab, loss: Loss, outcome: str) -> Finding:
-    facts = lab.facts
     return Finding(
         message=f"{loss.samples:,} of {loss.of:,} samples {outcome}",
         evidence=known(
@@ -83,8 +83,8 @@ def _finding(lab: Lab, loss: Loss, outcome: str) -> Finding:
                 "first lost sample": loss.first,
                 "same in every epoch": "yes" if loss.same else None,
                 "samples per worker": lab.ranks.shards().table if outcome == _NO_RANK else None,
-                "workers": facts.num_workers,
-                "drop_last": f"yes, with batch_size={facts.batch_size}" if facts.drop_last else None,
+                "workers": lab.facts.num_workers,
+                "drop_last": f"yes, with batch_size={lab.facts.batch_size}" if lab.facts.drop_last else None,
             }
         ),
     )

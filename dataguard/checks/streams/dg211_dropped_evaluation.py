@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @check("DG211", "dropped-evaluation", Severity.WARNING, since="2026.2")
 def dg211_dropped_evaluation(lab: Lab) -> Judgement:
-    """An evaluation loader drops its last, incomplete batch, so the same samples are never evaluated.
+    """An evaluation loader drops its last, incomplete batch, so some samples are not evaluated.
 
     Symptom: no error; a metric leaves out a few samples, and changes with the batch size. Where samples are sorted by
-        class, the last class suffers.
+        class, the last class suffers; where they are shuffled, the metric differs from one evaluation to the next.
     Cause: `drop_last=True`, which suits training, is set for all loaders.
     Fix: `drop_last=False` for validation and test loaders.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
@@ -28,15 +28,19 @@ def dg211_dropped_evaluation(lab: Lab) -> Judgement:
     lab.need_map("a stream has no indices that could be missing")
     if not facts.drop_last or not facts.length or not facts.batch_size:
         raise NotApplicable("drop_last is off: incomplete batches are kept")
-    if facts.sampler != "SequentialSampler":
+    if facts.sampler not in ("SequentialSampler", "RandomSampler"):
         raise NotApplicable(f"{facts.sampler} chooses the samples: others are left out on purpose, or in turn")
-    orders, size = lab.streams.orders, facts.batch_size
-    drawn = {index for epoch in orders.epochs for index in epoch}
-    missing = [index for index in range(facts.length) if index not in drawn]
-    if orders.whole and missing and len(missing) == facts.length % size:
-        left_out = counted(len(missing), "samples")
+    orders, every = lab.streams.orders, set(range(facts.length))
+    missing = [sorted(every.difference(epoch)) for epoch in orders.epochs]
+    if orders.whole and missing and {len(epoch) for epoch in missing} == {facts.length % facts.batch_size} != {0}:
+        left_out = counted(len(missing[0]), "samples")
+        in_turn = "" if all(epoch == missing[0] for epoch in missing) else ", other ones each time"
         yield Finding(
-            message=f"drop_last=True leaves {left_out} of {facts.length:,} out of every evaluation",
-            evidence={"indices": missing[:8], "batch_size": size, "epochs compared": len(orders.epochs)},
+            message=f"drop_last=True leaves {left_out} of {facts.length:,} out of every evaluation{in_turn}",
+            evidence={
+                "indices": missing[0][:8],
+                "batch_size": facts.batch_size,
+                "epochs compared": len(orders.epochs),
+            },
         )
     return Looked({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})

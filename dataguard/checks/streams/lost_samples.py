@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
+from dataguard.incident import observed_or_none
 from dataguard.model import Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
+    from dataguard.lab.lab import Lab
     from dataguard.lab.ranks.shares import Shards
     from dataguard.lab.streams.stream_trace import Identity, StreamTrace
 
 FEWEST = 16
 """Samples of an endless stream that every worker has to pass, before one of them counts as missing."""
 
+BY_CHANCE = 1e-9
+"""The odds of a coincidence that are too small for one."""
+EPOCHS = 10
+"""Epochs in which the same indices must be lost."""
+MOST_INDICES = 1 << 20
+"""An epoch of more indices takes long to draw several times."""
 MOST_KNOWN = 0.6
 """The share of the samples of several processes that has to be recognised, if the others are new by chance."""
 
@@ -27,7 +36,7 @@ class Loss:
     """Samples of one process that several do not yield together, in the fewer of two epochs.
 
     `same` means that it is always the same ones, and `first` names the first of them. Where samples could not be
-    recognised, they are `counted`.
+    recognised, they are `counted`. `reshuffled`: they are the same although each epoch has another order.
     """
 
     samples: int
@@ -35,6 +44,7 @@ class Loss:
     same: bool = False
     first: str | None = None
     counted: bool = False
+    reshuffled: bool = False
 
 
 def excused(loss: Loss, facts: LoaderFacts, ranks: int) -> bool:
@@ -45,7 +55,7 @@ def excused(loss: Loss, facts: LoaderFacts, ranks: int) -> bool:
     """
     if loss.samples == loss.of:
         return True
-    if 2 * loss.samples >= loss.of:
+    if 2 * loss.samples >= loss.of or loss.reshuffled:
         return False
     size = facts.batch_size or 1
     ends = 1 if loss.same else max(facts.num_workers, 1)  # each worker of a stream has a last batch to drop
@@ -62,6 +72,24 @@ def dealt_loss(shards: Shards) -> Loss:
         first = f"index {missing[0]}{shards.within}" if missing else None
         return Loss(len(missing), shards.alone.total, first=first)
     return Loss(max(0, alone.total() - together.total()), alone.total())
+
+
+def in_every_order(lab: Lab, loss: Loss) -> Loss:
+    """The loss of map-style ranks, `reshuffled` if several epochs in other orders lose the same indices."""
+    if loss.of > MOST_INDICES or not excused(loss, lab.facts, lab.ranks.world):
+        return loss
+    unread = observed_or_none(lambda: lab.ranks.unread(EPOCHS))
+    if unread is None or not lost_in_all(*unread, loss.of):
+        return loss
+    lost = unread[0][0]
+    return Loss(len(lost), loss.of, same=True, first=f"index {min(lost, key=str)}", reshuffled=True)
+
+
+def lost_in_all(lost: Sequence[frozenset[Any]], orders: int, of: int) -> bool:
+    """Whether all epochs lose the same indices in so many orders, beyond what chance could do."""
+    count = len(lost[0]) if lost else 0
+    same = count > 0 and len(set(lost)) == 1
+    return same and (orders - 1) * math.log(math.comb(of, count)) > -math.log(BY_CHANCE)
 
 
 def require_loss(seeded: Loss) -> None:

@@ -37,16 +37,19 @@ READING = tuple(range(SEED + 2, SEED + 2 + LARGEST))
 """The seeds before each read: one per sample, because a dataset may generate samples entirely at random."""
 
 
-def choose(epoch: EpochTrace) -> tuple[Index, ...]:
+def choose(epoch: EpochTrace, *, mixes: bool = False) -> tuple[Index, ...]:
     """The indices of the batch with the most varied samples; as many None for a stream.
 
-    Raises NotApplicable if the indices cannot be requested again.
+    `mixes`: any samples may meet in a batch; some that share an identifier then do. Raises NotApplicable if the indices
+    cannot be requested again.
     """
     members = epoch.members()
     good = [batch for batch in epoch.batches if batch.incident is None]
     batches = [members[batch.worker, batch.batch] for batch in good or epoch.batches]
     best = max(batches, key=_variety, default=[])
     chosen = _varied_first(best)
+    if mixes:
+        chosen = _with_namesakes(chosen, epoch.samples)
     if not chosen:
         raise NotApplicable("no batch of known samples was collated")
     if any(sample.shown is not None and sample.index is None for sample in chosen):
@@ -67,6 +70,29 @@ def _varied_first(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
     heads = set(list(dict.fromkeys(kinds.values()))[:MOST])
     few = sorted(heads | set(islice((n for n in range(len(distinct)) if n not in heads), max(0, MOST - len(heads)))))
     return [distinct[n] for n in few] + [distinct[n] for n in range(len(distinct)) if n not in few]
+
+
+def _with_namesakes(chosen: list[SampleRecord], samples: Sequence[SampleRecord]) -> list[SampleRecord]:
+    """The samples, with the last of the first few replaced by others that have an identifier of an earlier one.
+
+    A single value that no two of the first few share may be one: a collate_fn that keys samples by it loses some.
+    """
+    few, rest = chosen[:MOST], chosen[MOST:]
+    kept = len(few)
+    for path in [leaf.path for leaf in few[0].leaves if not leaf.shape] if few else ():
+        owners = {leaf.digest: one for one in few for leaf in one.leaves if leaf.path == path}
+        namesake = next((one for one in samples if _is_namesake(one, path, few[: kept - 1], few)), None)
+        if len(owners) == len(few) and namesake is not None and kept > 2:
+            kept -= 1
+            few[kept] = namesake
+    return few + [one for one in rest if all(one is not other for other in few)]
+
+
+def _is_namesake(sample: SampleRecord, path: str, of: Sequence[SampleRecord], known: Sequence[SampleRecord]) -> bool:
+    """Whether a sample has the same value at a path as one `of` these, and something else otherwise."""
+    own = {leaf.digest for leaf in sample.leaves if leaf.path == path}
+    same = [one for one in of if any(leaf.path == path and leaf.digest in own for leaf in one.leaves)]
+    return any(one.digest != sample.digest for one in same) and all(one.index != sample.index for one in known)
 
 
 def collate_seconds(batches: Sequence[BatchRecord]) -> float:

@@ -82,7 +82,7 @@ class Batches:
             raise NotApplicable("automatic batching is off (batch_size=None): nothing is collated")
         epoch = subject.epoch
         epoch.need_batches()
-        chosen = choose(epoch)
+        chosen = choose(epoch, mixes=subject.facts.mixes_samples)
         read = min(MOST, len(chosen))
         reread = REREAD if subject.reads_take_little(read + TIMES * REREAD) else FEW_REREAD
         reread = 0 if subject.facts.default_collate else reread  # which modifies nothing

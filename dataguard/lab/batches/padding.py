@@ -30,7 +30,8 @@ class Padded:
 
     `lengths` are those of the contents along `axis`, row by row. `lengths_from` names a leaf that gives them.
     `distinct`: the padding value never occurs in the contents, or losses ignore it in masks, so that it marks the
-    padding. `full_mask` names an attention mask of the same shape that marks all of it, the padding too, as content.
+    padding. `full_mask` names an attention mask of the same shape that marks all of it, the padding too, as content;
+    `full_lengths` names a leaf that gives every row the padded length.
     """
 
     leaf: str
@@ -42,6 +43,7 @@ class Padded:
     distinct: bool
     lengths_from: str | None
     full_mask: str | None = None
+    full_lengths: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,14 @@ def _padded(path: str, tensors: Sequence[Tensor], column: Column, found: Sequenc
         _is_ignored(fills[0], inside) or _is_distinct(fills[0], [one.to(rows[0].dtype) for one in inside]),
         lengths_from,
         next((one.name for one in others if _is_full_mask(one, rows[0])), None),
+        next((one.name for one in others if _is_everywhere(one, rows[0].shape[axis])), None),
     )
+
+
+def _is_everywhere(column: Column, length: int) -> bool:
+    """Whether a leaf is this integer in every row."""
+    rows = [row for row in column.rows if isinstance(row, Tensor) and not row.ndim and not row.is_floating_point()]
+    return len(rows) == len(column.rows) and all(int(row) == length for row in rows)
 
 
 def _is_full_mask(column: Column, row: Tensor) -> bool:

@@ -69,10 +69,18 @@ _fields = attrgetter(*(field.name for field in fields(LeafRecord)))
 
 
 def blank_of(leaves: Sequence[LeafRecord]) -> LeafRecord | None:
-    """The first image of a sample if each image has a single colour; of other arrays without images."""
+    """The first image of a sample if each image has a single colour; of other arrays without images.
+
+    Otherwise the first coloured image of a single colour that has the form of another one: left and right, before and
+    after.
+    """
     tables = [leaf for leaf in leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
-    inputs = [leaf for leaf in tables if leaf.is_coloured] or tables
-    return inputs[0] if inputs and all(leaf.constant for leaf in inputs) else None
+    coloured = [leaf for leaf in tables if leaf.is_coloured]
+    inputs = coloured or tables
+    if all(leaf.constant for leaf in inputs):
+        return inputs[0] if inputs else None
+    shown = {(leaf.shape, leaf.type_name) for leaf in coloured if not leaf.constant}
+    return next((leaf for leaf in coloured if leaf.constant and (leaf.shape, leaf.type_name) in shown), None)
 
 
 @dataclass(frozen=True, slots=True)

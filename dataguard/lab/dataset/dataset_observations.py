@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from dataguard.lab.batches import drawn_generators as generators
 from dataguard.lab.core.index import Index
+from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import GeneratorState, blank_of
 from dataguard.lab.core.source_location import Place, is_own, samples_at
@@ -38,6 +39,8 @@ from dataguard.model import Location, NotApplicable, Undecided
 
 PROBES, FEW_PROBES = 8, 4
 """Samples that are read in each order of files and of hashes, and how many of those that are slow."""
+WIDE = 64
+"""Samples that are read to find those again which moved."""
 
 
 class DatasetObservations:
@@ -106,17 +109,27 @@ class DatasetObservations:
             ("rounding", index, path), lambda folder: repeated_reads.rounding_of(build(), folder, first, index, path)
         )
 
-    def rebuilt(self, *, files_backward: bool = False, sets_backward: bool = False, again: bool = False) -> Rebuilt:
-        """What some indices mean if folders are listed by name and sets of strings have one order, or the reverse."""
-        self._afford_reads(("rebuilt", files_backward, sets_backward, again), fresh_import.FEWEST)
+    def rebuilt(
+        self,
+        *,
+        files_backward: bool = False,
+        only: Place | None = None,
+        sets_backward: bool = False,
+        again: bool = False,
+        wide: bool = False,
+    ) -> Rebuilt:
+        """What some indices mean if folders are listed by name and sets of strings have one order, or the reverse.
+
+        `only`: folders that are listed there. `wide`: more indices, and those as far from the end as the usual ones
+        are from the start.
+        """
+        key = ("rebuilt", files_backward, only, sets_backward, again, wide)
+        indices, listings, sets = self._mirrored if wide else self._probes, Places(), Places()
+        self._afford_reads(key, len(indices) if wide else fresh_import.FEWEST)
         rewrite_beforehand(own_sources().values())
-        indices, listings, sets = self._probes, Places(), Places()
-        orders = listed(listings, backward=files_backward), ordered_sets(sets, backward=sets_backward)
+        orders = listed(listings, backward=files_backward, only=only), ordered_sets(sets, backward=sets_backward)
         build = self._subject.rebuild
-        return self._subject.vary(
-            ("rebuilt", files_backward, sets_backward, again),
-            lambda folder: read_rebuilt(build, folder, indices, (listings, sets), orders),
-        )
+        return self._subject.vary(key, lambda folder: read_rebuilt(build, folder, indices, (listings, sets), orders))
 
     @property
     def sample_file(self) -> SampleFile:
@@ -157,6 +170,13 @@ class DatasetObservations:
     def _probes(self) -> tuple[Index, ...]:
         """A few of the indices that the loader requested."""
         return self._subject.epoch.asked(PROBES if self._subject.reads_take_little(PROBES) else FEW_PROBES)
+
+    @property
+    def _mirrored(self) -> tuple[Index, ...]:
+        """The same from the end, and more indices all over a dataset of known length."""
+        length = self._subject.facts.length or 0
+        mirrored = [length - 1 - index for index in self._probes if isinstance(index, int)]
+        return tuple(dict.fromkeys([*mirrored, *evenly(range(length), WIDE)]))
 
     @property
     def changed_attributes(self) -> tuple[Location, ...]:

@@ -10,19 +10,23 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from dataguard.lab.core.source_location import caller
+from dataguard.lab.core.source_location import Place, caller
 from dataguard.lab.core.stand_ins import replaced
 from dataguard.lab.reading.fresh_import import Places
 
 
 @contextlib.contextmanager
-def listed(places: Places, *, backward: bool) -> Iterator[None]:
-    """Sort the result of every function in Python that lists a folder, and record where one is called."""
+def listed(places: Places, *, backward: bool, only: Place | None = None) -> Iterator[None]:
+    """Sort the result of every function in Python that lists a folder, and record where one is called.
+
+    `backward`: in reverse, or `only` those that are listed there.
+    """
 
     def ordered_entries(entries: Iterable[Any], key: Callable[[Any], Any]) -> list[Any]:
-        found = sorted(entries, key=key, reverse=backward)
+        at = caller()
+        found = sorted(entries, key=key, reverse=backward and only in (None, at))
         if len(found) > 1:
-            places.setdefault(caller())
+            places.setdefault(at)
         return found
 
     def plain(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -33,11 +34,15 @@ _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerato
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A value that reading one sample changed, where the dataset is defined, and whether it has one row per sample."""
+    """A value that reading one sample changed, where the dataset is defined, and whether it has one row per sample.
+
+    `shared`: processes share its memory, so that what a worker changes outlives the worker.
+    """
 
     path: str
     at: tuple[str, int] | None
     rows: bool
+    shared: bool = False
 
 
 def find_changes(loader: Loader, folder: Path, first: Index, index: Index) -> tuple[Change, ...]:
@@ -48,15 +53,26 @@ def find_changes(loader: Loader, folder: Path, first: Index, index: Index) -> tu
     before = {path: leaves_of(value) for path, value in _contents(loader.dataset, index)}
     listed = _lists(loader.dataset, index)
     changed: dict[str, bool] = {}
+    shared: set[str] = set()
     for draw in LATER:
         longer = _lengths(reader.read(index, draw))
         after = dict(_contents(loader.dataset, index))
         other = [path for path, leaves in before.items() if path in after and leaves_of(after[path]) != leaves]
         changed |= {path: _rows(after[path]) == length_of(loader.dataset) for path in other}
+        shared |= {path for path in other if any(_is_shared(leaf) for _, leaf in iter_leaves(after[path]))}
         now = _lists(loader.dataset, index)
         made = [path for path, entries in listed.items() if _is_of(lengths, longer, entries, now.get(path))]
         changed |= dict.fromkeys(made, False)
-    return tuple(Change(path, made_at(loader.dataset), rows) for path, rows in changed.items())
+    return tuple(Change(path, made_at(loader.dataset), rows, path in shared) for path, rows in changed.items())
+
+
+def _is_shared(leaf: Any) -> bool:
+    """Whether other processes see what is written to an array: it is in a file or in shared memory."""
+    while isinstance(leaf, np.ndarray) and not isinstance(leaf, np.memmap):
+        leaf = leaf.base
+    if isinstance(leaf, torch.Tensor):
+        return leaf.device.type != "cpu" or leaf.is_shared()
+    return isinstance(leaf, np.memmap | memoryview | mmap.mmap)
 
 
 Plain = Counter[object]

@@ -138,7 +138,11 @@ class Epochs:
 
     def _works_forked(self, incident: Incident) -> bool:
         """Whether an epoch gets past this incident if the workers of a spawning loader are forked."""
-        if not self._subject.facts.spawns or incident.out_of_shared_memory or incident.stage in ("import", "factory"):
+        if (
+            not self._subject.facts.spawns
+            or incident.out_of_shared_memory
+            or incident.stage in ("import", "factory", "script")
+        ):
             return False
         return self._gets_past(incident, multiprocessing_context="fork")
 

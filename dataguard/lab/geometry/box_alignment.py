@@ -18,11 +18,20 @@ import numpy as np
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import Index
 from dataguard.lab.geometry.alignment import DRAWS, FEWEST, SECONDS
-from dataguard.lab.geometry.box_sources import MOVED, BoxDraw, compared
+from dataguard.lab.geometry.box_sources import MOVED, BoxDraw, Placement, compared
 from dataguard.lab.geometry.box_tables import BoxFormat, Table, fits, formats_of, is_declared, tables_of
 from dataguard.lab.geometry.chart_painter import InputImage, mask_rule
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
-from dataguard.lab.geometry.stripe_charts import CHARTS, Pose, displacement, flattened, located, pose_of, sampled
+from dataguard.lab.geometry.stripe_charts import (
+    CHARTS,
+    Pose,
+    displacement,
+    extent,
+    flattened,
+    located,
+    pose_of,
+    sampled,
+)
 from dataguard.lab.reading.leaf_root import Rooted
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
@@ -90,6 +99,9 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     reads = CHARTS * len(draws)
     if not draws:
         raise Undecided("images are cached, so charts could not be injected")
+    draws = [draw for draw in draws if not draw.is_combined]
+    if not draws:
+        raise NotApplicable("each sample combines several images, so boxes cannot be traced to one of them")
     if any(draw.has_views for draw in draws):
         raise NotApplicable("boxes cannot follow several views of one image that are transformed differently")
     found = tuple(one for path, points in candidates.items() if (one := _best_alignment(path, draws, points=points)))
@@ -169,6 +181,7 @@ def _draw(
         if all(path in other and np.array_equal(other[path], table) for other in found)
     }
     poses, fields = {}, []
+    is_combined = len(set(views[0].inputs)) > len(views[0].leaves)
     for path, leaf in views[0].leaves.items():
         shapes = {view.leaves[path].shape if path in view.leaves else None for view in views}
         if len(shapes) > 1:
@@ -180,9 +193,11 @@ def _draw(
         fields += found_fields[:1]
         upright = [pose for field in found_fields if (pose := pose_of(field)) and _is_upright(pose)]
         if upright:
-            poses[path] = upright[0], (leaf.shape[-2], leaf.shape[-1])
+            shown, holds_more = extent(planes)
+            is_combined |= holds_more
+            poses[path] = Placement(upright[0], (leaf.shape[-2], leaf.shape[-1]), shown)
     has_views = any((displacement(fields[0], field) or 0) > MOVED for field in fields[1:])
-    return BoxDraw(number, draw, views[0].index, raw, poses, tables, has_views)
+    return BoxDraw(number, draw, views[0].index, raw, poses, tables, has_views, is_combined)
 
 
 def _is_upright(pose: Pose) -> bool:
@@ -208,8 +223,8 @@ def _formats(path: str, draws: Sequence[BoxDraw], image: str, *, points: bool) -
     transformed = [draw for draw in draws if path in draw.tables and image in draw.poses and not draw.raw]
     if not transformed:
         return []
-    unmoved = [draw for draw in transformed if draw.poses[image][0].description == "unchanged"]
-    every, some = ([(one.tables[path], one.poses[image][1]) for one in part] for part in (transformed, unmoved))
+    unmoved = [draw for draw in transformed if draw.poses[image].pose.description == "unchanged"]
+    every, some = ([(one.tables[path], one.poses[image].size) for one in part] for part in (transformed, unmoved))
     formats = [one for one in formats_of(every[0][0].shape[1], points=points) if fits(one, every, strictly=False)]
     return [one for one in formats if fits(one, some, strictly=True)] or formats
 
@@ -246,5 +261,5 @@ def _alignment(
 
 def _description(draw: BoxDraw, image: str) -> str:
     name = image if image in draw.poses else next(iter(draw.poses))
-    pose, (height, width) = draw.poses[name]
+    pose, (height, width) = draw.poses[name].pose, draw.poses[name].size
     return f"{'without transforms' if draw.raw else pose.description} at {width} x {height}"

@@ -21,19 +21,33 @@ MOVED = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class BoxDraw:
-    """One draw of a sample: the pose and size of each image, and its tables, by path.
+class Placement:
+    """Where an image leaf shows its chart: the pose, the leaf's height and width, and the part `shown`.
 
-    In a `raw` one the dataset's transforms are bypassed; `has_views` means that its images are moved differently.
+    `shown` is (1, 4), x and y of two corners as shares of the leaf: other tiles of a mosaic lie outside.
+    """
+
+    pose: Pose
+    size: tuple[int, int]
+    shown: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class BoxDraw:
+    """One draw of a sample: the placement of each image, and its tables, by path.
+
+    In a `raw` one the dataset's transforms are bypassed; `has_views` means that its images are moved differently, and
+    `is_combined` that one of them shows several images, each with boxes of its own.
     """
 
     number: int
     draw: int
     index: Index
     raw: bool
-    poses: Mapping[str, tuple[Pose, tuple[int, int]]]
+    poses: Mapping[str, Placement]
     tables: Mapping[str, Table]
     has_views: bool
+    is_combined: bool
 
 
 def compared(path: str, image: str, box_format: BoxFormat, one: BoxDraw, two: BoxDraw) -> tuple[int, int] | None:
@@ -57,12 +71,12 @@ def _sources(path: str, image: str, box_format: BoxFormat, draw: BoxDraw) -> Ite
     """The source positions of the boxes of a draw; without transforms they may have another format."""
     names = [image] if image in draw.poses else list(draw.poses) if draw.raw else []
     for name in names:
-        pose, size = draw.poses[name]
+        pose, size = draw.poses[name].pose, draw.poses[name].size
         table = draw.tables[path]
         formats = formats_of(table.shape[1], points=box_format.kind == "xy") if draw.raw else [box_format]
         for one in formats:
             if len(table) and (one == box_format or fits(one, [(table, size)], strictly=True)):
-                shown = _in_source(pose, np.array([[0.0, 0.0, 1.0, 1.0]]))[0]
+                shown = _in_source(pose, draw.poses[name].shown)[0]
                 yield pose, size, shown, _in_source(pose, one.corners(table, size))
 
 
@@ -80,13 +94,13 @@ def distance(one: Pose, other: Pose) -> float:
 
 
 def _matches(own: Source, other: Source, box_format: BoxFormat) -> tuple[int, int]:
-    """How many boxes of one draw are inside what the other shows, and how many of those it has there."""
+    """How many boxes of one draw are inside what both show, and how many of those the other has there."""
     boxes, others = _clipped(own[3], other[2]), _clipped(other[3], own[2])
     if box_format.kind == "xy":
         expected = own[3].any(axis=1) & (own[3][:, :2] >= other[2][:2] + _CLOSE).all(axis=1)
         expected &= (own[3][:, :2] <= other[2][2:] - _CLOSE).all(axis=1)
     else:
-        expected = _area(boxes) >= _SHOWN * _area(own[3])
+        expected = _area(_clipped(boxes, own[2])) >= _SHOWN * _area(own[3])
     close = _CLOSE + 1.5 / min(*own[1], *other[1])
     count = found = 0
     for box, whole in zip(boxes[expected], own[3][expected], strict=True):

@@ -25,6 +25,9 @@ GRID = 64
 BLOCKS = 6
 _CONTRAST = 0.3
 """The share of the usual contrast between light and dark that a pixel needs to be decoded."""
+_FULL, _OTHER, _NOISE = 0.9, 0.25, 8
+"""The share of the usual contrast at which a pixel shows nothing but the chart. Another image is visible if the darkest
+values of blocks vary by more than this share, and by so many standard errors."""
 _EDGE = 0.04
 """How far the edge of a leaf may be from that of the image to count as the same edge."""
 _KNOWN = 0.15
@@ -81,6 +84,31 @@ def located(views: Sequence[np.ndarray], *, negative: bool = False, labels: Labe
     bits = (stack > middle) ^ negative
     field = np.stack([_number(bits[:BITS]), _number(bits[BITS : 2 * BITS])], axis=-1)
     return np.where(known[..., None], (field + 0.5 - _SHIFT) / _SCALE, np.nan)
+
+
+def extent(views: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
+    """The rectangle of a leaf that charts change, and whether something else than the chart is visible in it.
+
+    The rectangle is (1, 4), x and y of two corners as shares of the leaf. Noise and constant fillings are nothing else:
+    blocks have the same median.
+    """
+    stack = np.stack(views)
+    low, contrast = stack.min(axis=0), np.ptp(stack, axis=0)
+    usual = np.percentile(contrast[contrast > 0], 95)
+    known = contrast > _CONTRAST * usual
+    rows, columns = (np.flatnonzero(known.any(axis=axis)) for axis in (1, 0))
+    top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
+    holds_more = False
+    for part in (contrast > _FULL * usual, ~known):
+        inside = np.where(part, low, np.nan)[top:bottom, left:right]
+        rows_of_blocks = np.array_split(inside, 2 * BLOCKS)
+        blocks = [block for row in rows_of_blocks for block in np.array_split(row, 2 * BLOCKS, axis=1)]
+        values = [block[~np.isnan(block)] for block in blocks]
+        values = [block for block in values if len(block) > _CONTRAST * inside.size / len(blocks)]
+        if values:
+            noise = np.mean([block.std() / np.sqrt(len(block)) for block in values])
+            holds_more |= bool(np.ptp([np.median(block) for block in values]) > _OTHER * usual + _NOISE * noise)
+    return np.array([[left, top, right, bottom]]) / GRID, holds_more
 
 
 def label_pair_of(views: Sequence[np.ndarray]) -> LabelPair | None:

@@ -93,7 +93,8 @@ class Tracer(TorchFunctionMode):
     """Follows the leaves of one batch through one step of a model.
 
     `handed` are the leaves that reach the model's forward, `used` those that reach anything that is computed from more
-    than their own values; `outputs` is what the forward returned.
+    than their own values; `outputs` is what the forward returned. `batch_statistics`: some layer normalizes by those of
+    the batch.
     """
 
     def __init__(self, module: nn.Module, batch: Any) -> None:
@@ -102,6 +103,7 @@ class Tracer(TorchFunctionMode):
         self.handed: set[str] = set()
         self.used: set[str] = set()
         self.outputs: list[Tensor] = []
+        self.batch_statistics = False
         self._inside = 0
         self._leaves: dict[int, frozenset[str]] = {}
         self._activations: dict[int, str] = {}
@@ -147,6 +149,8 @@ class Tracer(TorchFunctionMode):
                 call.error = f"{type(error).__name__}: {error}"
             raise
         name = getattr(func, "__name__", "")
+        if name == "batch_norm":
+            self.batch_statistics |= bool(named.get("training", args[5] if len(args) > 5 else False))
         if name in _READS:
             self.used |= self.leaves_of(args)
         if name == "__get__" or not isinstance(result, Tensor | tuple | list | Mapping):

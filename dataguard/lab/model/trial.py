@@ -59,6 +59,7 @@ class Trial:
 
     `samples` is the size of the batch, None if its leaves do not agree; `whole`: the user's code gets the whole batch,
     and not what a convention takes from it. `failed` is where the step raised an exception, and `incident` which.
+    `batch_statistics`: the model normalizes by statistics of the batch.
     """
 
     samples: int | None
@@ -68,6 +69,7 @@ class Trial:
     failed: str | None = None
     incident: Incident | None = None
     leaves: tuple[BatchLeaf, ...] = field(default=())
+    batch_statistics: bool = False
 
 
 class Raised(Exception):
@@ -154,7 +156,8 @@ def traced(caller: Caller, batch: Any) -> tuple[Trial, Tracer]:
     except Raised as raised:
         failed = raised
     calls = tuple(record(call, tracer.values_of) for call in tracer.calls)
-    trial = Trial(rows_of(batch), caller.whole, calls, leaves=tuple(_leaves(batch, tracer)))
+    leaves = tuple(_leaves(batch, tracer))
+    trial = Trial(rows_of(batch), caller.whole, calls, leaves=leaves, batch_statistics=tracer.batch_statistics)
     if failed is not None:
         within = any(call.error for call in calls)
         stage = "loss" if within else failed.stage

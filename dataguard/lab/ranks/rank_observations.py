@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -89,6 +89,23 @@ class Ranks:
         if not self.declared:
             raise NotApplicable("the factory takes no rank, but a trainer may shard it (--ranks 2 tests it)")
         return self._dealt(world, same_seed) if self._subject.facts.kind == "map" else self._streamed(world)
+
+    def unread(self, epochs: int) -> tuple[tuple[frozenset[Hashable], ...], int]:
+        """The indices that one process reads in each of several epochs and no rank does, and how many orders differ.
+
+        For a map-style loader whose epoch is short enough to be drawn repeatedly.
+        """
+        subject, world = self._subject, self.world
+        alone = subject.vary("epochs", lambda _: shares.run_epochs(subject.build, subject.facts, epochs))
+        run = shares.run_epochs_on_ranks
+        ranks: list[shares.DealtEpochs] = self._look(
+            ("epochs on ranks", world),
+            lambda folder: run(subject.build, folder, world, subject.facts, epochs),
+            lambda _, dealt: dealt,
+        )
+        drawn = [frozenset[Hashable]().union(*(rank[epoch][0] for rank in ranks)) for epoch in range(epochs)]
+        orders = {tuple(rank[epoch][1] for rank in ranks) for epoch in range(epochs)}
+        return tuple(one[0] - found for one, found in zip(alone, drawn, strict=True)), len(orders)
 
     def stream(self, *, same_seed: bool = False, **asked: Any) -> StreamTrace:
         """What each rank of a stream yields, with ranks in place of workers; `asked` are arguments of `Request`."""

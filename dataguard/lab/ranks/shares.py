@@ -31,7 +31,7 @@ class Share:
 
     `by_worker` holds the identities of each worker's samples in order: indices of a map-style dataset, content digests
     of a stream. `batches` were yielded, `planned` is `len(loader)` there, if it has one; `ended`: all samples
-    were inspected, and `finished`: all batches were counted.
+    were inspected, and `finished`: all batches were counted. `sizes` are those of the batches that a sampler planned.
     """
 
     by_worker: tuple[Sequence[Hashable], ...]
@@ -40,6 +40,7 @@ class Share:
     planned: int | None = None
     finished: bool = True
     yielded: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
 
     @property
     def samples(self) -> tuple[int, ...]:
@@ -121,7 +122,7 @@ class DealtIndices:
         workers = max(self.workers, 1)
         dealt = (self.batches[worker::workers] for worker in range(workers))
         by_worker = tuple(tuple(index for batch in batches for index in batch) for batches in dealt)
-        return Share(by_worker, len(self.batches), self.whole, self.planned)
+        return Share(by_worker, len(self.batches), self.whole, self.planned, sizes=tuple(map(len, self.batches)))
 
 
 def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndices:
@@ -135,6 +136,22 @@ def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndice
     planned = sum(length_of(order.inner) or 0 for order in recorded)
     whole = all(order.whole for order in recorded)
     return _dealt(loader.dataset, batches, facts.num_workers, whole, planned or None)
+
+
+DealtEpochs = tuple[tuple[frozenset[Hashable], int], ...]
+"""For each of several epochs, the indices that a sampler yields, and a hash of their order."""
+
+
+def run_epochs(build: Callable[..., Loader], facts: LoaderFacts, epochs: int) -> DealtEpochs:
+    """Draw several epochs of indices without reading the samples."""
+    recorded, schedule = recorder(facts.length)
+    loader = build(num_workers=0, schedule=schedule)
+    found = []
+    for epoch in range(epochs):
+        draw_epoch(loader, recorded, epoch)
+        order = [plain_index(index) for one in recorded for batch in one.batches for index in batch]
+        found.append((frozenset(order), hash(tuple(order))))
+    return tuple(found)
 
 
 def _dealt(
@@ -161,6 +178,13 @@ def run_dealing_on_ranks(
 ) -> list[DealtIndices]:
     """Draw one epoch of indices on every rank."""
     return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.arguments), facts))
+
+
+def run_epochs_on_ranks(
+    build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts, epochs: int
+) -> list[DealtEpochs]:
+    """Draw several epochs of indices on every rank."""
+    return run_ranks(world, folder, lambda rank: run_epochs(partial(build, rank.arguments), facts, epochs))
 
 
 def shards_of(alone: DealtIndices, ranks: Sequence[DealtIndices], of: str = "dataset") -> Shards:

@@ -190,7 +190,7 @@ def gate(stage: str) -> Iterator[None]:
         raise
     # SystemExit too: a factory that calls sys.exit() has not made a loader; a process that reads one ends.
     except BaseException as error:
-        failed = LoaderDied if isinstance(error, SystemExit) and stage != "factory" else LoaderRaised
+        failed = LoaderDied if isinstance(error, SystemExit) and stage not in ("factory", "script") else LoaderRaised
         raise failed(incident_of(error, stage)) from error
 
 
@@ -209,5 +209,5 @@ def gated_build(
     """
     place = place or {}
     seed_global_generators(seed + stride * place.get("rank", 0))
-    with gate("factory"):
+    with gate(target.stage):
         return target.build(loader, {"seed": seed, **place}, **overrides)

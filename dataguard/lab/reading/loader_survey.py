@@ -20,6 +20,7 @@ from dataguard.lab.core import loader_facts
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.decoding.decoders import decoding_noted
 from dataguard.lab.process import isolation
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.fork_safety import Before, can_be_known
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import gate
@@ -103,6 +104,7 @@ def _collect() -> None:
 
 
 def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> Survey:
+    FlightRecorder(folder).mark(None, target.stage)
     imported, before = set(sys.modules), Before() if can_be_known() else None
     started = time.monotonic()
     with infrequent_gc():
@@ -111,7 +113,7 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
         for spelling in settings.functions:
             load(spelling)  # so that a wrong name is a wrong setting, and observations find it imported
         seed_global_generators(settings.seed)
-        with gate("factory"), decoding_noted() as decoders:
+        with gate(target.stage), decoding_noted() as decoders:
             loaders, construction = target.construct({"seed": settings.seed}, **requested(settings))
     seconds = time.monotonic() - started
     facts = {name: loader_facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()}

@@ -65,7 +65,11 @@ def test_a_stream_has_no_indices() -> None:
         ("dg302_endless_index:bad_dataset", Severity.ERROR),
         ("dg307_mutated_source:bad", Severity.ERROR),
         ("dg307_mutated_source:bad_rounded", Severity.WARNING),
-        ("dg309_listing_order:bad_walk", Severity.ERROR),
+        ("dg307_mutated_source:bad_validation", Severity.WARNING),
+        ("dg307_mutated_source:bad_shared", Severity.ERROR),
+        ("dg307_mutated_source:bad_flipped", Severity.ERROR),
+        ("dg309_listing_order:bad_classes", Severity.ERROR),
+        ("dg309_listing_order:bad_walk", Severity.WARNING),
         ("dg309_listing_order:bad_unlabelled", Severity.WARNING),
     ],
 )

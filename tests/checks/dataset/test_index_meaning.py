@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataguard.checks.dataset.index_meaning import Change, compare
+from dataguard.checks.dataset.index_meaning import Change, compare, is_reordered, varying
 from dataguard.incident import Incident
 from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.reading.sample_reader import Answer
@@ -46,3 +47,23 @@ def test_a_sample_that_cannot_be_read_says_nothing() -> None:
     one = answers(range(3))
     failed = [Answer(0, incident=Incident("sample", "OSError")), *one[1:]]
     assert compare(one, failed, lambda: one) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "reordered"),
+    [
+        (answers("abcd"), answers("dcba"), True),
+        (answers("abcd", [0, 0, 1, 1]), answers("dcba", [1, 1, 0, 0]), True),
+        (answers("abcd", [0, 0, 1, 1]), answers("dcba", [0, 0, 1, 1]), False),  # labels stay where they were
+        (answers("abcd"), answers("abce"), False),  # a sample of another split
+        (answers("aaaa", [0, 0, 1, 1]), answers("aaaa", [1, 1, 0, 0]), False),  # nothing tells samples apart
+    ],
+)
+def test_samples_that_only_move_keep_their_labels(one: list[Answer], two: list[Answer], reordered: bool) -> None:
+    assert is_reordered(one, two, frozenset()) == reordered
+
+
+def test_what_varies_anyway_moves_no_sample() -> None:
+    one, two = answers("abcd", [1, 2, 3, 4]), answers("dcba", [5, 6, 7, 8])
+    assert not is_reordered(one, two, frozenset())
+    assert is_reordered(one, two, varying(one, answers("abcd", [9, 8, 7, 6])))

@@ -79,3 +79,18 @@ def test_boxes_are_judged_where_there_is_no_mask() -> None:
     assert finding.message.startswith("sample['boxes'] does not follow")
     with pytest.raises(NotApplicable, match="the sample holds only values computed from the mask"):
         mask_findings(lab)
+
+
+def test_a_skip_names_what_is_lacking_for_masks_and_for_boxes() -> None:
+    class Lacking:
+        @property
+        def masks(self) -> Any:
+            raise NotApplicable("no mask")
+
+        @property
+        def boxes(self) -> Any:
+            raise NotApplicable("images do not move")
+
+    lab = lab_of()
+    lab.geometry = Lacking()
+    assert verdict_of(dg512_desynced_target.judge, lab).outcome.args == ("no mask; images do not move",)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from dataguard.checks.labels.blank_samples import empty, lasts
 from dataguard.checks.labels.dg504_blank_sample import dg504_blank_sample
@@ -25,7 +26,8 @@ def test_a_sample_is_blank_when_all_its_images_are() -> None:
     noise, zeros = torch.rand(3, 16, 16), torch.zeros(3, 16, 16)
     assert sample(("image", zeros), ("mask", torch.rand(16, 16))).blank
     assert not sample(("image", noise), ("mask", torch.zeros(16, 16)), ("masks", torch.zeros(5, 16, 16))).blank
-    assert not sample(("one", noise), ("two", zeros)).blank
+    assert sample(("one", noise), ("two", zeros)).blank
+    assert not sample(("one", noise), ("two", torch.zeros(3, 8, 8))).blank
     assert not sample(("values", torch.zeros(100)), ("label", 1)).blank
     assert sample(("scan", torch.zeros(1, 16, 16)), ("label", 1)).blank
 
@@ -82,6 +84,27 @@ class TestBlankSamples:
             "sample[0] has a single colour in 3 of 40 samples, read from clipped files: see DG509",
         )
         assert self.judged(3, clipped=False).findings
+
+    @pytest.mark.parametrize(
+        ("blank", "found"), [([BLACK], True), ([BLACK, BLACK], False), ([BLACK, torch.ones(3, 16, 16)], True)]
+    )
+    @pytest.mark.parametrize("other", [torch.arange(12), "a text", IMAGE])
+    def test_one_image_in_several_samples_is_a_placeholder_beside_another_input(
+        self, blank: list[Tensor], found: bool, other: object
+    ) -> None:
+        made = lab(
+            [*((image, other) for image in blank), *((IMAGE, other) for _ in range(30))], is_blank=lambda _: True
+        )
+        made.files = SimpleNamespace(depth=None)
+        verdict = verdict_of(dg504_blank_sample.judge, made)
+        assert bool(verdict.findings) == found
+        assert ("taken as a placeholder" in (verdict.outcome.note or "")) != found
+
+    @pytest.mark.parametrize(("usual", "found"), [(IMAGE, True), ((IMAGE > 0.5).float(), False)])
+    def test_a_blank_mask_beside_an_image_is_none(self, usual: Tensor, found: bool) -> None:
+        made = lab([(IMAGE, BLACK), *((IMAGE, usual) for _ in range(9))], is_blank=lambda _: True)
+        made.files = SimpleNamespace(depth=None)
+        assert bool(verdict_of(dg504_blank_sample.judge, made).findings) == found
 
     def test_what_is_blank_only_beside_other_workers_is_not(self) -> None:
         assert self.judged(3, lasts=False).findings == ()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataguard.checks.streams.dg204_lost_samples import dg204_lost_samples
-from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss
+from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss, lost_in_all
 from dataguard.engine import scan
 from dataguard.incident import Incident
 from dataguard.lab.ranks.shares import DealtIndices, Shards, Share, shards_of
@@ -319,3 +319,21 @@ def test_what_an_endless_stream_loses_first() -> None:
 def test_at_least_half_is_never_excused(loss: Loss, batch_size: int | None, ranks: int, expected: bool) -> None:
     facts: Any = SimpleNamespace(**{**vars(FACTS), "batch_size": batch_size})
     assert excused(loss, facts, ranks) is expected
+
+
+@pytest.mark.parametrize(
+    ("lost", "orders", "of", "always"),
+    [
+        ([{64}] * 10, 10, 65, True),
+        ([{64}] * 10, 1, 65, False),  # without a shuffle, the same one is left over
+        ([{64}] * 5, 5, 65, False),  # chance could do that
+        ([{64}] * 9 + [{3}], 10, 65, False),
+        ([set()] * 10, 10, 65, False),
+    ],
+)
+def test_indices_are_lost_for_good_where_no_order_brings_them(
+    lost: list[set[int]], orders: int, of: int, always: bool
+) -> None:
+    assert lost_in_all([frozenset(one) for one in lost], orders, of) == always
+    facts: Any = SimpleNamespace(batch_size=8, num_workers=0)
+    assert not excused(Loss(1, of, reshuffled=True), facts, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from dataguard.lab.geometry.stripe_charts import (
     CHARTS,
     Field,
     displacement,
+    extent,
     flattened,
     label_pair_of,
     located,
@@ -187,6 +189,29 @@ def test_an_image_takes_the_container_of_another(given: torch.Tensor | np.ndarra
     swapped = replace_images({"a": [given, 5]}, lambda one: made if one is given else one)
     assert swapped["a"][0] is made
     assert swapped["a"][1] == 5
+
+
+def beside(chart: np.ndarray, share: float = 0.0) -> np.ndarray:
+    """A chart in the left half, through which another image shines, beside that image."""
+    other = np.linspace(0, 1, 48)[None, :, None] * np.ones_like(chart)
+    return np.concatenate([(1 - share) * chart + share * other, other], axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("change", "right", "holds_more"),
+    [
+        (lambda chart: chart, 1.0, False),
+        (lambda chart: chart * 7 - 3, 1.0, False),
+        (lambda chart: chart + np.random.default_rng(0).normal(0, 0.1, chart.shape), 1.0, False),
+        (beside, 0.5, False),
+        (partial(beside, share=0.4), 0.5, True),
+    ],
+    ids=["alone", "normalized", "noisy", "beside another", "under another"],
+)
+def test_other_images_are_seen_beside_and_under_a_chart(change: Change, right: float, holds_more: bool) -> None:
+    shown, more = extent([flattened(view) for view in views(change)])
+    assert shown.tolist() == [[0.0, 0.0, right, 1.0]]
+    assert more is holds_more
 
 
 def test_boxes_are_found_in_any_structure() -> None:

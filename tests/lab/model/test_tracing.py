@@ -129,3 +129,10 @@ def test_models_with_vmap_and_sparse_tensors_run() -> None:
 )
 def test_shapes_that_broadcast_to_more(one: tuple[int, ...], other: tuple[int, ...], outer: bool) -> None:
     assert is_outer(torch.Size(one), torch.Size(other)) is outer
+
+
+@pytest.mark.parametrize(("trains", "known"), [(True, True), (False, False)])
+def test_statistics_of_the_batch_are_noticed_where_they_are_used(trains: bool, known: bool) -> None:
+    net = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.LayerNorm(3)).train(trains)
+    tracer, _ = traced(net, lambda net, batch: net(batch["x"]).sum())
+    assert tracer.batch_statistics is known
