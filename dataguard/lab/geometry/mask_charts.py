@@ -19,8 +19,9 @@ from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.geometry import keypoint_flips
 from dataguard.lab.geometry.alignment import DRAWS, ORIGINALS, ChartedDraws, MaskLeaf
 from dataguard.lab.geometry.box_alignment import ChartedBoxes, run_boxes
-from dataguard.lab.geometry.chart_painter import InputImage, Value, mask_rule
+from dataguard.lab.geometry.chart_painter import InputImage, IsMask, Value, mask_rule
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
+from dataguard.lab.geometry.image_pairs import is_second, pair_rule
 from dataguard.lab.geometry.keypoint_flips import FlippedKeypoints, find_sides
 from dataguard.lab.images.image_containers import SMALLEST, planes_last
 from dataguard.lab.reading.leaf_root import Rooted
@@ -120,12 +121,11 @@ def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
 def run_masks(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> ChartedMasks:
     """Read samples with their images and masks replaced by charts, in this disposable process."""
     reader = ChartedReader(build, folder, indices, DRAWS, batched=batched)
-    originals = _originals_with_masks(reader)
-    rule = mask_rule([sample.inputs for sample in originals])
+    originals, rule = _originals_with_masks(reader)
     if rule is None:
-        raise NotApplicable("no mask or other dense target is read with an image")
+        raise NotApplicable("no mask, other dense target or second image that resembles it is read with an image")
     masks = [one for sample in originals for one in sample.inputs if rule(one)]
-    labels = _labels_of(masks)
+    labels = () if is_second is rule else _labels_of(masks)
     reader.painter.is_mask = rule
     charted = draw_all(reader, labels)
     if not charted.draws:
@@ -163,15 +163,16 @@ def draw_all(reader: ChartedReader, labels: Sequence[Value]) -> ChartedDraws:
     return charted
 
 
-def _originals_with_masks(reader: ChartedReader) -> list[ChartedSample]:
-    """Samples without charts, with the input images of the first source that has an image and a mask."""
+def _originals_with_masks(reader: ChartedReader) -> tuple[list[ChartedSample], IsMask | None]:
+    """Samples without charts, with the input images of the first source that has an image and a mask, or a pair."""
     for _ in reader.sources():
         first = reader.read(0, 0)
         originals = [first, *(reader.read(number, 0) for number in range(1, ORIGINALS if first.inputs else 1))]
         originals = [sample for sample in originals if sample.inputs]
-        if mask_rule([sample.inputs for sample in originals]) is not None:
-            return originals
-    return []
+        rule = mask_rule([sample.inputs for sample in originals]) or pair_rule(reader, originals)
+        if rule is not None:
+            return originals, rule
+    return [], None
 
 
 def _labels_of(masks: Sequence[InputImage]) -> tuple[Value, ...]:
