@@ -496,3 +496,51 @@ class Anchors(Dataset):
 def good_offsets() -> DataLoader[Any]:
     """Encoded targets of one's own."""
     return DataLoader(Anchors(), batch_size=4)
+
+
+class Detections(Dataset):
+    """Photographs resized to one size, with boxes from pixels of the file to shares of the image; no augmentation."""
+
+    def __init__(self, divisors: Callable[[int, int], tuple[int, int]]) -> None:
+        self.divisors = divisors
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        image = Image.open(scenes()[index][0]).convert("RGB")
+        x, y = self.divisors(*image.size)
+        boxes = torch.from_numpy(corners(range(len(self))[index])) / torch.tensor([x, y, x, y])
+        return {"image": F.to_tensor(image.resize((40, 40))), "boxes": boxes}
+
+
+def bad_other_side() -> DataLoader[Any]:
+    """Both coordinates are divided by the width."""
+    return DataLoader(Detections(lambda width, height: (width, width)), batch_size=4)
+
+
+def good_own_side() -> DataLoader[Any]:
+    """Each coordinate is divided by its own side."""
+    return DataLoader(Detections(lambda width, height: (width, height)), batch_size=4)
+
+
+def good_stored_shares() -> DataLoader[Any]:
+    """The annotations say how large the images were."""
+    return DataLoader(Detections(lambda *_: (WIDTH, HEIGHT)), batch_size=4)
+
+
+class Letterbox(Detections):
+    """Photographs made to fit into a square, with boxes in its pixels."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        image = Image.open(scenes()[index][0]).convert("RGB")
+        scale = 48 / max(image.size)
+        small = F.to_tensor(image.resize((round(image.width * scale), round(image.height * scale))))
+        square = torch.zeros(3, 48, 48)
+        square[:, : small.shape[1], : small.shape[2]] = small
+        return {"image": square, "boxes": torch.from_numpy(corners(range(len(self))[index])) * scale}
+
+
+def good_letterbox() -> DataLoader[Any]:
+    """One factor for both sides, and the rest is padded."""
+    return DataLoader(Letterbox(lambda width, height: (width, height)), batch_size=4)

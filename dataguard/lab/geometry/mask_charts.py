@@ -16,9 +16,10 @@ import numpy as np
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.records import LeafRecord
-from dataguard.lab.geometry import keypoint_flips
+from dataguard.lab.geometry import box_aspect, keypoint_flips
 from dataguard.lab.geometry.alignment import DRAWS, ORIGINALS, ChartedDraws, MaskLeaf
 from dataguard.lab.geometry.box_alignment import ChartedBoxes, run_boxes
+from dataguard.lab.geometry.box_aspect import BoxAspect
 from dataguard.lab.geometry.chart_painter import InputImage, IsMask, Value, mask_rule
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
 from dataguard.lab.geometry.image_pairs import is_second, pair_rule
@@ -79,10 +80,23 @@ class Geometry:
     @property
     def boxes(self) -> ChartedBoxes:
         """How boxes and points follow their image. Raises NotApplicable if there are none, or images do not move."""
+        self._need_tables()
+        return self._observe("boxes", run_boxes)
+
+    def _need_tables(self) -> None:
         samples = [one.leaves for one in self._subject.epoch.samples]
         if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
             raise NotApplicable("no sample holds an image with boxes or points")
-        return self._observe("boxes", run_boxes)
+
+    @property
+    def box_aspect(self) -> tuple[BoxAspect, ...]:
+        """Boxes and points that are scaled by the wrong side of their image."""
+        subject = self._subject
+        subject.need_map("a stream has no indices to read again")
+        self._need_tables()
+        subject.afford_reads("box aspect", box_aspect.READS)
+        indices = subject.epoch.asked(box_aspect.SAMPLES)
+        return subject.vary("box aspect", lambda folder: box_aspect.run_aspect(subject.build, folder, indices))
 
     @property
     def keypoint_flips(self) -> tuple[FlippedKeypoints, ...]:
