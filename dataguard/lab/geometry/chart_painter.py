@@ -95,10 +95,10 @@ def _labels(array: np.ndarray, *, lossy: bool) -> tuple[tuple[Value, ...] | None
     if few > 256:
         return None, few
     found, places, counts = np.unique(codes, return_index=True, return_counts=True)
-    if lossy and array.shape[-1] == 1:
-        known = _peaks(codes) or _plateaus(array[..., 0])
+    if lossy and (array[..., 1:] == array[..., :1]).all():  # some formats store grey as three equal planes
+        known = _peaks(thin[..., 0].astype(np.int64)) or _plateaus(array[..., 0])
         if known and len(found) > len(known):
-            return known, len(found)
+            return tuple(label * array.shape[-1] for label in known), len(found)
     if len(found) > _FEW:
         return None, len(found)
     common = places[np.argsort(-counts)]

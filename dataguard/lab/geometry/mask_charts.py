@@ -23,7 +23,7 @@ from dataguard.lab.geometry.box_aspect import BoxAspect
 from dataguard.lab.geometry.chart_painter import InputImage, IsMask, Value, mask_rule
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
 from dataguard.lab.geometry.image_pairs import is_second, pair_rule
-from dataguard.lab.geometry.keypoint_flips import FlippedKeypoints, find_sides
+from dataguard.lab.geometry.keypoint_flips import FlippedKeypoints, find_sides, names_sides
 from dataguard.lab.images.image_containers import SMALLEST, planes_last
 from dataguard.lab.reading.leaf_root import Rooted
 from dataguard.lab.subject import Subject
@@ -100,10 +100,11 @@ class Geometry:
 
     @property
     def keypoint_flips(self) -> tuple[FlippedKeypoints, ...]:
-        """Keypoints with declared sides in several random states of a few samples."""
+        """Keypoints and masks with named sides in several random states of a few samples."""
         subject = self._subject
         subject.need_map("a stream has no indices to read again")
-        if not subject.vary("keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)):
+        keyed = names_sides(leaf.path for sample in subject.epoch.samples[:1] for leaf in sample.leaves)
+        if not keyed and not subject.vary("keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)):
             return ()
         subject.afford_reads("keypoint flips", keypoint_flips.READS)
         indices, build = subject.epoch.asked(keypoint_flips.SAMPLES), subject.build
