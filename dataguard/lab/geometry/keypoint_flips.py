@@ -30,7 +30,7 @@ ENOUGH = 2
 """Samples with a flip after which no more are read."""
 FEWEST = 4
 """The fewest points that show an affine map and its error."""
-FEWEST_NAMES = 2
+FEWEST_NAMES = 3
 """The fewest names of keypoints or classes."""
 MOST = 4096
 """The most names that may be those of keypoints: a list of millions is one of samples, and is not read."""
