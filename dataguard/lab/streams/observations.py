@@ -68,7 +68,7 @@ class Streams:
         """Whether a stream has one order in all epochs, and a constant seed that decides it."""
         subject = self._subject
         subject.afford_reads("stream order", (stream_order.EPOCHS + 1) * stream_order.MOST)
-        return subject.vary("stream order", lambda _: stream_order.find_stream_order(subject.build))
+        return subject.vary("stream order", lambda folder: stream_order.find_stream_order(subject.build, folder))
 
     @property
     def contents(self) -> Contents:

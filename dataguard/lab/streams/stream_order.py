@@ -6,10 +6,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
+
+import torch
 
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import Seeding
+from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.lab.spy.drive import announce_epoch
@@ -22,8 +27,10 @@ BURN = 5
 """How many numbers a generator skips after it was seeded with a constant, in the last epoch."""
 COMMON = 0.5
 """The least share of samples that two orders have in common."""
-MOST_SOURCES = 12
+MOST_SOURCES = 5
 """So many sources, each read in its order, may be interleaved by chance: that is no shuffling."""
+DESCENT = 0.75
+"""The longest descent of a shuffled order is about twice the square root of its length; that of sources is theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +45,19 @@ class StreamOrder:
     seed: Seeding | None
 
 
-def find_stream_order(build: Callable[..., Loader]) -> StreamOrder:
-    """Read several epochs of a stream, each under another global seed, and one with constant seeds changed."""
-    loader = build(num_workers=0)
+def find_stream_order(build: Callable[..., Loader], folder: Path) -> StreamOrder:
+    """Read several epochs of a stream, each under another global seed, and one with constant seeds changed.
+
+    If the loader has workers, this disposable process emulates the only one of each epoch.
+    """
+    loader, recorder = build(), FlightRecorder(folder)
     watch = SeedWatch()
     epochs, seeds = [], []
     for epoch, skipped in [*((number, 0) for number in range(EPOCHS)), (EPOCHS - 1, BURN)]:
         announce_epoch(loader, epoch)
+        torch.manual_seed(SEED + epoch)
+        if loader.num_workers:
+            emulate_worker(loader, recorder, 1)
         with gate("sample"), seeded(SEED + epoch), watch.watching(skipped) as given:
             epochs.append([leaves_of(sample) for sample in islice(iter(loader.dataset), MOST)])
         seeds.append([seeding for _, seeding in given])
@@ -64,7 +77,9 @@ def _is_shuffled(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
     """Whether two orders of the same samples differ by more than how a few sources are interleaved."""
     places = {identity: place for place, identity in enumerate(one)}
     common = [places[identity] for identity in other if identity in places]
-    return len(common) >= COMMON * len(one) and _longest_descent(common) > MOST_SOURCES
+    return len(common) >= COMMON * len(one) and _longest_descent(common) > max(
+        MOST_SOURCES, DESCENT * len(common) ** 0.5
+    )
 
 
 def _longest_descent(places: Sequence[int]) -> int:
