@@ -161,7 +161,7 @@ def inferred(lab: Lab, found: Sequence[Table]) -> int | None:
         return table.width
     values, entries = table.values or set(), sum(one.shape[0] for one in table.numbers)
     clear = not table.is_float or table.named or any(len(leaf.shape or ()) > 2 for leaf in lab.epoch.samples[0].leaves)
-    often = MANY if table.is_float else FEWEST
+    often = FEWEST if table.width == 1 and not table.is_float else MANY
     every = values == set(range(len(values))) and entries >= often * len(values)
     return len(values) if values and clear and every else None
 

@@ -119,7 +119,9 @@ def _windows(shared: StreamTrace, alone: StreamTrace) -> float | None:
     Both are traces of shingles of tokens. Windows of one text begin elsewhere in each worker, and share shingles. Text
     that one process repeats identifies nothing, and workers that have not ended may yet come to the same text.
     """
-    first, second, *_ = (*map(set, shared.by_worker), set(), set())
+    if len(shared.by_worker) < 2:
+        return None
+    first, second = (set(ids) for ids in shared.by_worker[:2])
     one_process = [identity for ids in alone.by_worker for identity in ids]
     fewest = min(len(first), len(second))
     if fewest < FEWEST_SHINGLES or len(set(one_process)) < (1 - _REPEATED) * len(one_process):

@@ -1,7 +1,7 @@
 """Two images of a sample that belong together, such as a photograph in two sizes: one serves as the other's mask.
 
 Each sample reads two images, always the same ones, whose contents resemble each other and no other image. Two views of
-one file are no pair, nor are samples with numbers that follow the draw, as if they told how the views differ.
+one file are no pair, nor are samples with numbers that follow the draw, as if they said how the views differ.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ def find_flips(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[
     named: dict[str, Sides] = {}
     for index in indices:
         samples = [reader.read(index, draw) for draw in range(DRAWS)]
-        for path, sides, kind in mask_flips(samples, declared):
+        for path, sides, how in mask_flips(samples, declared):
             named[path] = sides
-            found[path].append((index, kind))
+            found[path].append((index, how))
         draws = [_keypoints(sample, declared) for sample in samples]
         for path, first in draws[0].items():
             named[path] = first.sides
@@ -162,14 +162,23 @@ def _keyed(value: Any, path: str = "") -> Iterator[tuple[str, _Keypoints]]:
     """The mappings in a sample from names with sides to one point each."""
     if isinstance(value, Mapping):
         sides = _sides(f"sample{path}", list(value), flips=False)
-        points = [array_of(torch.as_tensor(one)) for one in value.values() if isinstance(one, _POINT)]
-        if sides and sides.pair and len(points) == len(value) >= FEWEST and {one.shape for one in points} <= _SHAPES:
+        points = [point for point in map(_point, value.values()) if point is not None]
+        if sides and sides.pair and len(points) == len(value) >= FEWEST and len({one.shape for one in points}) == 1:
             yield path, _Keypoints(sides, np.stack(points)[None].astype(np.float64), ())
         for key, one in value.items():
             yield from _keyed(one, f"{path}[{key!r}]")
     elif isinstance(value, list | tuple):
         for place, one in enumerate(value):
             yield from _keyed(one, f"{path}[{place}]")
+
+
+def _point(value: Any) -> np.ndarray | None:
+    """Two or three numbers, if a value is a point."""
+    if isinstance(value, tuple | list) and all(type(one) in (int, float) for one in value):
+        value = np.array(value)
+    array = array_of(value) if isinstance(value, torch.Tensor) else value
+    is_point = isinstance(array, np.ndarray) and array.shape in ((2,), (3,)) and array.dtype.kind in "iuf"
+    return array if is_point else None
 
 
 def _arrays(value: Any, path: str = "") -> Iterator[tuple[str, np.ndarray]]:
@@ -193,8 +202,6 @@ def _arrays(value: Any, path: str = "") -> Iterator[tuple[str, np.ndarray]]:
         yield from ((step, array_of(leaf)) for step, leaf in iter_leaves(value, path) if isinstance(leaf, torch.Tensor))
 
 
-_POINT = tuple | list | torch.Tensor | np.ndarray
-_SHAPES = {(2,), (3,)}
 _NUMBERS = int | float | str | np.generic
 
 

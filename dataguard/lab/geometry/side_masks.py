@@ -42,7 +42,7 @@ def mask_flips(samples: Sequence[Any], declared: Mapping[int, Sides]) -> Iterato
 
 
 def _state(sample: Any) -> tuple[dict[str, np.ndarray], set[tuple[str, bytes]]]:
-    """The masks of integers in a sample, and all that is no image."""
+    """The masks of integers in a sample, and all that is not an image."""
     masks, beside = {}, set()
     for path, leaf in iter_leaves(sample):
         if not is_image(leaf):
@@ -55,7 +55,7 @@ def _state(sample: Any) -> tuple[dict[str, np.ndarray], set[tuple[str, bytes]]]:
 
 
 def _flip_between(one: np.ndarray, two: np.ndarray, sides: Sides) -> str | None:
-    """Whether a mask is another one flipped, with classes "kept" or "swapped"; class 1 may be the first name."""
+    """Whether a mask equals a second one flipped, with classes "kept" or "swapped"; class 1 may be the first name."""
     values = set(np.unique(one).tolist()) - {*MARKS}
     count = len(sides.partner)
     offsets = [offset for offset in (0, 1) if max(values, default=0) < count + offset]

@@ -28,11 +28,11 @@ RICH = 128
 or an empty image."""
 _WEIGHTS = np.random.default_rng(514).integers(1, 1 << 63, MOST_WORDS, dtype=np.uint64) | np.uint64(1)
 LENGTH = 16
-"""Tokens of a shingle: two texts do not share so many in a row by chance."""
+"""Tokens of a shingle: two documents do not share so many in a row by chance."""
 FEWEST_TOKENS = 2 * LENGTH
 """The fewest tokens of a row."""
 VARIED = 6
-"""The fewest different tokens of a shingle: padding and rules are the same in all texts."""
+"""The fewest different tokens of a shingle: padding and rules are the same in all documents."""
 KEPT = 8
 """One shingle in so many is kept, by its hash: the same ones in every window."""
 _OF_TOKENS = np.random.default_rng(201).integers(1, 1 << 63, LENGTH, dtype=np.uint64) | np.uint64(1)
