@@ -154,6 +154,6 @@ def test_windows_of_text_are_recognised_by_shingles() -> None:
     assert doubled(runs(shared, shared, shared, trace(range(100), range(95, 195))), one) == 0
     with pytest.raises(Undecided):  # they may yet come to the same text
         doubled(runs(shared, shared, shared, trace(range(100), range(95, 195), ended=False)), one)
+    repeating = trace([*range(100), *range(100)])
     with pytest.raises(Undecided):  # one process repeats itself
-        repeating = trace([*range(100), *range(100)])
         doubled(runs(shared, shared, shared, trace(range(100), range(100))), runs(alone, alone, alone, repeating))
