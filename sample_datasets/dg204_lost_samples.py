@@ -280,7 +280,8 @@ class Undrained(Stream):
     drains = False
 
     def __iter__(self) -> Iterator[Sample]:
-        source, buffer = random.Random(1234), []
+        source = random.Random(1234)
+        buffer: list[Sample] = []
         for sample in super().__iter__():
             if len(buffer) < 100:
                 buffer.append(sample)
