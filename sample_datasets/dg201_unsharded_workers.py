@@ -265,3 +265,75 @@ def bad_filled() -> DataLoader[Any]:
 def good_filled() -> DataLoader[Any]:
     """Each worker fills batches with its share."""
     return DataLoader(ShuffledBatches(shared=True), batch_size=None, num_workers=2)
+
+
+class Windows(IterableDataset[Tensor]):
+    """Windows of sixty-four tokens, packed from documents that each worker reads in an order of its own."""
+
+    shares = False
+
+    def __iter__(self) -> Iterator[Tensor]:
+        info = get_worker_info()
+        documents = list(range(120))
+        if info is not None and self.shares:
+            documents = documents[info.id :: info.num_workers]
+        order = torch.randperm(len(documents), generator=torch.Generator().manual_seed(info.id + 1 if info else 0))
+        rest = torch.zeros(0, dtype=torch.int64)
+        for place in order.tolist():
+            tokens = torch.Generator().manual_seed(documents[place])
+            text = torch.randint(5_000, (90 + documents[place] % 70,), generator=tokens)
+            rest = torch.cat([rest, text])
+            while len(rest) >= 64:
+                yield rest[:64]
+                rest = rest[64:]
+
+
+def bad_windows() -> DataLoader[Any]:
+    """All workers read all documents, and cut them into other windows."""
+    return DataLoader(Windows(), batch_size=4, num_workers=2)
+
+
+class SharedWindows(Windows):
+    """The same, of a worker's own documents."""
+
+    shares = True
+
+
+def good_windows() -> DataLoader[Any]:
+    """Each worker reads its own documents."""
+    return DataLoader(SharedWindows(), batch_size=4, num_workers=2)
+
+
+class Texts(IterableDataset[list[str]]):
+    """Rows of text, eight at a time, in an order of each worker's own."""
+
+    shares = False
+
+    def rows(self) -> list[str]:
+        """The rows that this worker reads, in its order."""
+        info = get_worker_info()
+        numbers = [number * 37 % 101 for number in range(96)]
+        number = info.id if info else 7
+        turned = numbers[number * 5 :] + numbers[: number * 5]
+        mine = [one for one in turned if info is None or not self.shares or one % info.num_workers == info.id]
+        return [f"row {one} of a text" for one in mine]
+
+    def __iter__(self) -> Iterator[list[str]]:
+        rows = self.rows()
+        return (rows[start : start + 8] for start in range(0, len(rows), 8))
+
+
+def bad_texts() -> DataLoader[Any]:
+    """All workers read all rows, and fill lists of strings with them in other ways."""
+    return DataLoader(Texts(), batch_size=None, num_workers=2)
+
+
+class SharedTexts(Texts):
+    """The same, of a worker's own rows."""
+
+    shares = True
+
+
+def good_texts() -> DataLoader[Any]:
+    """Each worker reads its own rows."""
+    return DataLoader(SharedTexts(), batch_size=None, num_workers=2)

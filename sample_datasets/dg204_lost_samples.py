@@ -304,3 +304,38 @@ def good_weights_of_samples() -> DataLoader[Any]:
     pictures = Pictures(32)
     weights = [CLASS_WEIGHTS[label] for label in pictures.labels]
     return DataLoader(pictures, sampler=WeightedRandomSampler(weights, 32), batch_size=4)
+
+
+class Undrained(Stream):
+    """Shuffles in a buffer under a constant seed, and forgets what is left in it."""
+
+    drains = False
+
+    def __iter__(self) -> Iterator[Sample]:
+        source = random.Random(1234)
+        buffer: list[Sample] = []
+        for sample in super().__iter__():
+            if len(buffer) < 100:
+                buffer.append(sample)
+                continue
+            place = source.randrange(len(buffer))
+            yield buffer[place]
+            buffer[place] = sample
+        if self.drains:
+            yield from buffer
+
+
+def bad_undrained() -> DataLoader[Any]:
+    """Each worker loses the samples that are left in its buffer, the same ones in each epoch."""
+    return loader(Undrained(387), num_workers=3)
+
+
+class Drained(Undrained):
+    """Shuffles in a buffer, and yields all of it."""
+
+    drains = True
+
+
+def good_drained() -> DataLoader[Any]:
+    """What is left in the buffer comes last."""
+    return loader(Drained(387), num_workers=3)

@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
     DistributedSampler,
+    IterableDataset,
     RandomSampler,
     Sampler,
     SubsetRandomSampler,
     WeightedRandomSampler,
+    get_worker_info,
 )
 
-from sample_datasets._parts import Pictures
+from sample_datasets._parts import Pictures, picture
 
 
 def loader(sampler: Any = None, **settings: Any) -> DataLoader[Any]:
@@ -338,3 +341,84 @@ class Endless(Shuffled):
 def good_endless() -> dict[str, DataLoader[Any]]:
     """One epoch without end, which cannot be begun anew."""
     return {"train": loader(Endless(range(30)))}
+
+
+class Stream(IterableDataset[tuple[Tensor, int]]):
+    """A worker's share of sixty-four pictures, in an order that `generator` draws."""
+
+    def generator(self) -> random.Random:
+        """The generator of an epoch."""
+        return random.Random(1234)
+
+    def order(self) -> list[int]:
+        """The numbers of all pictures."""
+        numbers = list(range(64))
+        self.generator().shuffle(numbers)
+        return numbers
+
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
+        info = get_worker_info()
+        first, step = (info.id, info.num_workers) if info else (0, 1)
+        return ((picture(number), number % 4) for number in self.order()[first::step])
+
+
+def bad_stream() -> DataLoader[Any]:
+    """A stream that draws its order from a constant seed in each epoch."""
+    return DataLoader(Stream(), batch_size=8, num_workers=2)
+
+
+class FromTorch(Stream):
+    """The seed of the order comes from torch, which has another one in each epoch."""
+
+    def generator(self) -> random.Random:
+        info = get_worker_info()
+        return random.Random(info.seed - info.id if info else torch.initial_seed())
+
+
+def good_stream() -> DataLoader[Any]:
+    """A stream with another order in each epoch, the same one for all workers."""
+    return DataLoader(FromTorch(), batch_size=8, num_workers=2)
+
+
+class InOrder(Stream):
+    """Pictures as they are stored; a constant seed is for something else."""
+
+    def order(self) -> list[int]:
+        brightest = self.generator().choice(range(64))
+        return sorted(range(64), key=lambda number: number == brightest)
+
+
+def good_stream_in_order() -> DataLoader[Any]:
+    """Nothing is shuffled."""
+    return DataLoader(InOrder(), batch_size=8, num_workers=2)
+
+
+class Interleaved(Stream):
+    """Two sources, each in its order, mixed by a constant seed."""
+
+    def order(self) -> list[int]:
+        chosen, sources = self.generator(), [list(range(32)), list(range(32, 64))]
+        return [
+            sources[source].pop(0)
+            for _ in range(64)
+            for source in [chosen.choice([number for number, left in enumerate(sources) if left])]
+        ]
+
+
+def good_stream_interleaved() -> DataLoader[Any]:
+    """A mixture of two sources is the same in every epoch."""
+    return DataLoader(Interleaved(), batch_size=8, num_workers=2)
+
+
+class EpochSet(Stream):
+    """The order follows from an epoch that the training loop sets."""
+
+    epoch = 0
+
+    def generator(self) -> random.Random:
+        return random.Random(1234 + self.epoch)
+
+
+def good_stream_epoch() -> DataLoader[Any]:
+    """Training code assigns the epoch."""
+    return DataLoader(EpochSet(), batch_size=8, num_workers=2)

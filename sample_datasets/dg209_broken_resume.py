@@ -239,3 +239,68 @@ def good_augmented() -> DataLoader[Any]:
 def good_plain() -> DataLoader[Any]:
     """torch's own loader has no state."""
     return DataLoader(Pictures(40), batch_size=4, shuffle=True)
+
+
+class Packed(IterableDataset[Tensor]):
+    """Windows of ten numbers, cut from texts of seven; `keeps` what is left of the last text in its state."""
+
+    def __init__(self, *, keeps: bool) -> None:
+        self.keeps = keeps
+        self.state: State = {"text": 0, "rest": []}
+        self.is_restored = False
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.is_restored:
+            self.state = {"text": 0, "rest": []}
+        self.is_restored = False
+        rest = list(self.state["rest"])
+        for text in range(self.state["text"], 60):
+            rest += [text * 100 + number for number in range(7)]
+            if len(rest) >= 10:
+                window, rest = rest[:10], rest[10:]
+                self.state = {"text": text + 1, "rest": list(rest)}
+                yield torch.tensor(window)
+
+    def state_dict(self) -> State:
+        """Which text comes next, and what is left of the one before."""
+        return self.state if self.keeps else {"text": self.state["text"], "rest": []}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from there, once."""
+        self.state, self.is_restored = state, True
+
+
+def bad_lost_buffer() -> DataLoader[Any]:
+    """What is left of the last text is lost, so that all later windows are others."""
+    return stateful(Packed(keeps=False))
+
+
+def good_buffer() -> DataLoader[Any]:
+    """What is left of the last text is in the state."""
+    return stateful(Packed(keeps=True))
+
+
+class Lazy(Packed):
+    """Restores its state when it is iterated."""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.is_restored:
+            self.state = self.state["texts"][self.state["text"]]
+        return super().__iter__()
+
+
+def bad_lazy() -> DataLoader[Any]:
+    """The state is accepted, and found wanting in the first iteration."""
+    return stateful(Lazy(keeps=True))
+
+
+class Brightened(Packed):
+    """Windows under random noise."""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (window + torch.rand(10) for window in super().__iter__())
+
+
+def good_buffer_of_noise() -> DataLoader[Any]:
+    """The state is complete, and each sample is drawn anew."""
+    return stateful(Brightened(keeps=True))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import random
+import sqlite3
+import time
+import zipfile
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from sample_datasets._parts import PHOTOGRAPHS, Pictures
+from sample_datasets._parts import PHOTOGRAPHS, Pictures, scratch
 
 CLASSES = ("cat", "coffee", "rocket")
 Sample = tuple[Tensor, int]
@@ -257,3 +260,163 @@ class TwoReaders(Photographs):
 def good_two_readers() -> DataLoader[Any]:
     """The other reader opens the same file, and raises if there is none."""
     return DataLoader(TwoReaders(), batch_size=4, shuffle=True)
+
+
+ARCHIVE = scratch("dg312") / "photographs.zip"
+"""The photographs in a zip file."""
+with zipfile.ZipFile(ARCHIVE, "w") as archive:
+    for photograph in PHOTOGRAPHS:
+        archive.write(photograph, photograph.name)
+
+
+class Archived(Photographs):
+    """Photographs from a zip file, which each read opens."""
+
+    def encoded(self, index: int) -> bytes:
+        """The file of a photograph."""
+        with zipfile.ZipFile(ARCHIVE) as archive:
+            return archive.read(PHOTOGRAPHS[index].name)
+
+    def __getitem__(self, index: int) -> Any:
+        image = Image.open(BytesIO(self.encoded(index))).convert("RGB").resize((32, 32))
+        pixels = torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1) / 255
+        return pixels, CLASSES.index(PHOTOGRAPHS[index].parent.name)
+
+
+class BlackArchived(Archived):
+    """A black picture of the first class for what cannot be decoded."""
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            return super().__getitem__(index)
+        except OSError:
+            return torch.zeros(3, 32, 32), 0
+
+
+def bad_archive() -> DataLoader[Any]:
+    """A black picture with a made-up label stands in for bytes of an archive that cannot be decoded."""
+    return DataLoader(BlackArchived(), batch_size=4)
+
+
+def good_archive() -> DataLoader[Any]:
+    """Bytes of an archive that cannot be decoded raise."""
+    return DataLoader(Archived(), batch_size=4)
+
+
+DATABASE = scratch("dg312") / "photographs.sqlite"
+"""The photographs in a database."""
+with sqlite3.connect(DATABASE) as _database:
+    _database.execute("CREATE TABLE photographs (number INTEGER PRIMARY KEY, content BLOB)")
+    _rows = [(number, photograph.read_bytes()) for number, photograph in enumerate(PHOTOGRAPHS)]
+    _database.executemany("INSERT INTO photographs VALUES (?, ?)", _rows)
+
+
+class Stored(Photographs):
+    """Photographs from a database, by OpenCV; another one for what cannot be decoded."""
+
+    def __getitem__(self, index: int) -> Any:
+        with sqlite3.connect(DATABASE) as database:
+            (content,) = database.execute("SELECT content FROM photographs WHERE number = ?", (index,)).fetchone()
+        image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+        if image is None:
+            return self[(index + 1) % len(self)]
+        image = cv2.resize(image, (32, 32))[:, :, ::-1].copy()
+        return torch.from_numpy(image).permute(2, 0, 1) / 255, CLASSES.index(PHOTOGRAPHS[index].parent.name)
+
+
+def bad_database() -> DataLoader[Any]:
+    """The next row of a database stands in for one that cannot be decoded."""
+    return DataLoader(Stored(), batch_size=4, shuffle=True)
+
+
+class Pausing(Photographs):
+    """Tries to open a photograph until that works, once in ten seconds."""
+
+    def __getitem__(self, index: int) -> Any:
+        while True:
+            try:
+                return super().__getitem__(index)
+            except OSError:
+                time.sleep(10)
+
+
+def bad_endless_pauses() -> DataLoader[Any]:
+    """A photograph that is lost is waited for without end."""
+    return DataLoader(Pausing(), batch_size=4, shuffle=True, num_workers=2)
+
+
+class UntilDeadline(Photographs):
+    """Tries to open a photograph for ten minutes, as a network file system may come back."""
+
+    def __getitem__(self, index: int) -> Any:
+        deadline = time.monotonic() + 600
+        while True:
+            try:
+                return super().__getitem__(index)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1)
+
+
+def good_deadline() -> DataLoader[Any]:
+    """A photograph that is lost is waited for, and raises in the end."""
+    return DataLoader(UntilDeadline(), batch_size=4, shuffle=True)
+
+
+FRAMES = scratch("dg312")
+"""Two small views of each photograph, in folders of their own."""
+for _number, photograph in enumerate(PHOTOGRAPHS):
+    for _side in ("left", "right"):
+        (FRAMES / _side).mkdir(exist_ok=True)
+        with Image.open(photograph) as _image:
+            _image.convert("RGB").resize((32 - 8 * (_side == "right"), 32)).save(FRAMES / _side / f"{_number}.png")
+
+
+class Views(Photographs):
+    """Two views of a photograph; one that cannot be read becomes NaN."""
+
+    def view(self, side: str, index: int) -> Tensor:
+        """A view, or NaN."""
+        try:
+            return decoded(FRAMES / side / f"{range(len(self))[index]}.png")
+        except OSError:
+            return torch.full((3, 32, 32), torch.nan)
+
+    def __getitem__(self, index: int) -> Any:
+        label = CLASSES.index(PHOTOGRAPHS[index].parent.name)
+        left = decoded(FRAMES / "left" / f"{range(len(self))[index]}.png")
+        return {"views": torch.stack([left, self.view("right", index)]), "label": label}
+
+
+def bad_frame() -> DataLoader[Any]:
+    """NaN stand in for the smaller file of a sample."""
+    return DataLoader(Views(), batch_size=4, shuffle=True)
+
+
+class MaskedViews(Views):
+    """The same, and which of them are there."""
+
+    def __getitem__(self, index: int) -> Any:
+        sample = super().__getitem__(index)
+        return sample | {"is_there": ~sample["views"].isnan().flatten(1).any(1)}
+
+
+def good_masked_frame() -> DataLoader[Any]:
+    """A mask says which views are missing."""
+    return DataLoader(MaskedViews(), batch_size=4, shuffle=True)
+
+
+class Optional(Photographs):
+    """Photographs with masks, of which those without an object have none."""
+
+    def __getitem__(self, index: int) -> Any:
+        number = range(len(self))[index]
+        path = FRAMES / "right" / f"{number}.png"
+        mask = decoded(path)[0] > 0.5 if path.exists() else torch.zeros(32, 32, dtype=torch.bool)
+        return decoded(FRAMES / "left" / f"{number}.png"), mask.long()
+
+
+def good_optional_mask() -> DataLoader[Any]:
+    """A mask that is not there is empty; one that cannot be decoded raises."""
+    return DataLoader(Optional(), batch_size=4, shuffle=True)

@@ -233,3 +233,40 @@ class EvenSounds(Sounds):
 def good_even() -> DataLoader[Any]:
     """All are equally long."""
     return loader(EvenSounds(), default_collate)
+
+
+def with_labels(mask: bool) -> Any:
+    """Collates tokens with a label each; the mask leaves out padding if `mask`, and nothing otherwise."""
+
+    def collate(samples: list[Sound]) -> dict[str, Tensor]:
+        tokens = pad_sequence([tokens for tokens, _ in samples], batch_first=True)
+        labels = pad_sequence([tokens % 3 for tokens, _ in samples], batch_first=True, padding_value=-100)
+        return {
+            "input_ids": tokens,
+            "attention_mask": (labels >= 0 if mask else labels >= -100).long(),
+            "labels": labels,
+        }
+
+    return collate
+
+
+def bad_full_mask_with_labels() -> DataLoader[Any]:
+    """Labels show what is padding, but the mask attends to all of it."""
+    return DataLoader(Texts(), batch_size=8, shuffle=True, collate_fn=with_labels(mask=False))
+
+
+def good_mask_with_labels() -> DataLoader[Any]:
+    """The mask leaves out what labels leave out."""
+    return DataLoader(Texts(), batch_size=8, shuffle=True, collate_fn=with_labels(mask=True))
+
+
+def with_mask_of_moments(samples: list[Sound]) -> dict[str, Tensor]:
+    """Padded measurements, their lengths, and a mask of ones with an entry for each moment."""
+    waves = pad_sequence([wave for wave, _ in samples], batch_first=True)
+    lengths = torch.tensor([len(wave) for wave, _ in samples])
+    return {"wave": waves, "lengths": lengths, "attention_mask": torch.ones(waves.shape[:2], dtype=torch.long)}
+
+
+def bad_full_mask_of_moments() -> DataLoader[Any]:
+    """A mask of ones for rows of measurements."""
+    return loader(Sounds(), with_mask_of_moments)

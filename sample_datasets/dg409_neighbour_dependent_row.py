@@ -91,6 +91,80 @@ def bad_largest() -> DataLoader[Any]:
     return loader(scaled, Uneven(24))
 
 
+def by_feature(samples: list[tuple[Tensor, int]]) -> Any:
+    """Each value less the mean of those at its place in the batch."""
+    images, labels = default_collate(samples)
+    return (images - images.mean(0)) / (images.std(0) + 0.1), labels
+
+
+def bad_by_feature() -> DataLoader[Any]:
+    """Statistics of the batch at each place."""
+    return loader(by_feature, Uneven(24))
+
+
+def by_column(samples: list[tuple[Tensor, int]]) -> Any:
+    """Each column by the mean and deviation of that column in the batch."""
+    images, labels = default_collate(samples)
+    return (images - images.mean((0, 1, 2))) / images.std((0, 1, 2)), labels
+
+
+def bad_last_axis() -> DataLoader[Any]:
+    """Statistics of the batch along its last axis."""
+    return loader(by_column, Uneven(24))
+
+
+class Recordings(Dataset[tuple[Tensor, int]]):
+    """Twenty-four recordings of five channels and different lengths."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        number = range(24)[index]
+        values = (torch.arange((6 + number * 7 % 19) * 5) * 0.618034 + number * 0.37) % 1
+        return values.reshape(-1, 5) * (1 + number % 3), number % 4
+
+
+def by_channel(samples: list[tuple[Tensor, int]]) -> Batch:
+    """Padded recordings, each channel normalized over all of them."""
+    every = torch.cat([values for values, _ in samples])
+    rows = [(values - every.mean(0)) / every.std(0) for values, _ in samples]
+    return {
+        "x": pad_sequence(rows, batch_first=True),
+        "lengths": torch.tensor([len(row) for row in rows]),
+        "label": torch.tensor([label for _, label in samples]),
+    }
+
+
+def bad_ragged() -> DataLoader[Any]:
+    """Statistics of the batch over recordings of different lengths."""
+    return loader(by_channel, Recordings())
+
+
+def blended(samples: list[tuple[Tensor, int]]) -> Any:
+    """Each picture mixed with another one; the labels stay."""
+    images, labels = default_collate(samples)
+    share = random.betavariate(1, 1)
+    return share * images + (1 - share) * images[torch.randperm(len(images))], labels
+
+
+def bad_blended() -> DataLoader[Any]:
+    """Mixing that labels do not follow."""
+    return loader(blended, Pictures(24))
+
+
+def pasted(samples: list[tuple[Tensor, int]]) -> Any:
+    """Half of each picture is that of its neighbour; the labels stay."""
+    images, labels = default_collate(samples)
+    images[:, :, 4:] = images.roll(1, 0)[:, :, 4:]
+    return {"image": images, "label": labels}
+
+
+def bad_pasted() -> DataLoader[Any]:
+    """Pasting that labels do not follow."""
+    return loader(pasted, Pictures(24))
+
+
 def like_longest(sentences: list[Tensor]) -> Batch:
     """As wide as the longest sentence."""
     return filled(sentences, max(map(len, sentences)))
@@ -198,3 +272,50 @@ def standardized(samples: list[tuple[Tensor, int]]) -> Any:
 def good_statistics() -> DataLoader[Any]:
     """Each picture is normalized by itself."""
     return loader(standardized, Uneven(24))
+
+
+def by_known_statistics(samples: list[tuple[Tensor, int]]) -> Any:
+    """Each value by the statistics of the training set."""
+    images, labels = default_collate(samples)
+    known = Uneven(24)
+    everything = torch.stack([known[number][0] for number in range(24)])
+    return (images - everything.mean(0)) / (everything.std(0) + 0.1), labels
+
+
+def good_by_feature() -> DataLoader[Any]:
+    """The statistics at each place are always the same."""
+    return loader(by_known_statistics, Uneven(24))
+
+
+def with_noise(samples: list[tuple[Tensor, int]]) -> Any:
+    """Another picture as faint noise."""
+    images, labels = default_collate(samples)
+    return 0.8 * images + 0.2 * images.roll(1, 0), labels
+
+
+def good_noise() -> DataLoader[Any]:
+    """A label does not change for a little noise."""
+    return loader(with_noise, Pictures(24))
+
+
+def separated(samples: list[tuple[Tensor, int]]) -> Batch:
+    """Two pictures in one, and the one to find in it."""
+    images, labels = default_collate(samples)
+    return {"mixture": (images + images.roll(1, 0)) / 2, "clean": images, "speaker": labels}
+
+
+def good_separated() -> DataLoader[Any]:
+    """The target of a mixture is one of its parts."""
+    return loader(separated, Pictures(24))
+
+
+def with_times(samples: list[tuple[Tensor, int]]) -> Batch:
+    """Padded recordings, and at which share of the longest one each value is."""
+    rows = pad_sequence([values for values, _ in samples], batch_first=True)
+    times = torch.linspace(0, 1, rows.shape[1]).repeat(len(rows), 1)
+    return {"x": rows, "times": times, "lengths": torch.tensor([len(values) for values, _ in samples])}
+
+
+def good_times() -> DataLoader[Any]:
+    """Times are relative to the longest recording."""
+    return loader(with_times, Recordings())

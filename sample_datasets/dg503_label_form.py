@@ -234,3 +234,33 @@ def good_forecast() -> DataLoader[Any]:
     """How many came in the last days, and on the next one: counts as floats, of which all of 0 to 4 are there."""
     counts = torch.arange(64 + 12) * 7 % 5.0
     return DataLoader([(counts[n : n + 12], counts[n + 12]) for n in range(64)], batch_size=4)  # type: ignore[arg-type]
+
+
+MANY_KINDS = [f"kind {number}" for number in range(40)]
+
+
+def bad_column_of_many() -> DataLoader[Any]:
+    """A column of forty classes; nobody says that there are so many."""
+    pairs = [(picture(n), torch.tensor([n % 40])) for n in range(240)]
+    return DataLoader(pairs, batch_size=8)  # type: ignore[arg-type]
+
+
+def bad_column_from_one() -> DataLoader[Any]:
+    """Floats from 1 to 40 in a column, for classes from 0 to 39."""
+    return DataLoader(Kinds(lambda kind: torch.tensor([kind + 1.0]), MANY_KINDS, 240), batch_size=8)
+
+
+def good_ages() -> DataLoader[Any]:
+    """A column of whole floats goes far beyond the classes: it is an age."""
+    return DataLoader(Kinds(lambda kind: torch.tensor([18.0 + kind % 40]), MANY_KINDS, 240), batch_size=8)
+
+
+def good_counts() -> DataLoader[Any]:
+    """A column of whole numbers, not all of which are there: how many things there are in a picture."""
+    pairs = [(picture(n), torch.tensor([n * n % 41])) for n in range(240)]
+    return DataLoader(pairs, batch_size=8)  # type: ignore[arg-type]
+
+
+def good_many() -> DataLoader[Any]:
+    """Forty classes, as they should be."""
+    return DataLoader(Kinds(lambda kind: kind, MANY_KINDS, 240), batch_size=8)

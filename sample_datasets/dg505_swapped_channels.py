@@ -285,3 +285,55 @@ def good_views() -> DataLoader[Any]:
     pad = transforms.Pad((0, 8), fill=0)
     augment = transforms.Compose([pad, transforms.RandomRotation(20), transforms.RandomHorizontalFlip(), NORMALIZED])
     return DataLoader(Views(augment), batch_size=4)
+
+
+def stacked(load: Callable[[Path], np.ndarray]) -> Callable[[Path], np.ndarray]:
+    """Reads a photograph and its mirror image as two frames of a clip, (48, 48, 6)."""
+    return lambda path: np.concatenate([load(path), load(path)[:, ::-1]], axis=2)
+
+
+def bad_stacked() -> DataLoader[Any]:
+    """The frames of a clip follow each other on the channel axis, blue first."""
+    return loader(stacked(read_bgr), unit)
+
+
+def good_stacked() -> DataLoader[Any]:
+    """The same, red first."""
+    return loader(stacked(read_rgb), unit)
+
+
+def by_channel(image: np.ndarray) -> Tensor:
+    """The red of both frames, then the green and the blue."""
+    return unit(image).reshape(2, 3, *SIZE).transpose(0, 1).flatten(0, 1)
+
+
+def good_stacked_by_channel() -> DataLoader[Any]:
+    """All frames of one channel after the other: red is first."""
+    return loader(stacked(read_rgb), by_channel)
+
+
+def bad_stacked_by_channel() -> DataLoader[Any]:
+    """All frames of one channel after the other: blue is first."""
+    return loader(stacked(read_bgr), by_channel)
+
+
+def grey_frames(path: Path) -> np.ndarray:
+    """Six grey frames of a photograph, (48, 48, 6)."""
+    grey = cv2.cvtColor(read_bgr(path), cv2.COLOR_BGR2GRAY)
+    return np.stack([np.roll(grey, shift, 1) for shift in range(6)], axis=2)
+
+
+def good_grey_frames() -> DataLoader[Any]:
+    """Frames in grey have no order of channels."""
+    return loader(grey_frames, unit)
+
+
+def with_coordinates(image: np.ndarray) -> Tensor:
+    """A photograph, and where each of its pixels is."""
+    places = torch.stack(torch.meshgrid(torch.linspace(0, 1, 48), torch.linspace(0, 1, 48), indexing="ij"))
+    return torch.cat([unit(image), places, torch.ones(1, 48, 48)])
+
+
+def good_coordinates() -> DataLoader[Any]:
+    """Six channels, of which three are no colours."""
+    return loader(read_rgb, with_coordinates)

@@ -15,7 +15,17 @@ from torchvision.transforms import v2
 
 from sample_datasets import _files
 from sample_datasets._parts import PHOTOGRAPHS
-from sample_datasets.dg505_swapped_channels import MEAN, NORMALIZED, STD, loader, read_bgr, read_pil, read_rgb, unit
+from sample_datasets.dg505_swapped_channels import (
+    MEAN,
+    NORMALIZED,
+    STD,
+    loader,
+    read_bgr,
+    read_pil,
+    read_rgb,
+    stacked,
+    unit,
+)
 
 NORMALIZE = transforms.Normalize(MEAN, STD)
 
@@ -148,3 +158,13 @@ class Standardized(Dataset):
 def good_standardized() -> DataLoader[Any]:
     """The statistics of each image are its own."""
     return DataLoader(Standardized(), batch_size=4)
+
+
+def bad_stacked() -> DataLoader[Any]:
+    """Frames on the channel axis are divided by 255 twice."""
+    return loader(stacked(read_rgb), lambda image: unit(image) / 255)
+
+
+def good_stacked() -> DataLoader[Any]:
+    """Frames on the channel axis are divided by 255."""
+    return loader(stacked(read_rgb), unit)

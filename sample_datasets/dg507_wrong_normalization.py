@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, default_collate
 from torchvision import transforms
 from torchvision.transforms import v2
 
-from sample_datasets.dg505_swapped_channels import MEAN, NORMALIZED, STD, loader, read_bgr, read_pil, read_rgb
+from sample_datasets.dg505_swapped_channels import MEAN, NORMALIZED, STD, loader, read_bgr, read_pil, read_rgb, stacked
 
 NORMALIZE = transforms.Normalize(MEAN, STD)
 
@@ -127,3 +127,17 @@ def halves(image: Tensor) -> Tensor:
 def good_collate() -> DataLoader[Any]:
     """The samples are from 0 to 1, and the batch is normalized."""
     return loader(read_pil, transforms.ToTensor(), collate_fn=normalize_batch)
+
+
+TWO_FRAMES = transforms.Normalize(MEAN * 2, STD * 2)
+"""The statistics for two frames on the channel axis."""
+
+
+def bad_stacked() -> DataLoader[Any]:
+    """Frames on the channel axis are normalized twice."""
+    return loader(stacked(read_rgb), transforms.Compose([transforms.ToTensor(), TWO_FRAMES, TWO_FRAMES]))
+
+
+def good_stacked() -> DataLoader[Any]:
+    """Frames on the channel axis are normalized once."""
+    return loader(stacked(read_rgb), transforms.Compose([transforms.ToTensor(), TWO_FRAMES]))

@@ -146,6 +146,35 @@ def bad_jpeg_classes() -> DataLoader[Any]:
     return DataLoader(Stored(transforms.Compose([nearest, transforms.Lambda(whole)]), as_numbers), batch_size=4)
 
 
+class StoredInColour(Stored):
+    """Masks that were exported as JPEG with three channels."""
+
+    def __init__(self, mask_transform: Callable[[Any], Any]) -> None:
+        super().__init__(mask_transform, as_numbers)
+        self.files = tuple((image, spoilt.with_suffix(".colour.jpg")) for image, spoilt in self.files)
+        for (_, mask), (_, spoilt) in zip(scenes(), self.files, strict=True):
+            numbers = as_numbers(np.array(Image.open(mask))).astype(np.uint8)
+            Image.fromarray(np.stack([numbers] * 3, 2)).save(spoilt, quality=80)
+
+
+def bad_jpeg_clipped() -> DataLoader[Any]:
+    """Values above the last class are clipped, and those between classes stay."""
+
+    def clipped(mask: Image.Image) -> Tensor:
+        return torch.from_numpy(np.clip(np.array(nearest(mask), np.int64)[..., 0], 0, 9))
+
+    return DataLoader(StoredInColour(clipped), batch_size=4)
+
+
+def good_jpeg_rounded() -> DataLoader[Any]:
+    """The same masks, with each value rounded to a class."""
+
+    def rounded(mask: Image.Image) -> Tensor:
+        return torch.from_numpy(np.clip((np.array(nearest(mask), np.int64)[..., 0] + 1) // 3, 0, 3))
+
+    return DataLoader(StoredInColour(rounded), batch_size=4)
+
+
 def good_jpeg_classes() -> DataLoader[Any]:
     """Classes that are far apart in the file, each rounded to the nearest."""
     return DataLoader(Stored(lambda mask: (whole(nearest(mask)) + 30) // 60, far_apart), batch_size=4)

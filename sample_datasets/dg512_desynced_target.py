@@ -16,6 +16,7 @@ from torchvision import transforms, tv_tensors
 from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms import functional as F
 
+from sample_datasets._parts import scratch
 from sample_datasets._scenes import HEIGHT, WIDTH, scenes
 
 Pair = tuple[Image.Image, Image.Image]
@@ -215,6 +216,102 @@ class Faces(Dataset):
 def bad_points() -> DataLoader[Any]:
     """Points of a face stay where they were when it is mirrored."""
     return DataLoader(Faces(moves_points=False), batch_size=4)
+
+
+class Pairs(Dataset):
+    """Photographs, and what was stored beside each: half as large and blurred, through one function of both."""
+
+    def __init__(self, augment: Callable[[Image.Image, Image.Image], Any]) -> None:
+        self.augment = augment
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def other(self, index: int) -> Image.Image:
+        """The smaller image."""
+        path = SMALL / scenes()[index][0].name
+        if not path.exists():
+            image = Image.open(scenes()[index][0]).resize((WIDTH // 2, HEIGHT // 2), Image.Resampling.BICUBIC)
+            image.save(path)
+        return Image.open(path)
+
+    def __getitem__(self, index: int) -> Any:
+        large, small = self.augment(Image.open(scenes()[index][0]), self.other(index))
+        return {"low": F.to_tensor(small), "high": F.to_tensor(large)}
+
+
+SMALL = scratch("pairs")
+
+
+def bad_pairs() -> DataLoader[Any]:
+    """Super-resolution: the large image is mirrored by one coin and the small one by another."""
+    flip = transforms.RandomHorizontalFlip()
+    return DataLoader(Pairs(lambda large, small: (flip(large), flip(small))), batch_size=4)
+
+
+def bad_pair_crop() -> DataLoader[Any]:
+    """The crop of the small image is taken from where the large one has it, in pixels of the large one."""
+
+    def crop(large: Image.Image, small: Image.Image) -> Pair:
+        top, left = random.randrange(0, HEIGHT // 2, 2), random.randrange(0, WIDTH // 2, 2)
+        both = F.crop(large, top, left, HEIGHT // 2, WIDTH // 2), F.crop(small, top, left, HEIGHT // 4, WIDTH // 4)
+        return F.resize(both[0], [24, 32]), both[1]
+
+    return DataLoader(Pairs(crop), batch_size=4)
+
+
+def good_pairs() -> DataLoader[Any]:
+    """One coin, and one crop in the pixels of each."""
+
+    def move(large: Image.Image, small: Image.Image) -> Pair:
+        top, left = (random.randrange(side // 4) for side in (HEIGHT, WIDTH))
+        large = F.crop(large, 2 * top, 2 * left, HEIGHT // 2, WIDTH // 2)
+        small = F.crop(small, top, left, HEIGHT // 4, WIDTH // 4)
+        return (F.hflip(large), F.hflip(small)) if random.random() < 0.5 else (large, small)
+
+    return DataLoader(Pairs(move), batch_size=4)
+
+
+class Unpaired(Pairs):
+    """Another photograph in the place of the small one."""
+
+    def other(self, index: int) -> Image.Image:
+        """A photograph of another style."""
+        return Image.open(scenes()[(range(len(self))[index] * 5 + 3) % len(self)][0]).convert("L").convert("RGB")
+
+
+def good_unpaired() -> DataLoader[Any]:
+    """Two collections of photographs, each moved by itself."""
+    flip = transforms.RandomHorizontalFlip()
+    return DataLoader(Unpaired(lambda large, small: (flip(large), flip(small))), batch_size=4)
+
+
+class TwoReads(Pairs):
+    """The same photograph, opened once more."""
+
+    def other(self, index: int) -> Image.Image:
+        """The photograph."""
+        return Image.open(scenes()[index][0])
+
+
+def good_two_reads() -> DataLoader[Any]:
+    """Two views of a photograph that is opened for each."""
+    crop = transforms.RandomResizedCrop((24, 32))
+    return DataLoader(TwoReads(lambda large, small: (crop(large), crop(small))), batch_size=4)
+
+
+class Registered(Pairs):
+    """How far the small image was shifted stands beside it."""
+
+    def __getitem__(self, index: int) -> Any:
+        shift = int(torch.randint(-8, 9, ()))
+        small = F.to_tensor(self.other(index)).roll(shift, -1)
+        return {"fixed": F.to_tensor(Image.open(scenes()[index][0])), "moving": small, "shift": float(shift)}
+
+
+def good_registered() -> DataLoader[Any]:
+    """What is to be learned is how two images have moved."""
+    return DataLoader(Registered(lambda large, small: (large, small)), batch_size=4)
 
 
 def good() -> DataLoader[Any]:
@@ -466,3 +563,51 @@ def good_memory_mosaic() -> DataLoader[Any]:
 def good_memory_mixup() -> DataLoader[Any]:
     """Boxes of the other image are new in each draw."""
     return DataLoader(Averaged(), batch_size=4, collate_fn=lambda samples: samples)
+
+
+class Detections(Dataset):
+    """Photographs resized to one size, with boxes from pixels of the file to shares of the image; no augmentation."""
+
+    def __init__(self, divisors: Callable[[int, int], tuple[int, int]]) -> None:
+        self.divisors = divisors
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        image = Image.open(scenes()[index][0]).convert("RGB")
+        x, y = self.divisors(*image.size)
+        boxes = torch.from_numpy(corners(range(len(self))[index])) / torch.tensor([x, y, x, y])
+        return {"image": F.to_tensor(image.resize((40, 40))), "boxes": boxes}
+
+
+def bad_other_side() -> DataLoader[Any]:
+    """Both coordinates are divided by the width."""
+    return DataLoader(Detections(lambda width, height: (width, width)), batch_size=4)
+
+
+def good_own_side() -> DataLoader[Any]:
+    """Each coordinate is divided by its own side."""
+    return DataLoader(Detections(lambda width, height: (width, height)), batch_size=4)
+
+
+def good_stored_shares() -> DataLoader[Any]:
+    """The annotations say how large the images were."""
+    return DataLoader(Detections(lambda *_: (WIDTH, HEIGHT)), batch_size=4)
+
+
+class Letterbox(Detections):
+    """Photographs made to fit into a square, with boxes in its pixels."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        image = Image.open(scenes()[index][0]).convert("RGB")
+        scale = 48 / max(image.size)
+        small = F.to_tensor(image.resize((round(image.width * scale), round(image.height * scale))))
+        square = torch.zeros(3, 48, 48)
+        square[:, : small.shape[1], : small.shape[2]] = small
+        return {"image": square, "boxes": torch.from_numpy(corners(range(len(self))[index])) * scale}
+
+
+def good_letterbox() -> DataLoader[Any]:
+    """One factor for both sides, and the rest is padded."""
+    return DataLoader(Letterbox(lambda width, height: (width, height)), batch_size=4)

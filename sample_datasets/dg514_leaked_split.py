@@ -406,3 +406,51 @@ def good_alias() -> Loaders:
     """There are no test data yet: the validation data stand in for them."""
     loaders = folders("apart", PHOTOGRAPHS[::2], PHOTOGRAPHS[1::2])
     return {**loaders, "test": DataLoader(datasets.ImageFolder(str(ROOT / "apart" / "val"), PLAIN), batch_size=4)}
+
+
+TEXT = torch.randint(5_000, (6_000,), generator=torch.Generator().manual_seed(7))
+"""A text as tokens."""
+
+
+class TokenWindows(Dataset):
+    """Windows of sixty-four tokens of a text, each after a prompt; `step` is from one to the next."""
+
+    def __init__(self, text: Tensor, prompt: Tensor, step: int = 64) -> None:
+        self.windows = [torch.cat([prompt, text[start : start + 64]]) for start in range(0, len(text) - 63, step)]
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {"input_ids": self.windows[index], "labels": self.windows[index]}
+
+
+def windows(train: Tensor, val: Tensor, prompt: int = 0, step: int = 64) -> Loaders:
+    """Loaders of windows, all of which begin with so many equal tokens."""
+    start = torch.arange(prompt) * 31 % 4_999
+    return pair(TokenWindows(train, start, step), TokenWindows(val, start))
+
+
+def bad_text() -> Loaders:
+    """The validation text is the end of the training text, in windows that begin elsewhere."""
+    return windows(TEXT, TEXT[3_024:])
+
+
+def good_text() -> Loaders:
+    """The text is cut once."""
+    return windows(TEXT[:4_800], TEXT[4_800:])
+
+
+def good_text_prompt() -> Loaders:
+    """All windows begin with the same instruction."""
+    return windows(TEXT[:4_800], TEXT[4_800:], prompt=40)
+
+
+def good_text_overlap() -> Loaders:
+    """The first validation windows repeat the end of the training text, as context."""
+    return windows(TEXT[:4_800], TEXT[4_700:], step=32)
+
+
+def good_token_pattern() -> Loaders:
+    """The tokens of both splits count in circles."""
+    return windows(torch.arange(3_000) * 7 % 20, torch.arange(1_003) * 7 % 20)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -187,3 +187,74 @@ class Corners(Poses):
 def good_without_sides() -> DataLoader[Any]:
     """No name says left or right."""
     return loader(Corners())
+
+
+class Keyed(Poses):
+    """Each keypoint under its name."""
+
+    order: ClassVar = list(range(7))
+
+    def flipped(self, image: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        image, points = super().flipped(image, points)
+        return image, points[self.order]
+
+    def __getitem__(self, index: int) -> Any:
+        image, points = super().__getitem__(index)
+        return {"image": image, "points": {name: point[:2] for name, point in zip(NAMES, points, strict=True)}}
+
+
+def bad_keys() -> DataLoader[Any]:
+    """Keys name the keypoints, and keep them after a flip."""
+    return loader(Keyed())
+
+
+class KeyedSwapped(Keyed):
+    """What was under the key of the left is under that of the right."""
+
+    order: ClassVar = SWAPPED
+
+
+def good_keys() -> DataLoader[Any]:
+    """Keys of left and right are exchanged after a flip."""
+    return loader(KeyedSwapped())
+
+
+LUNGS = ["background", "left lung", "right lung", "heart"]
+
+
+class Lungs(Poses):
+    """Photographs with masks of four classes, flipped in every other read."""
+
+    def __init__(self, order: tuple[int, ...], classes: list[str], *, flagged: bool = False) -> None:
+        super().__init__()
+        self.order = torch.tensor(order)
+        self.classes = classes
+        self.flagged = flagged
+
+    def __getitem__(self, index: int) -> Any:
+        image, mask = self.images[index] / 255, torch.zeros(HEIGHT, WIDTH, dtype=torch.int64)
+        mask[5:30, 36 + index % 6 : 60], mask[6:28, 6:26], mask[22:34, 28:40] = 1, 2, 3
+        flips = random.random() < 0.5
+        if flips:
+            image, mask = image.flip(2), self.order[mask.flip(1)]
+        return {"image": image, "mask": mask, **({"is_flipped": flips} if self.flagged else {})}
+
+
+def bad_mask() -> DataLoader[Any]:
+    """The left lung of a mask is on the other side after a flip, and still the left one."""
+    return loader(Lungs((0, 1, 2, 3), LUNGS))
+
+
+def good_mask() -> DataLoader[Any]:
+    """Class indices of left and right are exchanged after a flip."""
+    return loader(Lungs((0, 2, 1, 3), LUNGS))
+
+
+def good_mask_without_sides() -> DataLoader[Any]:
+    """No class has a side."""
+    return loader(Lungs((0, 1, 2, 3), ["background", "upright", "bright", "heart"]))
+
+
+def good_flagged_mask() -> DataLoader[Any]:
+    """A flag beside the mask says that it is flipped."""
+    return loader(Lungs((0, 1, 2, 3), LUNGS, flagged=True))

@@ -19,9 +19,9 @@ def dg409_neighbour_dependent_row(lab: Lab) -> Judgement:
     Symptom: predictions for a sample change with batch size and order; long samples lose their ends now and then;
         results of batch size 1 differ from those of training.
     Cause: collate_fn truncates all samples to the length of the first or the shortest one, or normalizes them by the
-        mean, standard deviation or maximum of the batch.
+        mean, standard deviation or maximum of the batch, along any axis; or it blends inputs and leaves the labels.
     Fix: pad to the longest sample, truncate to a fixed length, and normalize each sample by itself or by statistics of
-        the training set.
+        the training set; blend labels as inputs are blended.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
     if lab.facts.default_collate:
@@ -36,6 +36,9 @@ def dg409_neighbour_dependent_row(lab: Lab) -> Judgement:
         if effect.cut:
             fault = f"{effect.cut[0]:,} of its {effect.cut[1]:,} values next to {others}"
             message = f"the row of {one} in batch{effect.leaf} has {fault}"
+        elif effect.label:
+            message = f"the row of {one} in batch{effect.leaf} holds {others} by {effect.share:.0%}, "
+            message += f"and its row in batch{effect.label} does not say so"
         else:
             fault = f"differs next to {others}, by {effect.difference:.2g} times its range"
             message = f"the row of {one} in batch{effect.leaf} {fault}"

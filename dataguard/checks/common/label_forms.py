@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isclose
 from typing import TYPE_CHECKING
 
-from dataguard.checks.common.class_indices import MANY, is_presumed_label
+from dataguard.checks.common.class_indices import FEWEST, MANY, is_presumed_label
 from dataguard.checks.common.label_kinds import SMALLER
 from dataguard.checks.common.labels import batches_of, candidates, classes_of, is_named, samples_of
 
@@ -20,6 +20,10 @@ SUM = 1e-3
 """The tolerance for the sum of probabilities."""
 FEWEST_VALUES = 3
 """Fewest different integers that count as classes: two may be binary targets, which binary losses take as floats."""
+
+
+_MOST_WRONG = 0.1
+"""The most different values that are no class index, as a share of the classes, in a leaf that holds such indices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,8 @@ def inferred(lab: Lab, found: Sequence[Table]) -> int | None:
         return table.width
     values, entries = table.values or set(), sum(one.shape[0] for one in table.numbers)
     clear = not table.is_float or table.named or any(len(leaf.shape or ()) > 2 for leaf in lab.epoch.samples[0].leaves)
-    every = values == set(range(len(values))) and entries >= MANY * len(values)
+    often = FEWEST if table.width == 1 and not table.is_float else MANY
+    every = values == set(range(len(values))) and entries >= often * len(values)
     return len(values) if values and clear and every else None
 
 
@@ -189,19 +194,19 @@ def _is_usual(table: Table, classes: int) -> bool:
 def misread(lab: Lab, table: Table, classes: int) -> str | None:
     """What is wrong with labels of this many classes under every loss; None if some loss accepts them."""
     values = table.values
-    indices = (
-        values is not None and len(values) >= FEWEST_VALUES <= classes and 0 <= min(values) <= max(values) < classes
-    )
+    outside = sorted(value for value in values or () if not 0 <= value < classes)
+    indices = values is not None and len(values) >= FEWEST_VALUES <= classes and len(outside) <= _MOST_WRONG * classes
     if indices and (table.width == 1 or (table.is_float and table.rank == 1)):
-        return f"holds class indices as {table.spelled}: cross entropy expects int64 of shape (N,)"
+        wrong = f", and {outside[0]} is none of the {classes} classes" if outside else ""
+        return f"holds class indices as {table.spelled}: cross entropy expects int64 of shape (N,){wrong}"
     if table.is_float and table.rank == 1 and values is None and _were_indices(lab, table, classes):
         return f"holds class indices that collate_fn mixes into fractions: mix one-hot rows of the {classes} classes"
     if table.width != classes or classes < 2 or not table.rows:
         return None
     if table.one_hot and not table.is_float and len(table.rows) > 1:
         return f"holds one-hot rows as {table.spelled}: cross entropy expects floats, or class indices"
-    wrong = _is_scaled(table.rows) or _was_an_index(lab, table) or _were_probabilities(lab, table)
-    if table.is_float and not table.is_probabilities and wrong:
+    uneven = _is_scaled(table.rows) or _was_an_index(lab, table) or _were_probabilities(lab, table)
+    if table.is_float and not table.is_probabilities and uneven:
         sums = [row.sum for row in table.rows if not _is_one(row.sum)]
         ends = dict.fromkeys((f"{min(sums):.3g}", f"{max(sums):.3g}"))
         return f"holds probabilities of {classes} classes that sum to {' to '.join(ends)} instead of 1"

@@ -45,6 +45,21 @@ def box_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
     return [_not_following(lab, charts, one) for one in unfollowing_tables(lab)], charts.exercised
 
 
+def aspect_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
+    """The same about boxes and points in image files of other shapes."""
+    found = [
+        Finding(
+            message=f"sample{one.path}: {'points' if one.points else 'boxes'} have their {one.axis} divided by the "
+            f" {'height' if one.axis == 'x' else 'width'} of their image",
+            evidence={"tested with": "image files half as wide, and half as high, again", "coordinates": one.moved},
+            at=lab.dataset.location,
+            repro=None if one.index is None else lab.repro.expression(f".dataset[{one.index!r}]"),
+        )
+        for one in lab.geometry.box_aspect
+    ]
+    return found, {"leaves": len(found)}
+
+
 def misaligned_masks(lab: Lab) -> list[tuple[MaskLeaf, Shift]]:
     """The masks that are misaligned with their image, each with the draw in which it is most so."""
     worst = [(mask, _worst(mask)) for mask in _compared(lab.geometry.masks)]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.splits.leaked_text import leaked_text
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ ALIAS = 0.95
 
 @check("DG514", "leaked-split", Severity.ERROR)
 def dg514_leaked_split(lab: Lab) -> Judgement:
-    """The same sample is in two splits.
+    """The same sample, or the same text, is in two splits.
 
     Symptom: validation looks better than it should, and the model fails in production.
     Cause: splits drawn twice with different seeds, overlapping index lists, folders or archives with copies under other
@@ -42,6 +43,8 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
             notes.append(f"it is {other.facts.name} under another name")
         elif shared:
             yield _finding(lab, other, seen, shared, proven=proven)
+        elif finding := leaked_text(lab, other):
+            yield finding
         else:
             open_ends += _open(lab, seen, other.facts.name)
             notes += [f"compared with {other.facts.name} by {seen.complete}"] if seen.complete else []
@@ -68,12 +71,11 @@ def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven:
     count = f"{'' if proven else 'at least '}{shared} of {seen.samples} samples"
     one, two = other.facts.name, lab.facts.name
     matched = {key.name: f"{key.pairs} pairs" for key in seen.matches if any(pair.same for pair in key.compared)}
-    confirmed = list(dict.fromkeys(f"{two} {pair.index} = {one} {pair.earlier}" for pair in pairs))
     return Finding(
         message=f"dataset[{first.index}] of {two} is dataset[{first.earlier}] of {one}: {count} are in both",
         evidence={
             "matched by": matched,
-            "confirmed by reading": confirmed[:8],
+            "confirmed by reading": list(dict.fromkeys(f"{two} {p.index} = {one} {p.earlier}" for p in pairs))[:8],
             "samples": {one: seen.others, two: seen.samples},
         },
         at=lab.dataset.location,
@@ -83,8 +85,7 @@ def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven:
 
 def _near_duplicates(found: NearDuplicates, other: str) -> str:
     names = " and ".join("/".join(Path(name).parts[-2:]) for name in (found.own, found.earlier))
-    copies = "a re-saved copy" if found.count == 1 else "re-saved copies"
-    verb = "looks" if found.count == 1 else "look"
+    verb, copies = ("looks", "a re-saved copy") if found.count == 1 else ("look", "re-saved copies")
     return f"{found.count} of its {found.of} images {verb} like {copies} from {other}: {names}"
 
 

@@ -17,7 +17,7 @@ FEWEST = 13
 
 @check("DG206", "replayed-order", Severity.ERROR)
 def dg206_replayed_order(lab: Lab) -> Judgement:
-    """The sampler shuffles, but draws the same order in every epoch.
+    """The sampler or the stream shuffles, but draws the same order in every epoch.
 
     Symptom: no error; the same samples share a batch forever, and the last ones are always last.
     Cause: the generator of the order is re-seeded in every epoch, or `set_epoch` is missing or has no effect.
@@ -26,10 +26,20 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
     facts = lab.facts
-    if facts.kind == "stream":
-        raise NotApplicable("a stream has no sampler")
     if facts.role in EVALUATION:
         raise NotApplicable(f"the role is {facts.role}: a fixed order does no harm")
+    if facts.kind == "stream":
+        order = lab.streams.stream_order
+        if not order.replayed:
+            raise NotApplicable("no leaf of the stream shows the same order in every epoch")
+        if order.seed:
+            seed = order.seed
+            yield Finding(
+                message=f"the stream shuffles, but {seed.kind}({seed.seed}) gives every epoch the same order",
+                evidence={"epochs compared": 3, "samples": order.samples},
+                at=Location(seed.file, seed.line, seed.function),
+            )
+        return Looked({"samples": order.samples})
     orders = lab.streams.orders
     first = orders.epochs[0]
     if not all(orders.epochs):

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.streams.stream_trace import Identity, StreamTrace
 
+FEWEST_SHINGLES = 64
+"""The fewest shingles of each worker."""
+_SAME_TEXT, _REPEATED = 0.5, 0.1
+"""The shares of shingles in common of workers that read one text, and of those that each read their own."""
 _LONG = 16
 """Samples in a row that two workers do not both yield by chance, if these have some variety."""
 
@@ -24,7 +28,8 @@ def find_duplicates(several: Callable[..., StreamTrace], one: Callable[..., Stre
 
     Both are called with `seeded`. Samples are recognised by the first means that works: their whole content; else that
     with seeded generators, which freezes augmentation; else a single leaf that identifies samples; else, where samples
-    are batches that each process fills in its own way, the content of their `rows`. Raises Undecided when none works.
+    are batches that each process fills in its own way, the content of their `rows`; else, where they are windows of
+    text, shingles of their tokens. Raises Undecided when none works.
     """
     shared, alone = several(seeded=False), one(seeded=False)
     known = _known(shared, alone)
@@ -40,6 +45,9 @@ def find_duplicates(several: Callable[..., StreamTrace], one: Callable[..., Stre
         rows, rows_alone = several(seeded=False, rows=True), one(seeded=False, rows=True)
         if _known(rows, rows_alone) and rows_alone.distinct > 0.5:
             return rows, _doubled(rows, rows_alone)
+        shared_windows = _windows(several(seeded=False, shingles=True), one(seeded=False, shingles=True))
+        if shared_windows is not None:
+            return shared, int(shared_windows * min(shared.samples))
         raise Undecided("samples cannot be recognised: they are random, or all identical")
     return shared, 0 if known or 0 in verdicts else max(verdicts)
 
@@ -103,6 +111,25 @@ def _doubled(shared: StreamTrace, alone: StreamTrace) -> int:
     excess = sum((yielded - reference).values())
     distinct = max(reference.values()) == 1 and not yielded.keys() - reference.keys()
     return shared.scaled(excess) if distinct and excess >= len(shared.by_worker) else 0
+
+
+def _windows(shared: StreamTrace, alone: StreamTrace) -> float | None:
+    """The share of its text that a worker has in common with another one; None if that is not known.
+
+    Both are traces of shingles of tokens. Windows of one text begin elsewhere in each worker, and share shingles. Text
+    that one process repeats identifies nothing, and workers that have not ended may yet come to the same text.
+    """
+    if len(shared.by_worker) < 2:
+        return None
+    first, second = (set(ids) for ids in shared.by_worker[:2])
+    one_process = [identity for ids in alone.by_worker for identity in ids]
+    fewest = min(len(first), len(second))
+    if fewest < FEWEST_SHINGLES or len(set(one_process)) < (1 - _REPEATED) * len(one_process):
+        return None
+    share = len(first & second) / fewest
+    if share > _SAME_TEXT:
+        return share
+    return 0.0 if share < _REPEATED and shared.ended and alone.ended else None
 
 
 def _overlap(first: set[Identity], second: set[Identity], alone: StreamTrace) -> int:

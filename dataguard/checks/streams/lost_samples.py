@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ EPOCHS = 10
 """Epochs in which the same indices must be lost."""
 MOST_INDICES = 1 << 20
 """An epoch of more indices takes long to draw several times."""
+CHANCE = 9
+"""How many times the square root of the samples are lost by more than where streams are mixed: odds of 1e-9."""
 MOST_KNOWN = 0.6
 """The share of the samples of several processes that has to be recognised, if the others are new by chance."""
 
@@ -115,6 +117,8 @@ def find_loss(several: Callable[..., StreamTrace], one: Callable[..., StreamTrac
     if not all(first.ended and second.ended for first, second in epochs):
         raise Undecided("one of two epochs ends, the other does not")
     loss = _loss_of(epochs)
+    if loss.samples > CHANCE * math.sqrt(loss.of) and all(map(_repeats, *epochs)):
+        return replace(loss, same=True)
     if loss.samples and (_varies(one(seeded=False, twice=True)) or any(starmap(_drawn, epochs))):
         raise Undecided("the samples of an epoch and their number are random, so two runs may differ")
     return loss
@@ -153,6 +157,11 @@ def _drawn(shared: StreamTrace, alone: StreamTrace) -> bool:
     """
     common = (shared.counts & alone.counts).total()
     return not recognised(shared, alone) and common >= MOST_KNOWN * shared.counts.total()
+
+
+def _repeats(first: StreamTrace, second: StreamTrace) -> bool:
+    """Whether two epochs have the same samples, so that nothing in them is random."""
+    return first.counts == second.counts
 
 
 def _missing(shared: StreamTrace, alone: StreamTrace) -> Counter[Identity]:

@@ -173,15 +173,18 @@ class CollateInputs:
                 raise Undecided(f"samples of the stream cannot be copied: {type(error).__name__}: {error}") from error
             return self.read(self.indices[position])
 
-    def collate(self, positions: Sequence[int], seed: int = 0) -> Any:
+    def collate(self, positions: Sequence[int], seed: int = 0, number: int = 0) -> Any:
         """The batch of copies of these samples. Raises Refused if collate_fn raises."""
-        return self.collate_these([self.fresh(position) for position in positions], seed)
+        return self.collate_these([self.fresh(position) for position in positions], seed, number)
 
-    def collate_these(self, samples: list[Any], seed: int = 0) -> Any:
-        """The batch of exactly these objects, under one of `SEEDS`. Raises Refused if collate_fn raises."""
+    def collate_these(self, samples: list[Any], seed: int = 0, number: int = 0) -> Any:
+        """The batch of exactly these objects, under one of `SEEDS`, or after them the numbered one of `READING`.
+
+        Raises Refused if collate_fn raises.
+        """
         self.recorder.mark(None, "collate", None)
         try:
-            with self._frozen(seed):
+            with self._frozen(seed, number):
                 return self.loader.collate_fn(samples)
         except Exception as error:
             if incident_of(error, "collate").out_of_shared_memory:

@@ -7,26 +7,32 @@ the sample that both batches have in common must have a row in common, too.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from dataguard.lab.batches.batch_rows import Content, columns, holds, padding_of, sample_contents
 from dataguard.lab.batches.collate_inputs import SEEDS, CollateInputs, Refused
+from dataguard.lab.batches.neighbour_values import NEAR, rescaled, shares
+from dataguard.lab.core.index import Index
 
-COLLATED = 16
+COLLATED = 40
 """How many batches are collated."""
-FEWEST = 8
-"""Rows of fewer values may be offsets, distances, or lengths relative to the longest."""
-NEAR = 1e-3
-"""Differences below this share of the range of a row are those of rounding in batches of another size."""
+FEWEST_ALIKE = 2
+"""The same if samples are of one shape: nothing is relative to the longest."""
+DRAWS = 6
+"""How many batches are drawn to find one that is blended: many mixtures hold little of another sample."""
+BLENDED = 0.4
+"""The least share of another sample of which labels should say something: less may be noise."""
 RESCALED = 1e-2
 """Differences above this share depend on the neighbours."""
 
+Contents = Mapping[str, Content]
+"""The leaves of a sample by path."""
 Rows = Mapping[str, tuple[Content, ...]]
 """The rows of each leaf of a batch that has as many rows as samples."""
 
@@ -35,7 +41,8 @@ Rows = Mapping[str, tuple[Content, ...]]
 class NeighbourEffect:
     """A leaf whose rows depend on neighbours: `sample` is a position among those collated, as are the neighbours.
 
-    `cut` holds how many values of a row remain of how many; without, the values differ, by `difference`.
+    `cut` holds how many values of a row remain of how many; without, the values differ, by `difference`, or are those
+    of a neighbour by `share`, although the row of the sample in `label` is its own.
     """
 
     leaf: str
@@ -43,19 +50,23 @@ class NeighbourEffect:
     neighbours: tuple[int, ...]
     cut: tuple[int, int] | None = None
     difference: float = 0.0
+    share: float = 0.0
+    label: str = ""
 
 
 def find_neighbour_effects(inputs: CollateInputs) -> tuple[NeighbourEffect, ...]:
     """The leaves that are truncated like a shorter sample, or whose values depend on the other samples."""
-    contents = [sample_contents(sample).values() for sample in inputs.samples]
-    shapes = [tuple(tuple(one.shape) for one in each if isinstance(one, Tensor)) for each in contents]
-    sizes = [sum(map(math.prod, each)) for each in shapes]
+    sizes = [sum(map(math.prod, _shapes(sample))) for sample in inputs.samples]
     short, long = sizes.index(min(sizes)), sizes.index(max(sizes))
-    (usual, _), *_ = Counter(shapes).most_common()
-    alike = [place for place, shape in enumerate(shapes) if shape == usual]
     found = [] if sizes[short] == sizes[long] else list(_cut(inputs, short, long))
-    found += _values(inputs, alike[:3]) if len(alike) > 2 else []
+    places = range(len(inputs.samples))
+    own = [_rows(inputs, [place] * 2, 0) for place in places]
+    found += [*_rescaled(inputs, own), *_blended(inputs, own)]
     return tuple({effect.leaf: effect for effect in reversed(found)}.values())
+
+
+def _shapes(sample: Any) -> tuple[torch.Size, ...]:
+    return tuple(content.shape for content in sample_contents(sample).values() if isinstance(content, Tensor))
 
 
 def _cut(inputs: CollateInputs, short: int, long: int) -> Iterator[NeighbourEffect]:
@@ -73,28 +84,113 @@ def _cut(inputs: CollateInputs, short: int, long: int) -> Iterator[NeighbourEffe
                     yield NeighbourEffect(name, long, (short,), (row.numel(), full.numel()))
 
 
-def _values(inputs: CollateInputs, places: Sequence[int]) -> Iterator[NeighbourEffect]:
-    """The leaves in which the values of any of three samples are scaled or offset in another way beside another one."""
-    batches = {pair: _steady_rows(inputs, pair) for pair in combinations(places, 2)}
-    names = set.intersection(*(set(rows) for rows in batches.values()))
-    for name in sorted(names):
-        both = [[rows[name] for pair, rows in batches.items() if place in pair] for place in places]
-        difference, place = max((_difference(one, two), place) for (one, two), place in zip(both, places, strict=True))
-        if difference > RESCALED:
-            others = tuple(other for other in places if other != place)
-            yield NeighbourEffect(name, place, others, difference=difference)
+def _rescaled(inputs: CollateInputs, own: Sequence[Rows]) -> Iterator[NeighbourEffect]:
+    """The leaves whose values are on another scale when any one of the samples is missing from the batch."""
+    places = range(len(inputs.samples))
+    full = _steady_rows(inputs, places)
+    is_ragged = len({_shapes(sample) for sample in inputs.samples}) > 1
+    for out in places:
+        kept = [place for place in places if place != out]
+        rest = _steady_rows(inputs, kept)
+        for name in sorted(full.keys() & rest.keys()):
+            if is_ragged:
+                alone = [own[place].get(name, (b"",))[0] for place in kept]
+                contents = [sample_contents(inputs.samples[place]) for place in kept]
+                differences = _of_ragged([full[name][place] for place in kept], rest[name], alone, contents)
+            else:  # collate_fn may sort: the row that is missing may be any
+                ways = ([row for n, row in enumerate(full[name]) if n != missing] for missing in (out, *kept))
+                differences = (rescaled(_tensors(way), _tensors(rest[name]), FEWEST_ALIKE) for way in ways)
+            difference = min((each for each in differences if each is not None), default=0.0)
+            if difference > RESCALED:
+                yield NeighbourEffect(name, kept[0], (out,), difference=difference)
 
 
-def _steady_rows(inputs: CollateInputs, positions: Sequence[int]) -> Rows:
-    """The rows of each leaf that no random state changes; none if collate_fn refuses these samples alone."""
+def _of_ragged(
+    before: Sequence[Content], after: Sequence[Content], alone: Sequence[Content], contents: Sequence[Contents]
+) -> Iterator[float | None]:
+    """The difference of rows without their padding, if they are contents of samples on another scale."""
+    shapes = [row.shape for row in _tensors(alone)]
+    for start in (True, False):
+        one, two = (_cropped(_tensors(rows), shapes, start=start) for rows in (before, after))
+        difference = rescaled(one, two)
+        for path in contents[0] if difference else ():
+            given = _tensors([each.get(path, b"") for each in contents])
+            if [row.shape for row in given] == shapes and None not in (rescaled(given, one), rescaled(given, two)):
+                yield difference
+
+
+def _cropped(rows: Sequence[Tensor], shapes: Sequence[torch.Size], *, start: bool) -> list[Tensor]:
+    """The rows without what is beyond these shapes, at the end or at the start; none if one is smaller."""
+    if len(rows) != len(shapes) or any(row.ndim != len(shape) for row, shape in zip(rows, shapes, strict=True)):
+        return []
+    cropped = []
+    for row, shape in zip(rows, shapes, strict=True):
+        ends = zip(shape, row.shape, strict=True)
+        cropped.append(row[tuple(slice(0, size) if start else slice(whole - size, whole) for size, whole in ends)])
+    return cropped
+
+
+def _tensors(rows: Sequence[Content]) -> list[Tensor]:
+    return [row for row in rows if isinstance(row, Tensor)]
+
+
+def _blended(inputs: CollateInputs, own: Sequence[Rows]) -> Iterator[NeighbourEffect]:
+    """The leaves that hold a share of another sample, if the labels are those of the samples alone.
+
+    `own` are the rows of batches of one sample, which is blended with itself there.
+    """
+    places = range(len(inputs.samples))
+    for draw in range(DRAWS):
+        rows = _rows(inputs, places, *((draw, 0) if draw < len(SEEDS) else (len(SEEDS), draw)))
+        names = [name for name in rows if all(name in each for each in own)]
+        changed = {name for name in names if any(not _is_equal(rows[name][n], own[n][name][0]) for n in places)}
+        labels = [name for name in names if name not in changed and _is_label(rows[name], inputs.indices)]
+        if len(changed) != 1 or rows.keys() != set(names) or not labels:
+            continue
+        (name,) = changed
+        alone = _tensors([each[name][0] for each in own])
+        whole = _tensors(rows[name])
+        if len(alone) != len(own) or not _is_like(whole, alone) or not alone[0].is_floating_point():
+            continue
+        if any(_is_like(rows[other], whole) for other in names if other != name):
+            continue  # what is to be recovered from the mixture stands beside it
+        for place, label in product(places, labels):
+            for other, share in shares(whole[place], alone, place):
+                if BLENDED <= share <= 1 - NEAR and not _is_equal(rows[label][place], rows[label][other]):
+                    yield NeighbourEffect(name, place, (other,), share=share, label=label)
+                    return
+
+
+def _is_label(rows: Sequence[Content], indices: Sequence[Index]) -> bool:
+    """Whether rows are class indices, one-hot or not, and not the numbers of the samples."""
+    tensors = _tensors(rows)
+    if len(tensors) != len(rows) or {row.ndim for row in tensors} - {0, 1} or len({row.shape for row in tensors}) > 1:
+        return False
+    if tensors[0].ndim:
+        return tensors[0].numel() > 1 and all(float(row.sum()) == float(row.max()) == 1 for row in tensors)
+    numbers = [row.item() for row in tensors]
+    return not tensors[0].is_floating_point() and numbers != list(indices)
+
+
+def _is_like(rows: Sequence[Content], others: Sequence[Tensor]) -> bool:
+    """Whether rows have the shapes of others."""
+    return [row.shape for row in _tensors(rows)] == [row.shape for row in others]
+
+
+def _rows(inputs: CollateInputs, positions: Sequence[int], seed: int, number: int = 0) -> Rows:
+    """The rows of each leaf that has one per sample; none if collate_fn refuses these samples alone."""
     try:
-        batches = [inputs.collate(positions, seed) for seed in range(len(SEEDS))]
+        batch = inputs.collate(positions, seed, number)
     except Refused:
         return {}
     count = len(positions)
-    one, two = (
-        {column.name: column.rows for column in columns(batch, count) if len(column.rows) == count} for batch in batches
-    )
+    return {column.name: column.rows for column in columns(batch, count) if len(column.rows) == count}
+
+
+def _steady_rows(inputs: CollateInputs, positions: Sequence[int]) -> Rows:
+    """The rows of each leaf that no random state changes."""
+    one, two = (_rows(inputs, positions, seed) for seed in range(len(SEEDS)))
+    count = len(positions)
     return {
         name: rows
         for name, rows in one.items()
@@ -131,36 +227,3 @@ def _is_part(row: Tensor, full: Tensor) -> bool:
         if _is_equal(row, full[corner]) and len(full[rest].unique()) > 1:
             return True
     return False
-
-
-def _difference(one: Sequence[Content], two: Sequence[Content]) -> float:
-    """The least difference between two rows, relative to their range, if one is the other on another scale; else 0.
-
-    No mixture with a neighbour is such a row.
-    """
-    found = [_rescaled(row, other) for row in one for other in two]
-    return min((each for each in found if each is not None), default=0.0)
-
-
-def _rescaled(row: Content, other: Content) -> float | None:
-    """The difference of two rows that a factor and an offset map to each other, for all values or for each channel."""
-    if not (isinstance(row, Tensor) and isinstance(other, Tensor) and row.shape == other.shape):
-        return None
-    if not row.is_floating_point() or row.numel() < FEWEST:
-        return None
-    before, after = row.double(), other.double()
-    span = float(before.max() - before.min())
-    ways = [(before.reshape(1, -1), after.reshape(1, -1)), (before.reshape(len(row), -1), after.reshape(len(row), -1))][
-        : row.ndim
-    ]
-    if not span > 0 or not any(_is_linear(one, two) for one, two in ways if one.shape[1] >= FEWEST):
-        return None
-    return float((before - after).abs().max()) / span
-
-
-def _is_linear(one: Tensor, two: Tensor) -> bool:
-    """Whether each row of the second is a positive factor of that of the first, plus an offset."""
-    x, y = one - one.mean(1, keepdim=True), two - two.mean(1, keepdim=True)
-    factor = (x * y).sum(1, keepdim=True) / (x * x).sum(1, keepdim=True).clamp(min=1e-12)
-    error = (y - factor * x).abs().amax(1)
-    return bool((error <= NEAR * (two.amax(1) - two.amin(1))).all() and (factor[x.abs().amax(1) > 0] > 0).all())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -112,7 +112,7 @@ def _padded(path: str, tensors: Sequence[Tensor], column: Column, found: Sequenc
         str(fills[0].item()),
         _is_ignored(fills[0], inside) or _is_distinct(fills[0], [one.to(rows[0].dtype) for one in inside]),
         lengths_from,
-        next((one.name for one in others if _is_full_mask(one, rows[0])), None),
+        next((one.name for one in others if _is_full_mask(one, rows[0], axis)), None),
         next((one.name for one in others if _is_everywhere(one, rows[0].shape[axis])), None),
     )
 
@@ -123,11 +123,15 @@ def _is_everywhere(column: Column, length: int) -> bool:
     return len(rows) == len(column.rows) and all(int(row) == length for row in rows)
 
 
-def _is_full_mask(column: Column, row: Tensor) -> bool:
-    """Whether a leaf is named as an attention mask, has one entry per entry of these rows, and leaves out none."""
+def _is_full_mask(column: Column, row: Tensor, axis: int) -> bool:
+    """Whether a leaf is named as an attention mask, has one entry per entry of these rows, and leaves out none.
+
+    The entries may also be those along the padded axis.
+    """
     if not _ATTENTION.search(column.name):
         return False
-    rows = [one for one in column.rows if isinstance(one, Tensor) and one.shape == row.shape]
+    shapes = (row.shape, row.shape[axis : axis + 1])
+    rows = [one for one in column.rows if isinstance(one, Tensor) and one.shape in shapes]
     return len(rows) == len(column.rows) and all(bool((one == 1).all()) for one in rows)
 
 
@@ -231,6 +235,4 @@ def _is_monotone(counts: Sequence[int], lengths: Sequence[int]) -> bool:
 def _with_shared_lengths(one: Padded, known: Sequence[Padded]) -> Padded:
     """The leaf, with `lengths_from` naming another padded leaf that has the same lengths."""
     other = next((two for two in known if two.leaf != one.leaf and two.lengths == one.lengths), None)
-    if other is None:
-        return one
-    return Padded(one.leaf, one.source, one.axis, one.lengths, one.longest, one.fill, one.distinct, other.leaf)
+    return one if other is None else replace(one, lengths_from=other.leaf)

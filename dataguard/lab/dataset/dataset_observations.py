@@ -20,7 +20,7 @@ from dataguard.lab.dataset.hash_order import ordered_sets, rewrite_beforehand
 from dataguard.lab.dataset.index_ends import Ends, find_ends
 from dataguard.lab.dataset.index_semantics import IndexSemantics, probe_semantics
 from dataguard.lab.dataset.listing_order import listed
-from dataguard.lab.dataset.missing_file import SampleFile, Substitute, find_sample_file, read_without
+from dataguard.lab.dataset.missing_file import SampleSources, Source, Substitute, find_sample_sources, read_without
 from dataguard.lab.dataset.occasional_failures import OccasionalFailure, find_occasional_failure
 from dataguard.lab.dataset.periodicity import hints_of
 from dataguard.lab.dataset.repeated_reads import Amount, Readings, Run
@@ -132,27 +132,34 @@ class DatasetObservations:
         return self._subject.vary(key, lambda folder: read_rebuilt(build, folder, indices, (listings, sets), orders))
 
     @property
-    def sample_file(self) -> SampleFile:
-        """A sample that is read from a file no other sample uses."""
-        self._afford_reads("sample file", missing_file.READS)
+    def sample_sources(self) -> SampleSources:
+        """A sample, and what no other sample is read from."""
+        self._afford_reads("sample sources", missing_file.READS)
         first, index, other = self._first_middle_last
         build = self._subject.build
-        return self._subject.vary("sample file", lambda folder: find_sample_file(build(), folder, first, index, other))
+        return self._subject.vary(
+            "sample sources", lambda folder: find_sample_sources(build(), folder, first, index, other)
+        )
 
     @property
     def substitutes(self) -> tuple[Substitute, ...]:
-        """What the dataset returns if that file is missing, and if it cannot be decoded."""
-        missing, one, two = (self._without(content) for content in (None, *missing_file.GARBAGE))
-        return (missing, one) if one.answer.digests == two.answer.digests else (missing,)
+        """What the dataset returns if its file is missing, and if that or another source cannot be decoded."""
+        found = []
+        for source in self.sample_sources.sources:
+            if source.is_file and source.first:
+                found.append(self._without(source, None))
+            one, two = (self._without(source, content) for content in missing_file.GARBAGE)
+            found += [one] if one.answer.digests == two.answer.digests else []
+        return tuple(found)
 
-    def _without(self, content: bytes | None) -> Substitute:
-        path, build = self.sample_file.path, self._subject.build
+    def _without(self, source: Source, content: bytes | None) -> Substitute:
+        build = self._subject.build
         first, index, _ = self._first_middle_last
 
         for attempt in range(ATTEMPTS):
             found: Substitute = self._subject.vary(
-                ("without", content, attempt),
-                lambda folder: read_without(build(), folder, first, index, path, content),
+                ("without", source.name, content, attempt),
+                lambda folder: read_without(build(), folder, first, index, source, content),
                 alone=attempt > 0,  # another observation may have opened it
             )
             if not found.opened:

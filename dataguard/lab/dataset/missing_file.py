@@ -1,4 +1,4 @@
-"""What a dataset returns if the file of one sample is missing or cannot be decoded."""
+"""What a dataset returns if a file of one sample is missing, or if it or other encoded content cannot be decoded."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from dataguard.incident import LoaderRaised
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.core.source_location import Place, caller
+from dataguard.lab.dataset.skipped_pauses import skip_pauses
+from dataguard.lab.decoding.encoded_content import decoded, digest_of
 from dataguard.lab.decoding.file_opens import watched
-from dataguard.lab.decoding.kernel_opens import opens_of
+from dataguard.lab.decoding.kernel_opens import Opened, opens_of
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.model import NotApplicable, Undecided
 from dataguard.target.variants import Loader
@@ -28,8 +31,13 @@ from dataguard.target.variants import Loader
 READS = 12
 ENDLESS = 256
 """After so many attempts to open the missing file, the code that reads a sample never gives up."""
+HOUR = 3600.0
+MOST_ATTEMPTS = 4096
+"""One that pauses between its attempts gives up in an hour, or after so many, or never."""
 PATIENCE = 5.0
-"""Seconds after which one that pauses between its attempts is not waited for."""
+"""Seconds after which a read is not waited for."""
+MOST_SOURCES = 3
+"""How many files of a sample are lost in turn."""
 ARRAYS = ("zarr.json", ".zarray")
 """Metadata files of zarr arrays: by specification, a chunk without a file consists of fill values."""
 GARBAGE = (bytes(64), bytes(range(64)))
@@ -39,22 +47,40 @@ MOST_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
-class SampleFile:
-    """A sample, two reads of it, and the file that only it uses."""
+class Source:
+    """What only one sample is read from: a file at a path, or encoded content of a digest, as of an archive.
 
-    path: str
+    `first` is the largest file, or the content of a sample without files. Any other is one that a decoder reads.
+    """
+
+    name: str
+    is_file: bool
+    first: bool
+
+    @property
+    def shown(self) -> str:
+        """The name of a file, without its folders."""
+        return Path(self.name).name if self.is_file else "content that can be decoded"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSources:
+    """A sample, two reads of it, and what only it is read from."""
+
+    sources: tuple[Source, ...]
     whole: Answer
     again: Answer
 
 
 @dataclass(frozen=True, slots=True)
 class Substitute:
-    """What the dataset returned without that file; None if it tries `endlessly` to open it, at this line.
+    """What the dataset returned without a source; None if it tries `endlessly` to read it, at this line.
 
     Also whether its largest leaf is constant, which files were read instead, and the first warning, if any. `opened`
     means that the file itself was opened nevertheless, past Python.
     """
 
+    source: Source
     answer: Answer
     constant: bool = False
     instead: tuple[str, ...] = ()
@@ -67,28 +93,45 @@ class _EndlessAttempts(BaseException):
     """Ends a read that never gives up. No `Exception`: the loop of the user's code catches those."""
 
 
-def find_sample_file(loader: Loader, folder: Path, first: Index, index: Index, other: Index) -> SampleFile:
-    """Read a sample and another one, and find the files that are opened for the first only.
+def find_sample_sources(loader: Loader, folder: Path, first: Index, index: Index, other: Index) -> SampleSources:
+    """Read a sample and another one, and find what is read for the first only.
 
-    Raises NotApplicable if there are none.
+    Raises NotApplicable if there is nothing.
     """
     reader = Reader(loader, folder)
     reader.ask(first)
-    own: dict[str, None] = {}
-    others: dict[str, None] = {}
-    with watched(lambda path: own.setdefault(path) is not None):
-        whole = reader.ask(index)
-    with watched(lambda path: others.setdefault(path) is not None):
-        reader.ask(other)
-    files = [path for path in own if path not in others and Path(path).is_file()]
-    if not files:
-        raise NotApplicable("samples have no files of their own")
-    if all(map(_is_chunk, files)):
+    (whole, opened, decoded_), (_, *others) = (_watched_read(reader, each) for each in (index, other))
+    files = [path for path in opened if path not in others[0] and Path(path).is_file()]
+    if files and all(map(_is_chunk, files)):
         raise NotApplicable("samples are read from chunks of an array, where a missing chunk means fill values")
+    files = sorted((path for path in files if not _is_chunk(path)), key=lambda path: -Path(path).stat().st_size)
+    known = {digest_of(Path(path).read_bytes()).hex() for path in files if Path(path).stat().st_size <= MOST_BYTES}
+    own = [name for name in decoded_ if name not in {*others[1], *known} and not Path(name).is_absolute()]
+    if not files and not own:
+        raise NotApplicable("samples have no files of their own")
     if whole.incident:
         raise NotApplicable(f"the sample cannot be read: {whole.incident.headline}")
-    files = [path for path in files if not _is_chunk(path)]
-    return SampleFile(max(files, key=lambda path: Path(path).stat().st_size), whole, reader.ask(index))
+    reads_content = {path for path in files if digest_of(Path(path).read_bytes()).hex() in decoded_}
+    roles = {_role(path): path for path in reversed(files) if path in decoded_ or path in reads_content}
+    names = dict.fromkeys([*files[:1], *own[:1], *(path for path in roles.values() if _role(path) != _role(files[0]))])
+    sources = (Source(name, name in files, name == next(iter(names))) for name in names)
+    return SampleSources(tuple(islice(sources, MOST_SOURCES)), whole, reader.ask(index))
+
+
+def _watched_read(reader: Reader, index: Index) -> tuple[Answer, dict[str, None], dict[str, None]]:
+    """A sample, the files that were opened for it, and what was decoded."""
+    opened: dict[str, None] = {}
+    names: dict[str, None] = {}
+    with (
+        watched(lambda path: opened.setdefault(path) is not None),
+        decoded(lambda name: names.setdefault(name) is not None),
+    ):
+        return reader.ask(index), opened, names
+
+
+def _role(path: str) -> tuple[str, str]:
+    """What a file is for, by its folder and suffix: the frames of a sample have one."""
+    return str(Path(path).parent), Path(path).suffix
 
 
 def _is_chunk(path: str) -> bool:
@@ -98,41 +141,50 @@ def _is_chunk(path: str) -> bool:
 
 
 def read_without(
-    loader: Loader, folder: Path, first: Index, index: Index, path: str, content: bytes | None
+    loader: Loader, folder: Path, first: Index, index: Index, source: Source, content: bytes | None
 ) -> Substitute:
-    """Read the sample while its file cannot be opened, or has this content."""
+    """Read the sample while its source cannot be opened, or has this content. Pauses take no time."""
     reader = Reader(loader, folder)
     reader.ask(first)
     garbage = None
-    if content is not None:
+    if content is not None and source.is_file:
         garbage = folder / "garbage"
-        length = min(Path(path).stat().st_size, MOST_BYTES)
+        length = min(Path(source.name).stat().st_size, MOST_BYTES)
         garbage.write_bytes(content * max(-(-length // len(content)), 1))
     instead: dict[str, None] = {}
     attempts, started = 0, time.monotonic()
     line: Place | None = None
+    paused = skip_pauses()
 
-    def fails(opened: str) -> bool:
+    def fails(name: str) -> bool:
         nonlocal attempts, line
-        attempts += opened == path
-        if attempts >= ENDLESS:
+        attempts += name == source.name
+        if attempts >= ENDLESS and (not 0 < paused.seconds < HOUR or attempts >= MOST_ATTEMPTS):
             line = line or caller(qualified=True)
             raise _EndlessAttempts
-        if attempts and time.monotonic() - started > PATIENCE:
+        if attempts and time.monotonic() - started - paused.seconds > PATIENCE:
             raise Undecided(f"reading a sample without its file takes more than {PATIENCE:.0f} s")
-        if opened != path and Path(opened).suffix == Path(path).suffix:
-            instead.setdefault(opened)
-        return opened == path
+        if name != source.name and Path(name).suffix == Path(source.name).suffix:
+            instead.setdefault(name)
+        return name == source.name
 
-    with watched(fails, garbage), warnings_seen() as messages, opens_of(path) as opened:
+    with contextlib.ExitStack() as stack:
+        messages = stack.enter_context(warnings_seen())
+        if source.is_file:
+            stack.enter_context(watched(fails, garbage))
+            opened = stack.enter_context(opens_of(source.name))
+        else:
+            stack.enter_context(decoded(fails, content))
+            opened = Opened()
         try:
             sample = reader.read(index)
         except LoaderRaised as failure:  # as it should
             if line is not None:
-                return Substitute(Answer(index), endlessly=line)
-            return Substitute(Answer(index, incident=failure.incident))
+                return Substitute(source, Answer(index), endlessly=line)
+            return Substitute(source, Answer(index, incident=failure.incident))
     warning = next(iter(messages), "")
-    return Substitute(Answer(index, leaves_of(sample)), _is_constant(sample), tuple(instead), warning, opened.seen)
+    answer = Answer(index, leaves_of(sample))
+    return Substitute(source, answer, _is_constant(sample), tuple(instead), warning, opened.seen)
 
 
 @contextlib.contextmanager

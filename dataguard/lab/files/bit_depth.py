@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from dataguard.lab.decoding.image_reading import decoded
+from dataguard.lab.decoding.image_writer import in_format_of
 from dataguard.lab.files.file_survey import FileSurvey, ImageFile, SampleIndex
-from dataguard.lab.files.image_writer import in_format_of
 from dataguard.lab.files.swapped_file_reads import ImageLeaf, SampleOutput, SwappedFileReader
 from dataguard.model import NotApplicable, Undecided
 

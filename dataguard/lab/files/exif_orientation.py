@@ -11,8 +11,8 @@ import numpy as np
 
 from dataguard.lab.decoding.image_headers import with_orientation
 from dataguard.lab.decoding.image_reading import as_rgb
+from dataguard.lab.decoding.image_writer import png
 from dataguard.lab.files.file_survey import FileSurvey, ImageFile, SampleIndex
-from dataguard.lab.files.image_writer import png
 from dataguard.lab.files.swapped_file_reads import ImageLeaf, SampleOutput, SwappedFileReader
 from dataguard.model import NotApplicable, Undecided
 

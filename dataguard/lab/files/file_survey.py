@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.lab.core.index import Index
+from dataguard.lab.decoding.file_substitution import FILE_DECODERS, DecodedFile, EnoughFiles, FileSubstitution
 from dataguard.lab.decoding.image_headers import Header
-from dataguard.lab.files.file_substitution import FILE_DECODERS, DecodedFile, EnoughFiles, FileSubstitution
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import Undecided

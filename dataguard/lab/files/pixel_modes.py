@@ -11,8 +11,8 @@ import numpy as np
 from dataguard.lab.decoding.decoders import BRIGHTNESS
 from dataguard.lab.decoding.image_headers import ALPHA, CMYK, PALETTE, RGB
 from dataguard.lab.decoding.image_reading import as_rgb, decoded
+from dataguard.lab.decoding.image_writer import png, reordered_palette
 from dataguard.lab.files.file_survey import FileSurvey, ImageFile, SampleIndex
-from dataguard.lab.files.image_writer import png, reordered_palette
 from dataguard.lab.files.swapped_file_reads import ImageLeaf, SwappedFileReader
 from dataguard.model import NotApplicable
 

@@ -15,8 +15,8 @@ import torch
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
+from dataguard.lab.decoding.file_substitution import DecodedFile, FileSubstitution
 from dataguard.lab.decoding.kernel_opens import ATTEMPTS, opens_of
-from dataguard.lab.files.file_substitution import DecodedFile, FileSubstitution
 from dataguard.lab.files.file_survey import ImageFile, SampleIndex
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.forked_calls import in_fork

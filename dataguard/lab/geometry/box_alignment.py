@@ -87,7 +87,7 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     originals = _originals(reader)
     if not originals:
         raise NotApplicable("no image is found while a sample is read")
-    candidates = _candidates(originals)
+    candidates = candidates_of(originals)
     if not candidates:
         raise NotApplicable("the sample holds no boxes or points")
     reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or _is_no_mask
@@ -123,7 +123,7 @@ def _originals(reader: ChartedReader) -> list[ChartedSample]:
     return []
 
 
-def _candidates(originals: Sequence[ChartedSample]) -> dict[str, bool]:
+def candidates_of(originals: Sequence[ChartedSample]) -> dict[str, bool]:
     """The paths of tables that may hold boxes or points, and whether those are points."""
     found: dict[str, bool] = {}
     tables: dict[str, list[tuple[Table, tuple[int, int]]]] = defaultdict(list)
@@ -172,8 +172,13 @@ def _draw(
     """One draw with all charts; None if no image was replaced."""
     reads = [reader.read_charted(number, draw, chart) for chart in range(CHARTS)]
     views = [view for view in reads if view is not None]
-    if len(views) < CHARTS:
-        return None
+    return None if len(views) < CHARTS else draw_of(views, number, draw, candidates, raw=raw)
+
+
+def draw_of(
+    views: Sequence[ChartedSample], number: int, draw: int, candidates: Mapping[str, bool], *, raw: bool = False
+) -> BoxDraw:
+    """Where the images of a sample with each chart come from, and its tables."""
     found = [{path: table for path, _, table in tables_of(view.value) if path in candidates} for view in views]
     tables = {
         path: table

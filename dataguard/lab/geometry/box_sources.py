@@ -76,11 +76,11 @@ def _sources(path: str, image: str, box_format: BoxFormat, draw: BoxDraw) -> Ite
         formats = formats_of(table.shape[1], points=box_format.kind == "xy") if draw.raw else [box_format]
         for one in formats:
             if len(table) and (one == box_format or fits(one, [(table, size)], strictly=True)):
-                shown = _in_source(pose, draw.poses[name].shown)[0]
-                yield pose, size, shown, _in_source(pose, one.corners(table, size))
+                shown = in_source(pose, draw.poses[name].shown)[0]
+                yield pose, size, shown, in_source(pose, one.corners(table, size))
 
 
-def _in_source(pose: Pose, corners: np.ndarray) -> np.ndarray:
+def in_source(pose: Pose, corners: np.ndarray) -> np.ndarray:
     """Boxes of a leaf as boxes of the source image, (rows, 4)."""
     x = [pose.across[0] * corners[:, i] + pose.across[1] * corners[:, j] + pose.across[2] for i, j in ((0, 1), (2, 3))]
     y = [pose.down[0] * corners[:, i] + pose.down[1] * corners[:, j] + pose.down[2] for i, j in ((0, 1), (2, 3))]
@@ -90,7 +90,7 @@ def _in_source(pose: Pose, corners: np.ndarray) -> np.ndarray:
 def distance(one: Pose, other: Pose) -> float:
     """How far the corners of a leaf move from one pose to another, as a share of the image."""
     corners = np.array([[0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]])
-    return float(np.abs(_in_source(one, corners) - _in_source(other, corners)).max())
+    return float(np.abs(in_source(one, corners) - in_source(other, corners)).max())
 
 
 def _matches(own: Source, other: Source, box_format: BoxFormat) -> tuple[int, int]:

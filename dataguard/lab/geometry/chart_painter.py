@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
 from dataguard.lab.core.leaves import array_of, is_pillow
-from dataguard.lab.geometry.stripe_charts import pattern
+from dataguard.lab.geometry.stripe_charts import GRID, pattern, sampled
 from dataguard.lab.images.image_containers import container_of, is_image, planes_last
 
 _MOST_PIXELS = 1 << 24
@@ -26,6 +26,7 @@ _PEAK, _REACH, _HALO = 0.005, 10, 40
 _AT, _CLOSE, _BEYOND = 0.4, 0.75, 0.25
 """The shares of pixels that have a label, that are close to one, and, of the others, that are beyond any halo."""
 
+_SIDE = 16
 _FLAT = 0.6
 """The share of the pixels of a mask that lie inside flat areas."""
 
@@ -39,7 +40,8 @@ class InputImage:
 
     `labels` are the values of a label mask, None for anything else, and `edge_labels` those that occur only at edges.
     `value_count` is larger than their number if lossy compression added values around edges. `declared` is what its
-    type says it is: "image" or "mask".
+    type says it is: "image" or "mask". `position` is its number among the images of its sample, and `thumbnail` its
+    brightness, (16, 16).
     """
 
     source: str
@@ -50,6 +52,8 @@ class InputImage:
     edge_labels: frozenset[Value]
     value_count: int
     declared: str | None
+    position: int = field(compare=False)
+    thumbnail: np.ndarray = field(compare=False)
 
     @property
     def is_lossy_mask(self) -> bool:
@@ -57,7 +61,7 @@ class InputImage:
         return self.labels is not None and self.value_count > len(self.labels)
 
 
-def input_image(image: Any, source: str, *, lossy: bool = False) -> InputImage:
+def input_image(image: Any, source: str, *, lossy: bool = False, position: int = 0) -> InputImage:
     """Describes an image."""
     array = _planes_last(array_of(image), pillow=is_pillow(image))
     height, width, planes = array.shape
@@ -65,7 +69,10 @@ def input_image(image: Any, source: str, *, lossy: bool = False) -> InputImage:
     edge_labels = _edge_labels(array[..., 0], labels) if labels and planes == 1 else frozenset()
     declared = {"tv_tensors.Mask": "mask", "tv_tensors.Image": "image"}.get(container_of(image))
     is_integer = array.dtype.kind in "iub"
-    return InputImage(source, (height, width), planes, is_integer, labels, edge_labels, value_count, declared)
+    points = sampled(np.moveaxis(array, -1, 0)).astype(np.float64).mean(0)
+    thumbnail = points.reshape(_SIDE, GRID // _SIDE, _SIDE, GRID // _SIDE).mean((1, 3))
+    size = height, width
+    return InputImage(source, size, planes, is_integer, labels, edge_labels, value_count, declared, position, thumbnail)
 
 
 def _planes_last(array: np.ndarray, *, pillow: bool) -> np.ndarray:
@@ -88,10 +95,10 @@ def _labels(array: np.ndarray, *, lossy: bool) -> tuple[tuple[Value, ...] | None
     if few > 256:
         return None, few
     found, places, counts = np.unique(codes, return_index=True, return_counts=True)
-    if lossy and array.shape[-1] == 1:
-        known = _peaks(codes) or _plateaus(array[..., 0])
+    if lossy and (array[..., 1:] == array[..., :1]).all():  # some formats store grey as three equal planes
+        known = _peaks(thin[..., 0].astype(np.int64)) or _plateaus(array[..., 0])
         if known and len(found) > len(known):
-            return known, len(found)
+            return tuple(label * array.shape[-1] for label in known), len(found)
     if len(found) > _FEW:
         return None, len(found)
     common = places[np.argsort(-counts)]
@@ -191,7 +198,7 @@ class ChartPainter:
     def _chart_of(self, image: Any, source: str, *, lossy: bool) -> Any:
         if not is_image(image) or array_of(image).size > _MOST_PIXELS:
             return image
-        found = input_image(image, source, lossy=lossy)
+        found = input_image(image, source, lossy=lossy, position=len(self.inputs))
         self.inputs.append(found)
         if self.chart is None:
             return image

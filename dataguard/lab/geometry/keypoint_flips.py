@@ -1,4 +1,4 @@
-"""Keypoints of one sample in several random states: whether left and right are swapped where they are flipped.
+"""Keypoints and masks of a sample in several random states: whether left and right are swapped when they are flipped.
 
 Points that keep their order are mapped from one state to another by an affine map; if left and right are swapped, so
 are the points of each pair. A map with a negative determinant is a flip, so no image needs to be compared.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import torch
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.object_graph import reachable
+from dataguard.lab.geometry.side_masks import Sides, mask_flips
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.target.variants import Loader
 
@@ -29,6 +30,8 @@ ENOUGH = 2
 """Samples with a flip after which no more are read."""
 FEWEST = 4
 """The fewest points that show an affine map and its error."""
+FEWEST_NAMES = 3
+"""The fewest names of keypoints or classes."""
 MOST = 4096
 """The most names that may be those of keypoints: a list of millions is one of samples, and is not read."""
 EXACT = 0.02
@@ -38,21 +41,13 @@ UPRIGHT = 0.6
 FLAT = 0.05
 """The least ratio of the extents of points that are not on a line."""
 _SIDES = re.compile(r"(?i:left|right)|(?<![A-Za-z])[LRlr](?![A-Za-z])|^[LR](?=[A-Z][a-z])")
+_KEY = re.compile(r"\['([^']*)'\]")
 _OTHER = {"left": "right", "right": "left", "l": "r", "r": "l"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
-    """The number of the keypoint that each one changes places with, `where` that is declared, and one pair if any."""
-
-    where: str
-    partner: tuple[int, ...]
-    pair: tuple[str, str] | None
-
-
-@dataclass(frozen=True, slots=True)
 class FlippedKeypoints:
-    """The keypoints of a leaf in pairs of states that differ by a flip: how many have left and right swapped.
+    """The keypoints or classes of a leaf in pairs of states that differ by a flip: how many have sides swapped.
 
     The others have `kept` their order, as in the sample of `index`.
     """
@@ -65,13 +60,17 @@ class FlippedKeypoints:
 
 
 def find_flips(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[FlippedKeypoints, ...]:
-    """Read samples in several random states each, until flips are seen; none if no keypoints are declared."""
+    """Read samples in several random states each, until flips are seen."""
     declared = {len(sides.partner): sides for sides in find_sides(loader.dataset)}
     reader = Reader(loader, folder, DRAWS)
     found: dict[str, list[tuple[Index, str]]] = defaultdict(list)
     named: dict[str, Sides] = {}
-    for index in indices if declared else ():
-        draws = [_keypoints(reader.read(index, draw), declared) for draw in range(DRAWS)]
+    for index in indices:
+        samples = [reader.read(index, draw) for draw in range(DRAWS)]
+        for path, sides, how in mask_flips(samples, declared):
+            named[path] = sides
+            found[path].append((index, how))
+        draws = [_keypoints(sample, declared) for sample in samples]
         for path, first in draws[0].items():
             named[path] = first.sides
             states = [one[path] for one in draws if path in one]
@@ -89,8 +88,14 @@ def _counted(path: str, sides: Sides, flips: Sequence[tuple[Index, str]]) -> Fli
     return FlippedKeypoints(path, sides, len(flips) - len(kept), len(kept), kept[0] if kept else flips[0][0])
 
 
+def names_sides(paths: Iterable[str]) -> bool:
+    """Whether the keys in the paths of leaves name the left and the right of something."""
+    keys = {key for path in paths for key in _KEY.findall(path)}
+    return any(other != key and other in keys for key in keys for other in [_other_side(key)])
+
+
 def find_sides(dataset: Any) -> tuple[Sides, ...]:
-    """The left and right keypoints that a dataset declares, by names or by the order after a flip.
+    """The left and right keypoints or classes that a dataset declares, by names or by the order after a flip.
 
     For each number of keypoints, all lists of names must agree, or none is sure to be theirs.
     """
@@ -105,7 +110,7 @@ def find_sides(dataset: Any) -> tuple[Sides, ...]:
 
 def _sides(where: str, value: Sequence[Any], *, flips: bool) -> Sides | None:
     """What a list of names, or one of the numbers after a flip, says about sides."""
-    if len(value) < FEWEST:
+    if len(value) < FEWEST_NAMES:
         return None
     if all(type(one) is str for one in value):
         places = {name: place for place, name in enumerate(value)}
@@ -150,7 +155,30 @@ def _keypoints(sample: Any, declared: Mapping[int, Sides]) -> dict[str, _Keypoin
             if points is not None:
                 beside = [one.tobytes() for one in arrays.values() if one.shape == (count,)]
                 found[path] = _Keypoints(sides, points, tuple(beside))
-    return found
+    return found | dict(_keyed(sample))
+
+
+def _keyed(value: Any, path: str = "") -> Iterator[tuple[str, _Keypoints]]:
+    """The mappings in a sample from names with sides to one point each."""
+    if isinstance(value, Mapping):
+        sides = _sides(f"sample{path}", list(value), flips=False)
+        points = [point for point in map(_point, value.values()) if point is not None]
+        if sides and sides.pair and len(points) == len(value) >= FEWEST and len({one.shape for one in points}) == 1:
+            yield path, _Keypoints(sides, np.stack(points)[None].astype(np.float64), ())
+        for key, one in value.items():
+            yield from _keyed(one, f"{path}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for place, one in enumerate(value):
+            yield from _keyed(one, f"{path}[{place}]")
+
+
+def _point(value: Any) -> np.ndarray | None:
+    """Two or three numbers, if a value is a point."""
+    if isinstance(value, tuple | list) and all(type(one) in (int, float) for one in value):
+        value = np.array(value)
+    array = array_of(value) if isinstance(value, torch.Tensor) else value
+    is_point = isinstance(array, np.ndarray) and array.shape in ((2,), (3,)) and array.dtype.kind in "iuf"
+    return array if is_point else None
 
 
 def _arrays(value: Any, path: str = "") -> Iterator[tuple[str, np.ndarray]]:

@@ -16,12 +16,14 @@ import numpy as np
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.records import LeafRecord
-from dataguard.lab.geometry import keypoint_flips
+from dataguard.lab.geometry import box_aspect, keypoint_flips
 from dataguard.lab.geometry.alignment import DRAWS, ChartedDraws, MaskLeaf
 from dataguard.lab.geometry.box_alignment import ChartedBoxes, run_boxes
-from dataguard.lab.geometry.chart_painter import InputImage, Value, mask_rule
+from dataguard.lab.geometry.box_aspect import BoxAspect
+from dataguard.lab.geometry.chart_painter import InputImage, IsMask, Value, mask_rule
 from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample
-from dataguard.lab.geometry.keypoint_flips import FlippedKeypoints, find_sides
+from dataguard.lab.geometry.image_pairs import is_second, pair_rule
+from dataguard.lab.geometry.keypoint_flips import FlippedKeypoints, find_sides, names_sides
 from dataguard.lab.images.image_containers import SMALLEST, planes_last
 from dataguard.lab.reading.leaf_root import Rooted
 from dataguard.lab.subject import Subject
@@ -78,17 +80,31 @@ class Geometry:
     @property
     def boxes(self) -> ChartedBoxes:
         """How boxes and points follow their image. Raises NotApplicable if there are none, or images do not move."""
+        self._need_tables()
+        return self._observe("boxes", run_boxes)
+
+    def _need_tables(self) -> None:
         samples = [one.leaves for one in self._subject.epoch.samples]
         if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
             raise NotApplicable("no sample holds an image with boxes or points")
-        return self._observe("boxes", run_boxes)
+
+    @property
+    def box_aspect(self) -> tuple[BoxAspect, ...]:
+        """Boxes and points that are scaled by the wrong side of their image."""
+        subject = self._subject
+        subject.need_map("a stream has no indices to read again")
+        self._need_tables()
+        subject.afford_reads("box aspect", box_aspect.READS)
+        indices = subject.epoch.asked(box_aspect.SAMPLES)
+        return subject.vary("box aspect", lambda folder: box_aspect.run_aspect(subject.build, folder, indices))
 
     @property
     def keypoint_flips(self) -> tuple[FlippedKeypoints, ...]:
-        """Keypoints with declared sides in several random states of a few samples."""
+        """Keypoints and masks with named sides in several random states of a few samples."""
         subject = self._subject
         subject.need_map("a stream has no indices to read again")
-        if not subject.vary("keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)):
+        keyed = names_sides(leaf.path for sample in subject.epoch.samples[:1] for leaf in sample.leaves)
+        if not keyed and not subject.vary("keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)):
             return ()
         subject.afford_reads("keypoint flips", keypoint_flips.READS)
         indices, build = subject.epoch.asked(keypoint_flips.SAMPLES), subject.build
@@ -120,12 +136,11 @@ def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
 def run_masks(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> ChartedMasks:
     """Read samples with their images and masks replaced by charts, in this disposable process."""
     reader = ChartedReader(build, folder, indices, DRAWS, batched=batched)
-    originals = _originals_with_masks(reader)
-    rule = mask_rule([sample.inputs for sample in originals])
+    originals, rule = _originals_with_masks(reader)
     if rule is None:
-        raise NotApplicable("no mask or other dense target is read with an image")
+        raise NotApplicable("no mask, other dense target or second image that resembles it is read with an image")
     masks = [one for sample in originals for one in sample.inputs if rule(one)]
-    labels = _labels_of(masks)
+    labels = () if is_second is rule else _labels_of(masks)
     reader.painter.is_mask = rule
     charted = draw_all(reader, labels)
     if not charted.draws:
@@ -163,13 +178,14 @@ def draw_all(reader: ChartedReader, labels: Sequence[Value]) -> ChartedDraws:
     return charted
 
 
-def _originals_with_masks(reader: ChartedReader) -> list[ChartedSample]:
-    """Samples without charts, with the input images of the first source that has an image and a mask."""
+def _originals_with_masks(reader: ChartedReader) -> tuple[list[ChartedSample], IsMask | None]:
+    """Samples without charts, with the input images of the first source that has an image and a mask, or a pair."""
     for _ in reader.sources():
         originals = [sample for sample in reader.originals() if sample.inputs]
-        if mask_rule([sample.inputs for sample in originals]) is not None:
-            return originals
-    return []
+        rule = mask_rule([sample.inputs for sample in originals]) or pair_rule(reader, originals)
+        if rule is not None:
+            return originals, rule
+    return [], None
 
 
 def _labels_of(masks: Sequence[InputImage]) -> tuple[Value, ...]:

@@ -21,6 +21,8 @@ BLACK, WHITE, MIDDLE = (0, 0, 0), (255, 255, 255), (128, 128, 128)
 PURE: tuple[RGB, ...] = ((255, 0, 0), (0, 255, 0), (0, 0, 255))
 CHARTS: tuple[RGB, ...] = (BLACK, WHITE, *PURE, MIDDLE)
 _MOST_PIXELS = 4096
+_MOST_STACKED = 96
+"""The most channels of frames that are stacked on one axis."""
 _SHARE = 0.04
 """The smallest share of an image that a colour covers to count as one of its colours."""
 _EXACT = 1e-4
@@ -99,12 +101,29 @@ def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
     numbers = (bands,) if bands > 4 else (1, 3, 4)
     if leaf.shape[-4:-3] == (3,) and leaf.shape[-3] not in (1, 3) and leaf.shape[-1] not in numbers:
         leaf = leaf.swapaxes(-4, -3)  # (channels, frames, height, width): four frames are no alpha channel
+    leaf = leaf if bands or {leaf.shape[-3], leaf.shape[-1]} & {*numbers} else _unstacked(leaf)
     if leaf.shape[-3] in numbers and min(leaf.shape[-2:]) > 4:
         leaf = np.moveaxis(leaf, -3, -1)
     elif leaf.shape[-1] not in numbers or min(leaf.shape[-3:-1]) <= 4:
         return None
     flat = leaf.reshape(-1, leaf.shape[-1])[:, : bands if bands > 4 else 3]
     return np.asarray(flat[:: len(flat) // _MOST_PIXELS + 1])
+
+
+def _unstacked(leaf: np.ndarray) -> np.ndarray:
+    """Frames that are stacked on the first or last axis of an image, as frames with channels first.
+
+    The axis has the channels of one frame after the other, or all frames of one channel after the other: images of one
+    colour have equal frames.
+    """
+    if leaf.shape[-3] % 3 and not leaf.shape[-1] % 3:
+        leaf = np.moveaxis(leaf, -1, -3)
+    *outer, count, height, width = leaf.shape
+    if count % 3 or not 3 < count <= _MOST_STACKED or min(height, width) <= 4:
+        return leaf
+    by_frame = leaf.reshape(*outer, count // 3, 3, height, width)
+    by_channel = leaf.reshape(*outer, 3, count // 3, height, width).swapaxes(-4, -3)
+    return min(by_frame, by_channel, key=lambda frames: float(frames.mean((-2, -1)).std(-2).max()))
 
 
 def _common(pixels: np.ndarray) -> Shades:

@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset
 from dataguard.figures import Box, Picture
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import iter_leaves
-from dataguard.lab.files.file_substitution import FileSubstitution
+from dataguard.lab.decoding.file_substitution import FileSubstitution
 from dataguard.lab.images.image_containers import is_image, size_of
 from dataguard.lab.pictures.display import boxes_of, displayed, overlay, reduced, thumbnail, upright
 from dataguard.lab.pictures.sheets import image_at

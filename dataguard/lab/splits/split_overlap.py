@@ -18,7 +18,7 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace
-from dataguard.lab.splits import shared_transforms
+from dataguard.lab.splits import shared_transforms, token_windows
 from dataguard.lab.splits.groups import Groups, recorded_groups
 from dataguard.lab.splits.index_contents import (
     CONTENT,
@@ -34,6 +34,7 @@ from dataguard.lab.splits.sample_pairs import DRAWS, SamplePair, run_pairs
 from dataguard.lab.splits.shared_transforms import ReplacedTransform, SharedTransform
 from dataguard.lab.splits.split_names import are_splits
 from dataguard.lab.splits.tables import Table, recorded_tables
+from dataguard.lab.splits.token_windows import SharedText
 from dataguard.lab.subject import Subject
 from dataguard.stats.coincidence import is_shared
 
@@ -156,6 +157,10 @@ class Splits:
         return subject.vary(
             ("replaced", paths), lambda folder: shared_transforms.find_replaced(subject.rebuild, folder, paths, read)
         )
+
+    def text_shared_with(self, other: Subject) -> SharedText | None:
+        """The text that windows of tokens of this split and of an earlier one have in common."""
+        return token_windows.shared_text(self._subject, other)
 
     def compared_with(self, other: Subject) -> Comparison:
         """This split compared with an earlier one."""

@@ -1,13 +1,14 @@
 """Content hashes: a number for the content of a sample, cheap enough to compute for every sample.
 
-Samples with the same hash are most likely equal; both are read again and compared before a verdict.
+Samples with the same hash are most likely equal; both are read again and compared before a verdict. Windows of one text
+have shingles in common, which are hashes of short runs of tokens, wherever the windows begin.
 """
 
 from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,15 @@ RICH = 128
 """Fewest bytes of compressed content that two samples do not share by chance: more than a few numbers, a short string
 or an empty image."""
 _WEIGHTS = np.random.default_rng(514).integers(1, 1 << 63, MOST_WORDS, dtype=np.uint64) | np.uint64(1)
+LENGTH = 16
+"""Tokens of a shingle: two documents do not share so many in a row by chance."""
+FEWEST_TOKENS = 2 * LENGTH
+"""The fewest tokens of a row."""
+VARIED = 6
+"""The fewest different tokens of a shingle: padding and rules are the same in all documents."""
+KEPT = 8
+"""One shingle in so many is kept, by its hash: the same ones in every window."""
+_OF_TOKENS = np.random.default_rng(201).integers(1, 1 << 63, LENGTH, dtype=np.uint64) | np.uint64(1)
 
 
 def hash_of(sample: Any) -> int | None:
@@ -129,3 +139,37 @@ def read_hashes(folders: Iterable[Path]) -> SampleHashes:
         found.indices.frombytes(rows[:, 0].astype(np.int64).tobytes())
         found.hashes.frombytes(np.ascontiguousarray(rows[:, 1]).tobytes())
     return found
+
+
+def shingles_of(sample: Any) -> list[int]:
+    """The shingles of the longest rows of tokens in a sample or batch; none if there are no tokens."""
+    rows = list(_token_rows(sample))
+    longest = max(map(len, rows), default=0)
+    first = {row.tobytes(): row for row in rows if len(row) == longest}  # labels may be the same
+    return list(dict.fromkeys(shingle for row in first.values() for shingle in _shingles(row)))
+
+
+def _shingles(row: np.ndarray) -> list[int]:
+    runs = np.lib.stride_tricks.sliding_window_view(row.astype(np.uint64), LENGTH)
+    hashes = runs @ _OF_TOKENS
+    chosen = (hashes >> np.uint64(40)) % np.uint64(KEPT) == 0
+    varied = [len(np.unique(run)) >= VARIED for run in runs[chosen]]
+    found: list[int] = (hashes[chosen][varied] >> np.uint64(1)).tolist()
+    return found
+
+
+def _token_rows(value: Any) -> Iterator[np.ndarray]:
+    """Every long row of integers in a sample or batch."""
+    if isinstance(value, torch.Tensor):
+        value = value.detach().numpy() if value.device.type == "cpu" and value.layout is torch.strided else None
+    if isinstance(value, list | tuple) and len(value) >= FEWEST_TOKENS and all(type(one) is int for one in value):
+        value = np.array(value)
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind in "iu" and value.ndim in (1, 2) and value.shape[-1] >= FEWEST_TOKENS:
+            yield from value.reshape(-1, value.shape[-1])
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _token_rows(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _token_rows(one)

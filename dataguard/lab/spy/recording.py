@@ -14,6 +14,7 @@ from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.leaf_sizes import shared_bytes
 from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord, sample_records
+from dataguard.lab.spy.content_hashes import shingles_of
 from dataguard.lab.spy.library_threads import threads_of_libraries
 from dataguard.lab.spy.sample_ledger import Depth, Ledger
 from dataguard.target.loading import load
@@ -32,13 +33,15 @@ class Records(Instrument):
 
     `key` names a function of a sample (`package.module:function`) whose result alone identifies it. With `keep`, only
     some records are written: see `RecordSampler`. With `ledger`, digests of all samples are written as well: see
-    `Ledger`. With `rows`, each row of a sample that is a batch counts as a sample.
+    `Ledger`. With `rows`, each row of a sample that is a batch counts as a sample; with `shingles`, each shingle of its
+    tokens.
     """
 
     key: str | None = None
     keep: int | None = None
     ledger: Depth | None = None
     rows: bool = False
+    shingles: bool = False
 
     def start(self, process: Process) -> Hooks:
         """Load the user's key function; each process has its own sampler and ledger."""
@@ -48,7 +51,7 @@ class Records(Instrument):
 class _Records(Hooks):
     def __init__(self, asked: Records, process: Process) -> None:
         self._process = process
-        self._rows = asked.rows
+        self._parts = shingles_of if asked.shingles else rows_of if asked.rows else None
         self._key: Callable[[Any], Any] | None = load(asked.key).source if asked.key else None
         self._sampler = RecordSampler(asked.keep) if asked.keep is not None else None
         self._ledger = Ledger(process.folder, process.worker, asked.ledger) if asked.ledger is not None else None
@@ -56,7 +59,7 @@ class _Records(Hooks):
     def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
         """Record samples; without digests, which take longest, if they are neither kept nor in a ledger."""
         sampler, ledger, worker = self._sampler, self._ledger, self._process.worker
-        samples = [row for sample in samples for row in rows_of(sample)] if self._rows else samples
+        samples = [part for sample in samples for part in self._parts(sample)] if self._parts else samples
         all_digests = sampler is None or ledger is not None or sampler.early
         leaves = (self._leaves(sample, digests=all_digests) for sample in samples)
         records = list(sample_records((worker, fetch.epoch, fetch.number), fetch.indices, fetch.seconds, leaves))
@@ -96,12 +99,26 @@ class _Records(Hooks):
 
 
 def rows_of(batch: Any) -> list[Any]:
-    """The rows of a batch, as far as they are in arrays; a sample without arrays of one length is its only row."""
+    """The rows of a batch, as far as they are in arrays or lists; one without any of one length is its only row."""
+    listed = _listed_rows(batch)
+    if listed is not None:
+        return listed
     arrays = {path: leaf for path, leaf in iter_leaves(batch) if isinstance(leaf, torch.Tensor | np.ndarray)}
     lengths = {len(array) if array.ndim else 0 for array in arrays.values()}
     if len(arrays) < 2 or len(lengths) > 1 or lengths == {0}:
         return [batch]
     return [{path: array[row] for path, array in arrays.items()} for row in range(lengths.pop())]
+
+
+def _listed_rows(batch: Any) -> list[Any] | None:
+    """The rows of a list of strings, mappings or lists, or of a mapping of such lists of one length."""
+    if isinstance(batch, list) and len(batch) > 1 and {type(one) for one in batch} in ({str}, {dict}, {list}):
+        return batch
+    columns = batch if isinstance(batch, dict) and all(isinstance(one, list) for one in batch.values()) else {}
+    if len({len(column) for column in columns.values()}) != 1:
+        return None
+    names = list(columns)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 class RecordSampler:

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from dataguard.lab.spy.sample_ledger import depth_of
-from dataguard.lab.streams import rank_awareness, sampler_order
+from dataguard.lab.streams import rank_awareness, sampler_order, stream_order
 from dataguard.lab.streams.resume import Resumes, find_resumes
 from dataguard.lab.streams.sampler_order import Contents, Orders
+from dataguard.lab.streams.stream_order import StreamOrder
 from dataguard.lab.streams.stream_trace import Request, StreamTrace, read_stream, run_stream
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable
@@ -61,6 +62,13 @@ class Streams:
         subject = self._subject
         subject.need_map("a stream has no sampler")
         return subject.vary("orders", lambda _: sampler_order.run_orders(subject.build, subject.facts.length))
+
+    @property
+    def stream_order(self) -> StreamOrder:
+        """Whether a stream has one order in all epochs, and a constant seed that decides it."""
+        subject = self._subject
+        subject.afford_reads("stream order", (stream_order.EPOCHS + 1) * stream_order.MOST)
+        return subject.vary("stream order", lambda folder: stream_order.find_stream_order(subject.build, folder))
 
     @property
     def contents(self) -> Contents:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dataguard.incident import LoaderRaised
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.process.spool import read_spools
@@ -82,13 +83,15 @@ class Run:
 class Resumes:
     """A run without interruption, one that saved its states, and the runs restored from each state.
 
-    `by_json` are the runs restored from states that a round trip through JSON changed.
+    `by_json` are the runs restored from states that a round trip through JSON changed. `reseeded` is a run without
+    interruption under another seed.
     """
 
     reference: Run
     asked: Run
     restored: Mapping[Point, Run]
     by_json: Mapping[Point, Run]
+    reseeded: Run | None = None
 
 
 def find_resumes(subject: Subject, workers: int) -> Resumes:
@@ -107,7 +110,7 @@ def find_resumes(subject: Subject, workers: int) -> Resumes:
         {point: look((way, point), partial(run_restored, point=point, state=state)) for point, state in states.items()}
         for way, states in (("pickle", asked.states), ("json", asked.by_json))
     )
-    return Resumes(reference, asked, restored, by_json)
+    return Resumes(reference, asked, restored, by_json, look("reseeded", partial(run_epochs, seed=SEED + 1)))
 
 
 def _with_samples(folder: Path, run: Run | None) -> Run:
@@ -117,7 +120,7 @@ def _with_samples(folder: Path, run: Run | None) -> Run:
     return replace(run, samples=frozenset(record.digest for record in records))
 
 
-def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = ()) -> Run:
+def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = (), seed: int = SEED) -> Run:
     """Read two epochs, and save the state at each of the points.
 
     Raises NotApplicable for a loader without `state_dict`.
@@ -140,7 +143,7 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = ()) -> Run
         if len(states) == TRIED_BY_JSON and (plain := through_json(state)) is not None:
             by_json[point] = pickle.dumps(plain)
 
-    watch(loader, Plan(folder, (SeededSamples(SEED), Records()), carry=True))
+    watch(loader, Plan(folder, (SeededSamples(seed), Records()), carry=True))
     epochs = []
     for number in range(2):
         announce_epoch(loader, number)
@@ -160,9 +163,16 @@ def run_restored(loader: Any, folder: Path, point: Point, state: bytes) -> Run:
     try:
         loader.load_state_dict(pickle.loads(state))
     except Exception as error:  # noqa: BLE001 - whether it accepts its own state is the question
-        return Run(((),), ended=True, refused=f"{type(error).__name__}: {error}")
-    batches = tuple(_batches(loader))
-    return Run((batches,), len(batches) < MOST)
+        return Run(((),), ended=True, refused=f"load_state_dict raises {type(error).__name__}: {error}")
+    batches: list[Identity] = []
+    refused: str | None = None
+    try:
+        batches.extend(_batches(loader))
+    except LoaderRaised as failure:  # a state may be restored only now, by the first iteration
+        if failure.incident.out_of_shared_memory:
+            raise
+        refused = f"iterating raises {failure.incident.headline}"
+    return Run((tuple(batches),), len(batches) < MOST, refused=refused)
 
 
 def through_json(state: Any) -> Any:

@@ -56,6 +56,7 @@ class Request:
     num_workers: int
     seeded: bool
     rows: bool = False
+    shingles: bool = False
     frozen: bool = False
     advance: str | None = None
     persistent: bool | None = None
@@ -77,7 +78,7 @@ class Request:
             instruments.append(FrozenRngs(((SEED,),)))
         elif self.seeded:
             instruments.append(SeededSamples(SEED))
-        instruments.append(Records(key=self.key, keep=NAMED, ledger=self.depth, rows=self.rows))
+        instruments.append(Records(key=self.key, keep=NAMED, ledger=self.depth, rows=self.rows, shingles=self.shingles))
         limit = most if self.count and not self.whole else None
         return Plan(folder, tuple(instruments), most=limit, keep_going=True, announce=self.announce)
 

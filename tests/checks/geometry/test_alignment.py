@@ -75,6 +75,7 @@ def test_boxes_that_move_with_others_are_not_those_of_the_file() -> None:
 def test_boxes_are_judged_where_there_is_no_mask() -> None:
     lab = lab_of(table(0))
     lab.geometry.masks = SimpleNamespace(masks=(SimpleNamespace(shifts=(), untransformed=False, values=None),))
+    lab.geometry.box_aspect = ()
     (finding,) = verdict_of(dg512_desynced_target.judge, lab).findings
     assert finding.message.startswith("sample['boxes'] does not follow")
     with pytest.raises(NotApplicable, match="the sample holds only values computed from the mask"):

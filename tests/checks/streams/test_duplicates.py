@@ -21,11 +21,18 @@ def trace(*shares: Sequence[int], ended: bool = True, **leaves: Shares) -> Strea
     return StreamTrace(tuple(map(tuple, shares)), ended, held)
 
 
-def runs(plain: StreamTrace, seeded: StreamTrace | None = None, rows: StreamTrace | None = None) -> Any:
+def runs(
+    plain: StreamTrace,
+    seeded: StreamTrace | None = None,
+    rows: StreamTrace | None = None,
+    shingles: StreamTrace | None = None,
+) -> Any:
+    kinds = (plain, seeded, rows, shingles or trace())
+
     def look(
-        *, seeded: bool, rows: bool = False, _all: tuple[StreamTrace | None, ...] = (plain, seeded, rows)
+        *, seeded: bool, rows: bool = False, shingles: bool = False, _all: tuple[StreamTrace | None, ...] = kinds
     ) -> StreamTrace:
-        found = _all[2] if rows else _all[1] if seeded else _all[0]
+        found = _all[3] if shingles else _all[2] if rows else _all[1] if seeded else _all[0]
         assert found is not None
         return found
 
@@ -138,3 +145,15 @@ def test_a_global_generator_is_advanced_by_not_seeding_it() -> None:
         streams=SimpleNamespace(stream=stream),
     )
     assert are_generated(lab, trace(range(8), range(8), drawn=[range(8)] * 2), alone)
+
+
+def test_windows_of_text_are_recognised_by_shingles() -> None:
+    shared, alone = trace([100, 101], [102, 103]), trace([104, 105])
+    one = runs(alone, alone, alone, trace(range(200)))
+    assert doubled(runs(shared, shared, shared, trace(range(200), range(10, 210))), one) == 1
+    assert doubled(runs(shared, shared, shared, trace(range(100), range(95, 195))), one) == 0
+    with pytest.raises(Undecided):  # they may yet come to the same text
+        doubled(runs(shared, shared, shared, trace(range(100), range(95, 195), ended=False)), one)
+    repeating = trace([*range(100), *range(100)])
+    with pytest.raises(Undecided):  # one process repeats itself
+        doubled(runs(shared, shared, shared, trace(range(100), range(100))), runs(alone, alone, alone, repeating))

@@ -15,11 +15,11 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.io import decode_image
 
 from dataguard.engine import scan
+from dataguard.lab.decoding.file_substitution import EnoughFiles, FileSubstitution
 from dataguard.lab.decoding.image_headers import read_header, with_orientation
 from dataguard.lab.decoding.image_reading import as_rgb, decoded
-from dataguard.lab.files.file_substitution import EnoughFiles, FileSubstitution
+from dataguard.lab.decoding.image_writer import in_format_of, png, reordered_palette, tiff
 from dataguard.lab.files.file_survey import ImageFile
-from dataguard.lab.files.image_writer import in_format_of, png, reordered_palette, tiff
 from dataguard.lab.files.swapped_file_reads import Bypassed, SwappedFileReader
 from dataguard.lab.process.isolation import isolated
 from dataguard.model import Status

@@ -1,6 +1,14 @@
-"""The training script of docs/your_code.md as a module of the package."""
+"""The package's own training script."""
 
-from train import main
+from __future__ import annotations
+
+import argparse
+
+from mypkg.data import build_loader
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", default="data")
+    parser.parse_args()
+    for _ in build_loader("train"):
+        pass

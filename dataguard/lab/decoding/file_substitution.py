@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import builtins
 import functools
-import hashlib
 import io
 import mmap
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from dataguard.lab.decoding.decoders import Decoder, Gives, Patched, giving, patch
+from dataguard.lab.decoding.encoded_content import content_of, digest_of, in_the_type_of
 from dataguard.lab.decoding.image_headers import Header, read_header
 
 FILE_DECODERS = tuple(decoder for decoder in giving(Gives.PILLOW, Gives.PIXELS) if not decoder.lossy)
@@ -78,7 +75,7 @@ class FileSubstitution:
     def substitute(self, name: str, content: bytes, other: bytes) -> None:
         """Replace the file with this name and content by another one."""
         self._original = content
-        self._replacements = {_digest(content): other, _digest(other): other}
+        self._replacements = {digest_of(content): other, digest_of(other): other}
         if Path(name).is_absolute():
             copy = self._folder / Path(name).name
             copy.write_bytes(other)
@@ -111,22 +108,22 @@ class FileSubstitution:
         """The argument that the decoder gets in place of the given one."""
         by_path = isinstance(given, str | os.PathLike)
         path = _path_of(given if by_path else getattr(given, "name", None))
-        content, given = (self._read(path) if path else None, given) if by_path else _content_of(given)
+        content, given = (self._read(path) if path else None, given) if by_path else content_of(given)
         if content is None:
             return given
-        name = path or _digest(content).hex()
+        name = path or digest_of(content).hex()
         if name not in [one.name for one in self.files]:
             self.files.append(DecodedFile(read_header(content), name, decoder))
             if self.keeps:
                 self.contents.append(bytes(content))
         if self.enough is not None and len(self.files) >= self.enough:
             raise EnoughFiles
-        other = self._replacements.get(_digest(content)) if self._replacements else None
+        other = self._replacements.get(digest_of(content)) if self._replacements else None
         if other is None:
             return given
         self.substituted, self.by_path = True, by_path
         if not by_path:
-            return _in_the_type_of(given, other)
+            return in_the_type_of(given, other)
         return str(self._paths.get(path or "", given))
 
     def _read(self, path: str) -> Any:
@@ -149,35 +146,3 @@ def _mapped(path: str) -> Any:
         return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if os.fstat(descriptor).st_size else b""
     finally:
         os.close(descriptor)
-
-
-def _content_of(given: Any) -> tuple[Any, Any]:
-    """The content of an open file, bytes, an array or a tensor, and an argument from which it can be read again."""
-    if isinstance(given, bytes | bytearray | memoryview):
-        return bytes(given), given
-    if isinstance(given, np.ndarray | torch.Tensor):
-        is_flat = given.dtype in (np.uint8, torch.uint8) and max(given.shape, default=0) == np.prod(given.shape)
-        return (np.asarray(given).tobytes(), given) if is_flat else (None, given)
-    if not callable(getattr(given, "read", None)):
-        return None, given
-    try:
-        place = given.tell()
-        given.seek(0)
-        content = given.read()
-        given.seek(place)
-    except (OSError, AttributeError, ValueError):  # it is not seekable
-        content = given.read()
-        given = io.BytesIO(content)
-    return (content, given) if isinstance(content, bytes) else (None, given)
-
-
-def _in_the_type_of(given: Any, content: bytes) -> Any:
-    if isinstance(given, torch.Tensor):
-        return torch.frombuffer(bytearray(content), dtype=torch.uint8)
-    if isinstance(given, np.ndarray):
-        return np.frombuffer(content, np.uint8).copy()
-    return content if isinstance(given, bytes | bytearray | memoryview) else io.BytesIO(content)
-
-
-def _digest(content: Sequence[int] | bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16).digest()  # type: ignore[arg-type] # a memory map is a buffer

@@ -1,0 +1,31 @@
+"""Windows of tokens that hold text of another split (DG514). Standard library only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.incident import observed_or_none
+from dataguard.model import Finding
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.subject import Subject
+
+LEAKED = 0.25
+"""The share of windows from which on text is no common phrase, licence or template."""
+
+
+def leaked_text(lab: Lab, other: Subject) -> Finding | None:
+    """A finding if much of the text of a split is in an earlier one, too."""
+    seen = observed_or_none(lambda: lab.splits.text_shared_with(other))
+    if seen is None or seen.pair is None or seen.windows < LEAKED * seen.of:
+        return None
+    index, earlier = seen.pair
+    one, two = other.facts.name, lab.facts.name
+    return Finding(
+        message=f"dataset[{index}] of {two} holds text of dataset[{earlier}] of {one}: {seen.windows} of {seen.of} "
+        "windows do",
+        evidence={"matched by": "runs of 16 tokens, which begin at other places", "windows": seen.of},
+        at=lab.dataset.location,
+        repro=lab.repro.expression(f".dataset[{index!r}]"),
+    )

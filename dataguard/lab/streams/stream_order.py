@@ -1,0 +1,91 @@
+"""The order of a stream in several epochs of one process, and whether a constant seed decides it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.records import Seeding
+from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.sample_reader import emulate_worker
+from dataguard.lab.rng.global_rng import SEED, seeded
+from dataguard.lab.rng.seed_watch import SeedWatch
+from dataguard.lab.spy.drive import announce_epoch
+from dataguard.target.variants import Loader
+
+EPOCHS = 3
+MOST = 400
+"""The most samples of an epoch that are read."""
+BURN = 5
+"""How many numbers a generator skips after it was seeded with a constant, in the last epoch."""
+COMMON = 0.5
+"""The least share of samples that two orders have in common."""
+MOST_SOURCES = 5
+"""So many sources, each read in its order, may be interleaved by chance: that is no shuffling."""
+DESCENT = 0.75
+"""The longest descent of a shuffled order is about twice the square root of its length; that of sources is theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOrder:
+    """A stream of so many `samples`, of which each epoch has the same order: the `seed` that it depends on, if any.
+
+    It then has another order where generators skip some numbers after they were seeded with a constant.
+    """
+
+    samples: int
+    replayed: bool
+    seed: Seeding | None
+
+
+def find_stream_order(build: Callable[..., Loader], folder: Path) -> StreamOrder:
+    """Read several epochs of a stream, each under another global seed, and one with constant seeds changed.
+
+    If the loader has workers, this disposable process emulates the only one of each epoch.
+    """
+    loader, recorder = build(), FlightRecorder(folder)
+    watch = SeedWatch()
+    epochs, seeds = [], []
+    for epoch, skipped in [*((number, 0) for number in range(EPOCHS)), (EPOCHS - 1, BURN)]:
+        announce_epoch(loader, epoch)
+        torch.manual_seed(SEED + epoch)
+        if loader.num_workers:
+            emulate_worker(loader, recorder, 1)
+        with gate("sample"), seeded(SEED + epoch), watch.watching(skipped) as given:
+            epochs.append([leaves_of(sample) for sample in islice(iter(loader.dataset), MOST)])
+        seeds.append([seeding for _, seeding in given])
+    constant = [seed for seed in seeds[0] if all(seed in given for given in seeds[:EPOCHS])]
+    replayed = []
+    for path in dict.fromkeys(leaf.path for sample in epochs[0] for leaf in sample):
+        orders = [[leaf.digest for sample in epoch for leaf in sample if leaf.path == path] for epoch in epochs]
+        first, *others, changed = orders
+        if len(set(first)) == len(first) and all(order == first for order in others):
+            replayed.append(_is_shuffled(first, changed))
+    # A seed near which the code names an epoch may be another one where training sets that.
+    seed = next((seed for seed in constant if not seed.epochs), None) if any(replayed) else None
+    return StreamOrder(len(epochs[0]), bool(replayed), seed if not any(seed.epochs for seed in constant) else None)
+
+
+def _is_shuffled(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
+    """Whether two orders of the same samples differ by more than how a few sources are interleaved."""
+    places = {identity: place for place, identity in enumerate(one)}
+    common = [places[identity] for identity in other if identity in places]
+    return len(common) >= COMMON * len(one) and _longest_descent(common) > max(
+        MOST_SOURCES, DESCENT * len(common) ** 0.5
+    )
+
+
+def _longest_descent(places: Sequence[int]) -> int:
+    """The length of the longest falling subsequence: no fewer rising ones hold all of the sequence."""
+    ends: list[int] = []
+    for place in places:
+        at = bisect_left(ends, -place)
+        ends[at : at + 1] = [-place]
+    return len(ends)
