@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from mypkg.data import build_loader
+from .data import build_loader
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
