@@ -22,6 +22,9 @@ from tests.support.sample_reports import DOCS, full
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 SNIPPETS: list[Any] = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+ACTION: dict[str, Any] = yaml.safe_load(
+    (ROOT / ".github" / "actions" / "dataguard" / "action.yml").read_text(encoding="utf-8")
+)
 HOOK: dict[str, Any] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))[0]
 SETTINGS = '[tool.dataguard]\ntargets = ["data:make_loaders"]\nselect = ["DG001"]\n'
 LOADERS = """
@@ -40,7 +43,13 @@ def make_loaders():
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Every command line of ours on the page and in the hook, by where it stands."""
+    """Every command line of ours on the page, in the hook and in the action, by where it stands."""
+    for step in ACTION["runs"]["steps"]:
+        if "dataguard scan" in step.get("run", ""):
+            yield (
+                "github",
+                step["run"].replace("python -m dataguard", "dataguard").replace("${{ inputs.arguments }} ", ""),
+            )
     for snippet in (one for one in SNIPPETS if isinstance(one, dict)):
         for step in snippet["jobs"]["scan"]["steps"] if "jobs" in snippet else ():
             if str(step.get("run", "")).startswith("dataguard"):

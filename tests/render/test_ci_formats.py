@@ -254,7 +254,7 @@ class TestGithub:
         levels = [match[1] for line in lines if (match := self.COMMAND.fullmatch(line)) and "file=" in line]
         assert levels == ["error"] * 4 + ["warning", "notice"]
         assert sum("DG401-ragged-collate[train]::" in line for line in lines) == 1
-        assert any(line.endswith("(3, 224, 223) (and 6 more)") for line in lines)
+        assert any("(3, 224, 223) (and 6 more)%0Afix: " in line for line in lines)
 
     def test_the_report_is_above_in_a_group(self) -> None:
         text = github(full(), DOCS)

@@ -17,11 +17,11 @@ def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **l
     """Return the text report and workflow commands; `look` is that of text."""
     report = bounded(report)
     report_text = render_text(report, docs, unicode=unicode, **look).rstrip("\n")
-    text = "\n".join(["::group::dataguard", report_text, "::endgroup::", *_annotations(report), ""])
+    text = "\n".join(["::group::dataguard", report_text, "::endgroup::", *_annotations(report, docs), ""])
     return text if unicode else text.encode("ascii", "backslashreplace").decode()
 
 
-def _annotations(report: Report) -> Iterator[str]:
+def _annotations(report: Report, docs: Mapping[str, Doc]) -> Iterator[str]:
     """The commands, the worst finding first, because GitHub shows the first ten of each level."""
     project = Project.of(report)
     for result in report.failed:
@@ -30,8 +30,12 @@ def _annotations(report: Report) -> Iterator[str]:
             places.setdefault(project.place(result, finding), []).append(finding)
         for (file, line), (first, *others) in places.items():
             words = first.message + (f" (and {len(others)} more)" if others else "")
+            fix = first.evidence.get("fix here") or (docs[result.code].fix if result.code in docs else "")
             yield _command(
-                *(_LEVELS[result.severity], "\n".join(filter(None, (words, first.repro)))),
+                *(
+                    _LEVELS[result.severity],
+                    "\n".join(filter(None, (words, f"fix: {fix}" if fix else "", first.repro))),
+                ),
                 file=file,
                 line=line,
                 title=result.id,
