@@ -23,7 +23,7 @@ from dataguard.lab.reading.loader_survey import requested
 from dataguard.lab.repro import Repro
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.machine.machine import Machine
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import Location, NotApplicable, Undecided
 from dataguard.settings.settings import Settings
 from dataguard.target.loading import Target
 from dataguard.target.variants import Loader
@@ -161,6 +161,11 @@ class Subject(ABC):
     def has_checkpoint(self) -> bool:
         """Whether observations run in forks of the process in which the factory has run."""
         return self._checkpoint is not None
+
+    @property
+    def asked_for_rank(self) -> Location | None:
+        """Where the factory read its rank before the checkpoint, if it did; no fork of that could see it."""
+        return self._checkpoint.asked_for_rank if self._checkpoint is not None else None
 
     @property
     def decoded_before(self) -> bool:

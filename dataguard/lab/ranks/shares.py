@@ -15,11 +15,15 @@ from torch.utils.data import Subset
 
 from dataguard.lab.core.index import plain_index
 from dataguard.lab.core.index_schedules import evenly
+from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.loader_facts import LoaderFacts, length_of
 from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
+from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
+from dataguard.lab.rng.frozen_rng import RngFreezer
+from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.spy.sample_ledger import Depth
-from dataguard.lab.streams.sampler_order import PROBES, content
+from dataguard.lab.streams.sampler_order import PROBES
 from dataguard.lab.streams.stream_trace import Drive, Request, StreamTrace, read_stream, run_stream
 from dataguard.model import Undecided
 from dataguard.target.variants import Loader
@@ -159,7 +163,7 @@ def _dealt(
 ) -> DealtIndices:
     length = length_of(dataset)
     chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
-    probes = tuple((index, content(dataset, index)) for index in chosen)
+    probes = tuple((index, _content(dataset, index)) for index in chosen)
     wrapped = None
     if type(dataset) is Subset and chosen:
         inner = dict(enumerate(map(plain_index, dataset.indices)))
@@ -167,6 +171,12 @@ def _dealt(
         if not any(None in batch for batch in through):
             wrapped = _dealt(dataset.dataset, through, workers, whole, planned)
     return DealtIndices(batches, workers, whole, length, planned, probes, wrapped)
+
+
+def _content(dataset: Any, index: Any) -> tuple[bytes, ...]:
+    """The digests of a sample's leaves; all ranks give one seed to every generator, also to those the system seeded."""
+    with gate("sample"), RngFreezer([[SEED]]).frozen(0, 0, {"dataset": dataset}):
+        return tuple(leaf.digest for leaf in leaves_of(dataset[index]))
 
 
 def _numbers(batches: Sequence[Sequence[Hashable]]) -> bool:

@@ -13,12 +13,16 @@ from typing import Any
 
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.process.fork_safety import OpenFile
+from dataguard.model import Location
 from dataguard.target.discovery import wrapped_like
 from dataguard.target.variants import Construction, Loader
 
 
 class Checkpoint:
-    """The loaders of a target by name, as its factory left them; `decodes` says whether that decoded images."""
+    """The loaders of a target by name, as its factory left them.
+
+    `decodes`: it decoded images. `asked_for_rank` is where it read its rank first, if it did.
+    """
 
     def __init__(
         self,
@@ -27,8 +31,10 @@ class Checkpoint:
         files: tuple[OpenFile, ...],
         *,
         decodes: bool = False,
+        asked_for_rank: Location | None = None,
     ) -> None:
         self.decodes = decodes
+        self.asked_for_rank = asked_for_rank
         self._loaders = loaders
         self._construction = construction
         self._files = files

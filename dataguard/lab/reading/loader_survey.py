@@ -24,6 +24,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.fork_safety import Before, can_be_known
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.rank_queries import rank_queries
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.model import UsageError
 from dataguard.process.gc_pause import infrequent_gc
@@ -113,7 +114,7 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
         for spelling in settings.functions:
             load(spelling)  # so that a wrong name is a wrong setting, and observations find it imported
         seed_global_generators(settings.seed)
-        with gate(target.stage), decoding_noted() as decoders:
+        with gate(target.stage), decoding_noted() as decoders, rank_queries() as asked:
             loaders, construction = target.construct({"seed": settings.seed}, **requested(settings))
     seconds = time.monotonic() - started
     facts = {name: loader_facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()}
@@ -124,5 +125,6 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
     reason = before.unsafe(folder) if stay else None
     if not stay or (reason is not None and not target.runs_once):
         return Survey(facts, modules, seconds, reason=reason, alone=alone)
-    checkpoint = Checkpoint(loaders, construction, before.files(folder.parent), decodes=bool(decoders))
+    files, asked_at = before.files(folder.parent), next(iter(asked), None)
+    checkpoint = Checkpoint(loaders, construction, files, decodes=bool(decoders), asked_for_rank=asked_at)
     return Survey(facts, modules, seconds, checkpoint, reason, alone)
