@@ -23,6 +23,8 @@ EVERY_METHOD = "all"
 START_METHODS = ("fork", "spawn", "forkserver", EVERY_METHOD)
 TARGET_FORMS = ("index", "one-hot", "soft", "binary", "multilabel", "regression")
 """Target forms: see docs/labels.md."""
+PACKING = ("separate", "joined")
+"""What documents of a packed row see of each other: nothing, or those before them."""
 BBOX_FORMATS = (
     *("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized"),
     *("pascal_voc", "coco", "yolo", "albumentations"),
@@ -187,6 +189,14 @@ CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "memory_gb": _gigabytes,
     "step_ms": _milliseconds,
     "deterministic": _flag,
+    "tokens": _text,
+    "labels": _text,
+    "mask": _text,
+    "bos": _whole(0),
+    "eos": _whole(0),
+    "pad": _whole(0),
+    "vocab_size": _whole(1),
+    "packing": _one_of(PACKING),
 }
 """The keys of the contract, each with its parser: one that no check reads is not among them."""
 

@@ -25,6 +25,14 @@ VALUES: dict[str, Any] = {
     "memory_gb": 64,
     "step_ms": 85,
     "deterministic": True,
+    "tokens": "x",
+    "labels": "[1]",
+    "mask": "keep",
+    "bos": 1,
+    "eos": 2,
+    "pad": 0,
+    "vocab_size": 32000,
+    "packing": "separate",
 }
 """What the keys of the contract take."""
 
