@@ -14,9 +14,10 @@ from sample_datasets._tokens import IGNORED, Batch, Tokenizer, loader
 LENGTHS = (9, 14, 11)
 
 
-def packed(number: int, *, crossing: bool = False) -> Batch:
+def packed(number: int, *, crossing: bool = False, started: bool = True) -> Batch:
     """Three texts in a row, with the position of each token in its text."""
     texts = [Tokenizer().text(3 * number + part, length) for part, length in enumerate(LENGTHS)]
+    texts = texts if started else [text[1:] for text in texts]
     tokens = torch.cat(texts)
     places = torch.cat([torch.arange(len(text)) for text in texts])
     labels = tokens.clone() if crossing else tokens.where(places > 0, IGNORED)
@@ -49,7 +50,7 @@ def bad_square_mask() -> DataLoader[Any]:
 
 def bad_crossing_labels() -> DataLoader[Any]:
     """Each text predicts the first token of the next."""
-    return loader(lambda number: packed(number, crossing=True), multiprocessing_context="fork")
+    return loader(lambda number: packed(number, crossing=True, started=False), multiprocessing_context="fork")
 
 
 def good() -> DataLoader[Any]:
@@ -60,6 +61,11 @@ def good() -> DataLoader[Any]:
 def good_square_mask() -> DataLoader[Any]:
     """A mask of pairs that is closed between texts."""
     return loader(lambda number: square(number, apart=True), multiprocessing_context="fork")
+
+
+def good_start_tokens() -> DataLoader[Any]:
+    """Each text predicts that another one starts, which says nothing of it."""
+    return loader(lambda number: packed(number, crossing=True), multiprocessing_context="fork")
 
 
 def numbered(number: int) -> Batch:

@@ -103,7 +103,7 @@ RANKS = ".ranks.shards([[], {}])"
         (
             "DG410",
             "bad",
-            {".batches.label_shift": lambda shift: replace(shift, compared=32, after=32, tokens=4)},
+            {".tokens.read.shift": lambda shift: replace(shift, compared=32, after=32, tokens=4)},
             "all 32 labels are the token after theirs",
         ),
         (

@@ -18,8 +18,8 @@ FEWEST = 8
 def dg421_padding_in_loss(lab: Lab) -> Judgement:
     """The labels of padding are tokens, so that the model learns to predict padding.
 
-    Symptom: the loss falls fast and means little, most of all with short texts and `padding="max_length"`; generated
-        text ends in padding tokens.
+    Symptom: the loss falls fast and means little, most of all with short documents and `padding="max_length"`;
+        generated text ends in padding tokens.
     Cause: `labels = input_ids.clone()` after padding. The attention mask keeps padding out of attention, not out of the
         loss: models of transformers ignore only the label -100.
     Fix: `labels[attention_mask == 0] = -100`, or let the collator pad the labels (`DataCollatorForSeq2Seq`,

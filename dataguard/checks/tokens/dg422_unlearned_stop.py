@@ -18,7 +18,7 @@ FEWEST = 8
 def dg422_unlearned_stop(lab: Lab) -> Judgement:
     """The token that ends a text is never learned: its label is ignored each time, or no row has it.
 
-    Symptom: the trained model does not stop: it answers, and then goes on until the length limit.
+    Symptom: the trained model does not stop: it answers, and then continues until the length limit.
     Cause: `tokenizer.pad_token = tokenizer.eos_token`, and labels that are ignored wherever a token is the padding
         token, as collators do that know padding only by its id; a loss mask that leaves out the last token of an
         answer; a tokenizer that adds no end token, or truncation after it was added.
@@ -39,7 +39,7 @@ def dg422_unlearned_stop(lab: Lab) -> Judgement:
         raise NotApplicable("the end token is unknown: no tokenizer found, and none in the contract (eos)")
     known_end = read.vocabulary.eos is not None
     if not seen.learned and seen.hidden >= FEWEST:
-        kind = "the padding token and ends texts too" if seen.padding else "the end token"
+        kind = "both the padding and the end token" if seen.padding else "the end token"
         yield Finding(
             message=f"token {seen.word} ({seen.token}) is {kind}; it follows a learned token {seen.hidden} times, and "
             "its label is ignored each time",
@@ -51,4 +51,4 @@ def dg422_unlearned_stop(lab: Lab) -> Judgement:
             f"({seen.token}), the end token, and they do not end in any other token in common",
             evidence=known({"ended rows": seen.ended, "a row": seen.shown}),
         )
-    return Looked(read.exercised | {"labelled ends": seen.learned})
+    return Looked(read.exercised | ({"labelled ends": seen.learned} if known_end else {}))

@@ -44,7 +44,7 @@ def dg425_leaking_packs(lab: Lab) -> Judgement:
             f"those before them: {split}",
             evidence=known({"packed rows": seen.rows, "later documents": seen.restarts, "a start": seen.shown}),
         )
-    elif seen.labelled >= FEWEST and seen.labelled == seen.restarts and (packing or not seen.by_stop):
+    elif seen.labelled >= FEWEST and seen.labelled == seen.restarts and not seen.same:
         yield Finding(
             message=f"the first token of all {seen.labelled} later documents in packed rows is the label of the token "
             "before it, in another document",

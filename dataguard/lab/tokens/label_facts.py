@@ -76,7 +76,7 @@ def padding_labels(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word)
     pad = vocabulary.pad if vocabulary.pad is not None else fill
     apart = [row.labels for row in rows if row.labels is not None and row.labels.shape != row.tokens.shape]
     ends = [] if pad is None else [labels for labels in apart if len(labels) > 1]
-    tails = [labels for labels in ends if bool(np.isin(labels[-2:], (pad, IGNORED)).all())]
+    tails = [labels for labels in ends if set(labels[-2:].tolist()) <= {pad, IGNORED}]
     bad_tails = [labels for labels in tails if bool((labels[-2:] == pad).all())]
     if not tails:
         return None
@@ -116,7 +116,7 @@ def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops
         after_label = places[targets[places - 1] != IGNORED]
         silent = after_label[targets[after_label] == IGNORED]
         hidden += len(silent)
-        learned += int((targets[targets != IGNORED] == token).sum())
+        learned += int((targets == token).sum()) if row.labels is None else int(np.sum(row.labels == token))
         first = first or ((row, int(silent[0])) if len(silent) else None)
         labelled = np.flatnonzero(targets != IGNORED)
         if end < min(widest, len(row.tokens)) and len(labelled):

@@ -10,7 +10,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "tokens": ("input_ids",),
     "labels": ("labels", "targets", "target_ids"),
     "mask": ("attention_mask",),
-    "positions": ("position_ids",),
+    "positions": ("position_ids", "positions", "input_pos"),
 }
 """The usual names of the leaves of each role, the first that a batch has counts."""
 _LOSS_MASK = re.compile(r"(loss|label|target|completion|response|assistant)s?_?(mask|weight)s?", re.IGNORECASE)

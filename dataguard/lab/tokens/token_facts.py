@@ -32,13 +32,15 @@ class Starts:
 class Packs:
     """Rows of several documents: how many of their starts the batch lets see what is before (`open`), or labels.
 
-    `restarts` counts later documents, by positions or offsets, or by the stop token if `by_stop`.
+    `restarts` counts later documents, by positions or offsets, or by the stop token if `by_stop`. `same`: all of them
+    begin with one token, from which nothing of another document can be learned.
     """
 
     rows: int
     restarts: int
     open: int
     labelled: int
+    same: bool
     by_stop: bool
     shown: str | None = None
     shown_label: str | None = None
@@ -112,6 +114,7 @@ def packs(rows: Sequence[TokenRow], stop: int | None, word: Word) -> Packs | Non
         sum(len(places) for _, places in split),
         sum(len(places) for _, places in opened),
         len(labelled),
+        len({int(row.tokens[place]) for row, place in labelled}) < 2,
         by_stop,
         shown,
         shown_label,

@@ -106,24 +106,36 @@ def lag_of(rows: Sequence[TokenRow]) -> int | None:
 
     In rows of one repeated token both hold, and labels that are not shifted are what models of libraries take.
     """
-    pairs = [row for row in rows if row.labels is not None and row.labels.shape == row.tokens.shape]
-    counted = sum(int((row.labels[:-1] != IGNORED).sum()) for row in pairs if row.labels is not None)
+    pairs = [(row, row.labels) for row in rows if row.labels is not None and row.labels.shape == row.tokens.shape]
+    compared = [(row.tokens, labels[:-1], _compared(row, labels)) for row, labels in pairs]
+    count = sum(int(counts.sum()) for _, _, counts in compared)
     for lag in (0, 1):
         equal = sum(
-            int(((labels := row.labels[:-1]) != IGNORED)[labels == row.tokens[lag : len(labels) + lag]].sum())
-            for row in pairs
-            if row.labels is not None
+            int((labels[counts] == tokens[lag : len(labels) + lag][counts]).sum())
+            for tokens, labels, counts in compared
         )
-        if counted >= FEWEST and equal >= AGREE * counted:
+        if count >= FEWEST and equal >= AGREE * count:
             return lag
     return None
+
+
+def _compared(row: TokenRow, labels: np.ndarray) -> np.ndarray:
+    """Which labels are compared: not those before another document, which may be the end of their own."""
+    counts = np.asarray(labels[:-1] != IGNORED)
+    counts[row.starts - 1] = False
+    return counts
 
 
 def targets_of(row: TokenRow, lag: int | None) -> np.ndarray | None:
     """The label of each token in its place; None if labels are no tokens of the row."""
     if lag is None or row.labels is None or row.labels.shape != row.tokens.shape:
         return None
-    return row.labels if lag == 0 else np.concatenate([[IGNORED], row.labels[:-1]])
+    targets = row.labels if lag == 0 else np.concatenate([[IGNORED], row.labels[:-1]])
+    foreign = row.starts[targets[row.starts] != row.tokens[row.starts]]
+    if len(foreign):
+        targets = targets.copy()
+        targets[foreign] = IGNORED
+    return targets
 
 
 def _is_array(leaf: Any) -> bool:

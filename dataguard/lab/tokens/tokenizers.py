@@ -24,7 +24,7 @@ _SIZES = ("n_vocab", "vocab_size", "n_words", "GetPieceSize", "get_vocab_size")
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What is known of the tokens: ids of start, stop and padding, how many there are, and the special ones.
+    """What is said about the tokens: ids of start, stop and padding, how many there are, and the special ones.
 
     `where` is the path of the tokenizer, None for what only the contract says. `declared` are those that it says.
     """
