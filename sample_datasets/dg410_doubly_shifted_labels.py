@@ -174,9 +174,9 @@ class Tokenizer:
 
 
 class Unmasked:
-    """A collate_fn that shifts labels, and leaves out the mask; it holds a tokenizer or not."""
+    """A collate_fn that shifts labels, leaves out the mask, and holds a tokenizer."""
 
-    def __init__(self, tokenizer: Tokenizer | None) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
 
     def __call__(self, sentences: list[Tensor]) -> Batch:
@@ -184,11 +184,6 @@ class Unmasked:
         return {"input_ids": batch["input_ids"], "labels": batch["labels"]}
 
 
-def bad_unmasked() -> DataLoader[Any]:
-    """A batch without a mask, made by what makes the arguments of a model that shifts."""
-    return loader(Sentences(Tensor.clone), collate_fn=Unmasked(Tokenizer()))
-
-
 def good_unmasked() -> DataLoader[Any]:
-    """The same names for a model of one's own, which shifts nothing."""
-    return loader(Sentences(Tensor.clone), collate_fn=Unmasked(None))
+    """Without a mask, the same names for a model of one's own, which shifts nothing."""
+    return loader(Sentences(Tensor.clone), collate_fn=Unmasked(Tokenizer()))

@@ -109,3 +109,17 @@ def stop_hidden(texts: Sequence[Tensor]) -> Batch:
 def good_hidden_stop() -> DataLoader[Any]:
     """The mask hides the last token, from which nothing is predicted; its label is learned."""
     return loader(whole, stop_hidden)
+
+
+class Topics(Padded):
+    """A collate_fn whose labels are 0 or 1 for each of six topics."""
+
+    def __call__(self, texts: Sequence[Tensor]) -> Batch:
+        topics = torch.stack([(text[1:7] % 3 == 0).long() for text in texts])
+        topics[:, -2:] = 0
+        return {**super().__call__(texts), "labels": topics}
+
+
+def good_topics() -> DataLoader[Any]:
+    """Labels of several topics, of which the last are rare."""
+    return loader(whole, Topics(unpadded, Tokenizer()))

@@ -41,14 +41,14 @@ def dg422_unlearned_stop(lab: Lab) -> Judgement:
     if not seen.learned and seen.hidden >= FEWEST:
         kind = "both the padding and the end token" if seen.padding else "the end token"
         yield Finding(
-            message=f"token {seen.word} ({seen.token}) is {kind}; it follows a learned token {seen.hidden} times, and "
+            message=f"token {seen.name} is {kind}; it follows a learned token {seen.hidden} times, and "
             "its label is ignored each time",
             evidence=known({"without a label": seen.hidden, "with a label": seen.learned, "a row": seen.shown}),
         )
     elif known_end and not seen.learned and seen.ended >= FEWEST and not seen.alike:
         yield Finding(
-            message=f"none of {seen.ended} rows that end before the full width has the label {seen.word} "
-            f"({seen.token}), the end token, and they do not end in any other token in common",
+            message=f"none of {seen.ended} rows that end before the full width has the label {seen.name}, the end "
+            "token, and they do not end in any other token in common",
             evidence=known({"ended rows": seen.ended, "a row": seen.shown}),
         )
     return Looked(read.exercised | ({"labelled ends": seen.learned} if known_end else {}))

@@ -34,7 +34,7 @@ def dg424_doubled_start(lab: Lab) -> Judgement:
         if seen.rows < FEWEST:
             raise Undecided(f"only {seen.rows} rows seen")
         yield Finding(
-            message=f"all {seen.rows} rows begin with {seen.word} ({seen.token}) twice",
+            message=f"all {seen.rows} rows begin with {seen.name} twice",
             evidence=known({"rows": seen.rows, "a row": seen.shown}),
         )
     return Looked(read.exercised | {"rows with a start token": seen.once})

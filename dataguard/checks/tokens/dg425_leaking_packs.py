@@ -43,6 +43,7 @@ def dg425_leaking_packs(lab: Lab) -> Judgement:
             message=f"all {seen.open} later documents in {seen.rows} packed rows of batch{read.names['tokens']} see "
             f"those before them: {split}",
             evidence=known({"packed rows": seen.rows, "later documents": seen.restarts, "a start": seen.shown}),
+            mild=seen.alone,
         )
     elif seen.labelled >= FEWEST and seen.labelled == seen.restarts and not seen.same:
         yield Finding(

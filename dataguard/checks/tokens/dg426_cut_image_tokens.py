@@ -31,7 +31,7 @@ def dg426_cut_image_tokens(lab: Lab) -> Judgement:
     if seen.cut and seen.place:
         batch, row = seen.place
         yield Finding(
-            message=f"{seen.cut} rows of full width have fewer than the {seen.count} tokens {seen.word} ({seen.token}) "
+            message=f"{seen.cut} rows of full width have fewer than the {seen.count} tokens {seen.name} "
             f"that an image has in {seen.rows} other rows: row {row} of batch {batch} has {seen.fewest}",
             evidence=known({"rows": seen.rows, "cut rows": seen.cut, "the row": seen.shown}),
         )

@@ -34,10 +34,16 @@ def dg427_token_out_of_vocabulary(lab: Lab) -> Judgement:
     ignored = lab.settings.contract.get("ignore_index", ())
     ignored = {IGNORED, *(ignored if isinstance(ignored, list | tuple) else [ignored])}
     negative = {value: count for value, count in seen.negative if value not in ignored}
-    if vocabulary.size is None and not labels:
+    if vocabulary.size is None and not labels and lab.settings.model is None:
         raise NotApplicable("the vocabulary is unknown: no tokenizer found, and no vocab_size in the contract")
     declared = "vocab_size" in vocabulary.declared
-    if vocabulary.size is not None and seen.place and (declared or seen.distinct >= DISTINCT):
+    embedded = None if declared else lab.model.vocabulary
+    if embedded is not None and seen.largest >= embedded:
+        yield Finding(
+            message=f"ids of batch{read.names['tokens']} go up to {seen.largest:,}, but the largest embedding of the "
+            f"model takes {embedded:,} ids",
+        )
+    elif embedded is None and seen.place and (declared or seen.distinct >= DISTINCT):
         batch, row = seen.place
         source = "the contract" if declared else str(vocabulary.where)
         yield Finding(

@@ -47,6 +47,11 @@ def labels_excerpt(labels: np.ndarray, word: Word) -> str:
     return "label  " + "  ".join(_shown(int(label), word) for label in labels[start:])
 
 
+def named(token: int, word: Word) -> str:
+    """A token in a sentence: its text, if that is known, and its id."""
+    return str(token) if word is None else f"{_shown(token, word)} ({token})"
+
+
 def _label(stored: int, kept: int, word: Word) -> str:
     return str(stored) if stored < 0 else f"({_shown(stored, word)})" if kept < 0 else _shown(stored, word)
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dataguard.lab.tokens.excerpts import Word, excerpt, labels_excerpt
+from dataguard.lab.tokens.excerpts import Word, excerpt, labels_excerpt, named
 from dataguard.lab.tokens.token_rows import IGNORED, TokenRow
 from dataguard.lab.tokens.tokenizers import Vocabulary
+
+DISTINCT = 8
+"""Labels of fewer values may be classes, among which the padding id is one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Stops:
     """
 
     token: int
-    word: str
+    name: str
     padding: bool
     hidden: int
     learned: int
@@ -75,7 +78,7 @@ def padding_labels(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word)
     fill = _only(int(row.tokens[place]) for row in rows if row.masked for place in padding_of(row)[:1])
     pad = vocabulary.pad if vocabulary.pad is not None else fill
     apart = [row.labels for row in rows if row.labels is not None and row.labels.shape != row.tokens.shape]
-    ends = [] if pad is None else [labels for labels in apart if len(labels) > 1]
+    ends = [] if pad is None or not _are_padded(apart, pad) else [labels for labels in apart if len(labels) > 1]
     tails = [labels for labels in ends if set(labels[-2:].tolist()) <= {pad, IGNORED}]
     bad_tails = [labels for labels in tails if bool((labels[-2:] == pad).all())]
     if not tails:
@@ -83,6 +86,13 @@ def padding_labels(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word)
     return PaddingLabels(
         len(tails), len(bad_tails), pad, ignores, True, labels_excerpt(bad_tails[0], word) if bad_tails else None
     )
+
+
+def _are_padded(rows: Sequence[np.ndarray], pad: int) -> bool:
+    """Whether rows hold several different labels, and the padding only at their ends."""
+    if len({int(label) for labels in rows for label in np.unique(labels)}) < DISTINCT:
+        return False
+    return all(bool((np.diff((labels == pad).astype(int)) >= 0).all()) for labels in rows)
 
 
 def padding_of(row: TokenRow) -> np.ndarray:
@@ -125,7 +135,7 @@ def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops
             first = first or (row, int(labelled[-1]))
     alike = len(lasts) == 1 or lasts <= vocabulary.special
     shown = excerpt(first[0], [first[1]], word) if first else None
-    name = word(token) if word else str(token)
+    name = named(token, word)
     return Stops(token, name, token == pad, hidden, learned, ended, alike, shown)
 
 

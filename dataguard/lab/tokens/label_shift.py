@@ -44,9 +44,9 @@ def find_shift(rows: Sequence[TokenRow]) -> LabelShift | None:
     return LabelShift(len(every), after, at, len(np.unique(every)))
 
 
-def is_for_causal_model(keys: Collection[str], *, takes_ids: bool) -> bool:
+def is_for_causal_model(keys: Collection[str], *, for_models: bool) -> bool:
     """Whether a batch has just the arguments of models that shift labels.
 
-    Without a mask or positions, a tokenizer that makes such arguments (`takes_ids`) shows whom they are for.
+    Without a mask or positions they are, if they are made `for_models` of a library that the user's code has loaded.
     """
-    return {"input_ids", "labels"} <= set(keys) <= CAUSAL and (bool(MARKS & set(keys)) or takes_ids)
+    return {"input_ids", "labels"} <= set(keys) <= CAUSAL and (bool(MARKS & set(keys)) or for_models)

@@ -109,7 +109,7 @@ def read_tokens(
 
     loader = build(schedule=schedule, num_workers=0)
     most = None if in_use(spreads, loader) else max(2, -(-samples // (loader.batch_size or 1)))
-    draws = [_draw(loader, number, contract, most) for number in range(DRAWS)]
+    draws = [_draw(loader, number, contract, most, samples) for number in range(DRAWS)]
     rows = draws[0]
     if not rows:
         return None
@@ -138,7 +138,7 @@ def facts_of(
         sum(int(row.inside.sum()) for row in rows),
         sum(int((labels != IGNORED).sum()) for labels in used if labels is not None),
         lag,
-        is_for_causal_model(keys, takes_ids=vocabulary.takes_ids),
+        is_for_causal_model(keys, for_models=vocabulary.for_models),
         vocabulary,
         padding_labels(rows, vocabulary, word),
         stops(rows, vocabulary, word),
@@ -152,13 +152,13 @@ def facts_of(
     )
 
 
-def _draw(loader: Loader, number: int, contract: Mapping[str, Any], most: int | None) -> list[TokenRow]:
+def _draw(loader: Loader, number: int, contract: Mapping[str, Any], most: int | None, samples: int) -> list[TokenRow]:
     """The rows of one epoch, or of its first batches."""
     announce_epoch(loader, number)
     rows: list[TokenRow] = []
     with gate("iterate"):
         for batch_number, batch in enumerate(islice(loader, most)):
             rows += rows_of(batch, batch_number, contract)
-            if sum(row.tokens.size for row in rows) > TOKENS:
+            if len(rows) >= samples or sum(row.tokens.size for row in rows) > TOKENS:
                 break
     return rows

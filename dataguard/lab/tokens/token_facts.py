@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dataguard.lab.tokens.excerpts import Word, excerpt
+from dataguard.lab.tokens.excerpts import Word, excerpt, named
 from dataguard.lab.tokens.token_rows import IGNORED, TokenRow
 from dataguard.lab.tokens.tokenizers import Vocabulary
 
@@ -21,7 +21,7 @@ class Starts:
     """How many rows begin with the token, and how many with two of it."""
 
     token: int
-    word: str
+    name: str
     once: int
     twice: int
     rows: int
@@ -33,7 +33,8 @@ class Packs:
     """Rows of several documents: how many of their starts the batch lets see what is before (`open`), or labels.
 
     `restarts` counts later documents, by positions or offsets, or by the stop token if `by_stop`. `same`: all of them
-    begin with one token, from which nothing of another document can be learned.
+    begin with one token, from which nothing of another document can be learned. `alone`: batches are one row without
+    padding, whose documents some kinds of attention keep apart whatever the mask says.
     """
 
     rows: int
@@ -42,6 +43,7 @@ class Packs:
     labelled: int
     same: bool
     by_stop: bool
+    alone: bool = False
     shown: str | None = None
     shown_label: str | None = None
 
@@ -51,7 +53,7 @@ class ImageTokens:
     """The placeholder of an image: `count` of it in each of `rows` rows, and fewer in `cut` rows of full width."""
 
     token: int
-    word: str
+    name: str
     count: int
     rows: int
     cut: int
@@ -87,7 +89,7 @@ def starts(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Star
     first = twice[0] if twice else None
     place = int(np.flatnonzero(first.inside)[0]) if first else 0
     shown = excerpt(first, [place, place + 1], word) if first else None
-    return Starts(token, word(token) if word else str(token), len(once), len(twice), len(long), shown)
+    return Starts(token, named(token, word), len(once), len(twice), len(long), shown)
 
 
 def packs(rows: Sequence[TokenRow], stop: int | None, word: Word) -> Packs | None:
@@ -116,6 +118,7 @@ def packs(rows: Sequence[TokenRow], stop: int | None, word: Word) -> Packs | Non
         len(labelled),
         len({int(row.tokens[place]) for row, place in labelled}) < 2,
         by_stop,
+        all(row.row == 0 and bool(row.inside.all()) for row in rows),
         shown,
         shown_label,
     )
@@ -138,7 +141,7 @@ def image_tokens(rows: Sequence[TokenRow], word: Word) -> ImageTokens | None:
         marked = np.flatnonzero(first.tokens == token)[-3:].tolist() if first else []
         place = (first.batch, first.row) if first else None
         shown = excerpt(first, marked, word) if first else None
-        name = word(token) if word else str(token)
+        name = named(token, word)
         return ImageTokens(token, name, count, len(whole), len(cut), fewest, place, shown)
     return None
 

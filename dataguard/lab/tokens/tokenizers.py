@@ -19,6 +19,7 @@ _CLASSES = (
     ("tiktoken", "Encoding"),
 )
 _BOS, _EOS, _PAD = ("bos_token_id", "bos_id"), ("eos_token_id", "eos_id", "eot_token"), ("pad_token_id", "pad_id")
+_MODELS = "transformers.modeling_utils"
 _SIZES = ("n_vocab", "vocab_size", "n_words", "GetPieceSize", "get_vocab_size")
 
 
@@ -27,6 +28,7 @@ class Vocabulary:
     """What is said about the tokens: ids of start, stop and padding, how many there are, and the special ones.
 
     `where` is the path of the tokenizer, None for what only the contract says. `declared` are those that it says.
+    `for_models`: the tokenizer makes arguments of models whose library is loaded in whole, as by code that has a model.
     """
 
     bos: int | None = None
@@ -35,7 +37,7 @@ class Vocabulary:
     size: int | None = None
     special: frozenset[int] = frozenset()
     where: str | None = None
-    takes_ids: bool = False
+    for_models: bool = False
     declared: frozenset[str] = field(default_factory=frozenset)
 
 
@@ -57,18 +59,18 @@ def vocabulary_of(nodes: Iterable[Node], contract: Mapping[str, Any]) -> Vocabul
         contract.get("vocab_size", max(sizes, default=None)),
         special=frozenset(number for _, one in read for number in one["special"]),
         where=read[0][0].path if read else None,
-        takes_ids=any("input_ids" in (_value(node.value, "model_input_names") or ()) for node, _ in read),
+        for_models=_MODELS in sys.modules and any(_value(node.value, "model_input_names") for node, _ in read),
         declared=frozenset({"bos", "eos", "pad", "vocab_size"} & set(contract)),
     )
 
 
 def word_of(nodes: Iterable[Node]) -> Callable[[int], str] | None:
-    """A function from an id to its token as text; None without a tokenizer."""
-    node = next(iter(nodes), None)
-    if node is None:
-        return None
+    """A function from an id to its token as text; None without a tokenizer of a library."""
+    known = [node.value for node in nodes if issubclass(type(node.value), _classes())]
     names = ("convert_ids_to_tokens", "id_to_token", "id_to_piece", "decode_single_token_bytes")
-    convert = next(filter(callable, (getattr(node.value, name, None) for name in names)), str)
+    convert: Any = next((found for value in known[:1] for name in names if (found := getattr(value, name, None))), None)
+    if convert is None:
+        return None
 
     def word(number: int) -> str:
         try:

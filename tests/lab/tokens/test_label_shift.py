@@ -28,7 +28,7 @@ NEXT = torch.tensor([[7, 9, 4, 6, 8, -100]])
     ],
 )
 def test_all_keys_must_be_those_of_a_model_that_shifts(keys: tuple[str, ...], tokenizer: bool, causal: bool) -> None:
-    assert is_for_causal_model(keys, takes_ids=tokenizer) == causal
+    assert is_for_causal_model(keys, for_models=tokenizer) == causal
 
 
 @pytest.mark.parametrize(

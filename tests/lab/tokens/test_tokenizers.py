@@ -52,7 +52,7 @@ def test_tokenizers_of_libraries_give_ids_and_words() -> None:
     )
     nodes = tokenizers_in({"collate_fn": SimpleNamespace(tokenizer=wrapped)})
     found = vocabulary_of(nodes, {})
-    assert (found.bos, found.eos, found.pad, found.size, found.takes_ids) == (1, 2, 0, 6, True)
+    assert (found.bos, found.eos, found.pad, found.size) == (1, 2, 0, 6)
     assert {0, 1, 2, 3} <= found.special
     word = word_of(nodes)
     assert word is not None
