@@ -25,7 +25,7 @@ _SIZES = ("n_vocab", "vocab_size", "n_words", "GetPieceSize", "get_vocab_size")
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What is said about the tokens: ids of start, stop and padding, how many there are, and the special ones.
+    """The tokens of a loader: ids of start, stop and padding, how many there are, and the special ones.
 
     `where` is the path of the tokenizer, None for what only the contract says. `declared` are those that it says.
     `for_models`: the tokenizer makes arguments of models whose library is loaded in whole, as by code that has a model.
