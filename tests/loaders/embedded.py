@@ -20,7 +20,8 @@ class Embedded(nn.Module):
 
     def forward(self, input_ids: Tensor) -> Tensor:
         """The scores."""
-        return self.words(input_ids) @ self.words.weight.T
+        scores: Tensor = self.words(input_ids) @ self.words.weight.T
+        return scores
 
 
 def small() -> Embedded:
