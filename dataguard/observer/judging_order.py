@@ -14,6 +14,7 @@ from dataguard.observer.judge import judge
 
 URGENT = (
     *("DG001", "DG002", "DG003", "DG101", "DG102", "DG307", "DG502", "DG505", "DG506", "DG507", "DG512", "DG514"),
+    *("DG421", "DG422"),
     *("DG402", "DG301", "DG303", "DG305", "DG306", "DG201", "DG204", "DG206", "DG401", "DG501", "DG511", "DG515"),
 )
 """The defects that are likely and ruin a training, which are looked for first if reading a sample takes long."""

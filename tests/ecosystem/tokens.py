@@ -212,29 +212,46 @@ def pretraining() -> Loaders:
     return {"train": DataLoader(stream, batch_size=8)}
 
 
-def images() -> Loaders:
-    """The processor of LLaVA, which writes a placeholder for each patch of an image."""
-    from PIL import Image
-    from transformers import CLIPImageProcessor, LlavaProcessor
+class Patches:
+    """A collate_fn that calls the processor of LLaVA, which writes a placeholder for each patch of an image."""
 
-    words = tokenizer(additional_special_tokens=["<image>"])
-    words.image_token, words.image_token_id = "<image>", words.convert_tokens_to_ids("<image>")
-    sizes = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}
-    processor = LlavaProcessor(
-        CLIPImageProcessor(**sizes), words, patch_size=8, vision_feature_select_strategy="full", image_token="<image>"
-    )
+    def __init__(self) -> None:
+        from transformers import CLIPImageProcessor, LlavaProcessor
 
-    def collate(samples: list[tuple[str, Any]]) -> Any:
+        words = tokenizer(additional_special_tokens=["<image>"])
+        words.image_token, words.image_token_id = "<image>", words.convert_tokens_to_ids("<image>")
+        pixels = CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+        options = {"patch_size": 8, "vision_feature_select_strategy": "full", "image_token": "<image>"}
+        self.processor = LlavaProcessor(pixels, words, **options)
+
+    def __call__(self, samples: list[tuple[str, Any]]) -> Any:
         texts = [f"<s> <image> {text} </s>" for text, _ in samples]
-        batch = processor(text=texts, images=[image for _, image in samples], padding=True, return_tensors="pt")
-        ignored = (batch["input_ids"] == words.image_token_id) | (batch["attention_mask"] == 0)
-        batch["labels"] = batch["input_ids"].masked_fill(ignored, -100)
+        batch = self.processor(text=texts, images=[image for _, image in samples], padding=True, return_tensors="pt")
+        image = batch["input_ids"] == self.processor.tokenizer.image_token_id
+        batch["labels"] = batch["input_ids"].masked_fill(image | (batch["attention_mask"] == 0), -100)
         return batch
+
+
+def images() -> Loaders:
+    """The processor of LLaVA."""
+    from PIL import Image
 
     generator = np.random.default_rng(3)
     pixels = generator.integers(0, 256, (48, 40, 40, 3), dtype=np.uint8)
     samples = [(text, Image.fromarray(array)) for text, array in zip(sentences(48), pixels, strict=True)]
-    return {"train": DataLoader(samples, shuffle=True, collate_fn=collate, **OPTIONS)}
+    return {"train": DataLoader(samples, shuffle=True, collate_fn=Patches(), **OPTIONS)}
+
+
+class Encode:
+    """Tokenizes the text of a row."""
+
+    def __init__(self) -> None:
+        self.words = tokenizer()
+
+    def __call__(self, row: Any) -> Any:
+        row = row.get("json", row)
+        ids = self.words(row["text"])["input_ids"]
+        return {"input_ids": [self.words.bos_token_id, *ids, self.words.eos_token_id]}
 
 
 def streams() -> Loaders:
@@ -247,8 +264,7 @@ def streams() -> Loaders:
     from datasets import Dataset
     from transformers import DataCollatorForLanguageModeling
 
-    words = tokenizer()
-    collate = DataCollatorForLanguageModeling(words, mlm=False)
+    collate = DataCollatorForLanguageModeling(tokenizer(), mlm=False)
 
     def write(folder: Any) -> None:
         for shard in range(4):
@@ -259,21 +275,12 @@ def streams() -> Loaders:
                     info.size = len(content)
                     archive.addfile(info, BytesIO(content))
 
-    def encode(sample: Any) -> Any:
-        return {"input_ids": [words.bos_token_id, *words(sample["text"])["input_ids"], words.eos_token_id]}
-
-    def plain(sample: Any) -> Any:
-        return {"input_ids": sample["input_ids"]}
-
-    folder = made("texts", write)
-    shards = webdataset.WebDataset(f"{folder}/{{0..3}}.tar", shardshuffle=False).decode()
-    shards = shards.map(lambda sample: encode(sample["json"])).batched(
-        8, collation_fn=lambda rows: collate(list(map(plain, rows)))
-    )
-    stream = Dataset.from_dict({"text": sentences(96)}).to_iterable_dataset(num_shards=4).map(encode)
+    shards = webdataset.WebDataset(f"{made('texts', write)}/{{0..3}}.tar", shardshuffle=False).decode().map(Encode())
+    stream = Dataset.from_dict({"text": sentences(96)}).to_iterable_dataset(num_shards=4)
+    stream = stream.map(Encode(), remove_columns="text")
     return {
-        "train": DataLoader(shards, batch_size=None, num_workers=2),
-        "train_stream": DataLoader(stream.remove_columns("text"), collate_fn=collate, **OPTIONS),
+        "train": DataLoader(shards, collate_fn=collate, **OPTIONS),
+        "train_stream": DataLoader(stream, collate_fn=collate, **OPTIONS),
     }
 
 
