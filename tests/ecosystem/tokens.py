@@ -182,7 +182,7 @@ def packed_documents() -> Loaders:
     packs = PackedDataset(table, max_seq_len=32)
     padded = partial(padded_collate_sft, padding_idx=0, ignore_idx=-100)
     return {
-        "train": DataLoader(packs, shuffle=True, collate_fn=padded_collate_packed, batch_size=4, num_workers=2),
+        "train": DataLoader(packs, shuffle=True, collate_fn=padded_collate_packed, drop_last=True, **OPTIONS),
         "train_padded": DataLoader(table, shuffle=True, collate_fn=padded, **OPTIONS),
     }
 
@@ -208,7 +208,7 @@ def pretraining() -> Loaders:
     text_datasets.DATASETS["sentences"] = DatasetConfig(
         path="sentences", loader=lambda path: table, sample_processor=lambda row: row["text"]
     )
-    stream = HuggingFaceTextDataset("sentences", None, Encoder(), seq_len=32)
+    stream = HuggingFaceTextDataset("sentences", None, Encoder(), seq_len=32, infinite=True)
     return {"train": DataLoader(stream, batch_size=8)}
 
 
@@ -249,7 +249,7 @@ class Encode:
         self.words = tokenizer()
 
     def __call__(self, row: Any) -> Any:
-        row = row.get("json", row)
+        row = row[0] if isinstance(row, tuple) else row
         ids = self.words(row["text"])["input_ids"]
         return {"input_ids": [self.words.bos_token_id, *ids, self.words.eos_token_id]}
 
@@ -275,7 +275,8 @@ def streams() -> Loaders:
                     info.size = len(content)
                     archive.addfile(info, BytesIO(content))
 
-    shards = webdataset.WebDataset(f"{made('texts', write)}/{{0..3}}.tar", shardshuffle=False).decode().map(Encode())
+    shards = webdataset.WebDataset(f"{made('texts', write)}/{{0..3}}.tar", shardshuffle=False).decode()
+    shards = shards.to_tuple("json").map(Encode())
     stream = Dataset.from_dict({"text": sentences(96)}).to_iterable_dataset(num_shards=4)
     stream = stream.map(Encode(), remove_columns="text")
     return {
