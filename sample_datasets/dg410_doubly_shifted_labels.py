@@ -87,6 +87,7 @@ class Packed(IterableDataset[Any]):
         for number in share(range(24)):
             tokens = torch.cat([sentence(2 * number), sentence(2 * number + 1)])
             labels = torch.cat([tokens[1:], torch.tensor([IGNORED])])
+            labels[LENGTH - 1] = IGNORED
             yield {"input_ids": tokens, "position_ids": torch.arange(LENGTH).repeat(2), "labels": labels}
 
 
@@ -162,3 +163,27 @@ def classified(tokens: Tensor) -> Batch:
 def good_token_classes() -> DataLoader[Any]:
     """Labels that are no tokens."""
     return loader(Sentences(classified))
+
+
+class Tokenizer:
+    """What the objects of libraries say that make the arguments of such models."""
+
+    def __init__(self) -> None:
+        self.eos_token_id = 97
+        self.model_input_names = ["input_ids", "attention_mask"]
+
+
+class Unmasked:
+    """A collate_fn that shifts labels, leaves out the mask, and holds a tokenizer."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def __call__(self, sentences: list[Tensor]) -> Batch:
+        batch = padded_and_shifted(sentences)
+        return {"input_ids": batch["input_ids"], "labels": batch["labels"]}
+
+
+def good_unmasked() -> DataLoader[Any]:
+    """Without a mask, the same names for a model of one's own, which shifts nothing."""
+    return loader(Sentences(Tensor.clone), collate_fn=Unmasked(Tokenizer()))

@@ -11,7 +11,6 @@ from dataguard.checks.batches.dg406_double_precision_batch import dg406_double_p
 from dataguard.checks.batches.dg407_unmasked_padding import dg407_unmasked_padding
 from dataguard.checks.batches.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
 from dataguard.checks.batches.dg409_neighbour_dependent_row import dg409_neighbour_dependent_row
-from dataguard.checks.batches.dg410_doubly_shifted_labels import dg410_doubly_shifted_labels
 from dataguard.checks.batches.dg411_overwritten_batch import dg411_overwritten_batch
 from dataguard.checks.batches.dg412_wrong_mixture_weight import dg412_wrong_mixture_weight
 from dataguard.checks.dataset.dg301_overlong_len import dg301_overlong_len
@@ -82,6 +81,14 @@ from dataguard.checks.throughput.dg801_starved_step import dg801_starved_step
 from dataguard.checks.throughput.dg802_unoverlapped_copy import dg802_unoverlapped_copy
 from dataguard.checks.throughput.dg803_slow_worker_count import dg803_slow_worker_count
 from dataguard.checks.throughput.dg804_respawned_workers import dg804_respawned_workers
+from dataguard.checks.tokens.dg410_doubly_shifted_labels import dg410_doubly_shifted_labels
+from dataguard.checks.tokens.dg421_padding_in_loss import dg421_padding_in_loss
+from dataguard.checks.tokens.dg422_unlearned_stop import dg422_unlearned_stop
+from dataguard.checks.tokens.dg423_empty_target import dg423_empty_target
+from dataguard.checks.tokens.dg424_doubled_start import dg424_doubled_start
+from dataguard.checks.tokens.dg425_leaking_packs import dg425_leaking_packs
+from dataguard.checks.tokens.dg426_cut_image_tokens import dg426_cut_image_tokens
+from dataguard.checks.tokens.dg427_token_out_of_vocabulary import dg427_token_out_of_vocabulary
 from dataguard.checks.transforms.dg516_inert_transform import dg516_inert_transform
 from dataguard.checks.transforms.dg522_identical_views import dg522_identical_views
 from dataguard.checks.values.dg501_non_finite_sample import dg501_non_finite_sample
@@ -134,6 +141,13 @@ CATALOGUE: tuple[Check, ...] = (
     dg410_doubly_shifted_labels,
     dg411_overwritten_batch,
     dg412_wrong_mixture_weight,
+    dg421_padding_in_loss,
+    dg422_unlearned_stop,
+    dg423_empty_target,
+    dg424_doubled_start,
+    dg425_leaking_packs,
+    dg426_cut_image_tokens,
+    dg427_token_out_of_vocabulary,
     dg501_non_finite_sample,
     dg502_label_out_of_range,
     dg503_label_form,

@@ -31,6 +31,7 @@ from dataguard.lab.splits.split_overlap import Splits
 from dataguard.lab.streams.observations import Streams
 from dataguard.lab.subject import Subject
 from dataguard.lab.throughput.timing_observations import Throughput
+from dataguard.lab.tokens.observations import Tokens
 from dataguard.lab.transforms.inert_steps import Transforms
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided
@@ -64,6 +65,7 @@ class Lab(Subject):
         self.ranks = Ranks(self)
         self.dataset = DatasetObservations(self)
         self.batches = Batches(self)
+        self.tokens = Tokens(self)
         self.images = Images(self)
         self.files = Files(self)
         self.geometry = Geometry(self)

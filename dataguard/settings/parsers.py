@@ -25,6 +25,8 @@ TARGET_FORMS = ("index", "one-hot", "soft", "binary", "multilabel", "regression"
 """Target forms: see docs/labels.md."""
 VIEWS = ("independent", "shared")
 """Whether equal images of a sample are views that are to differ, or one view that two models share."""
+PACKING = ("separate", "joined")
+"""What documents of a packed row see of each other: nothing, or those before them."""
 BBOX_FORMATS = (
     *("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized"),
     *("pascal_voc", "coco", "yolo", "albumentations"),
@@ -192,6 +194,14 @@ CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "views": _one_of(VIEWS),
     "reused_batches": _flag,
     "group": _text,
+    "tokens": _text,
+    "labels": _text,
+    "mask": _text,
+    "bos": _whole(0),
+    "eos": _whole(0),
+    "pad": _whole(0),
+    "vocab_size": _whole(1),
+    "packing": _one_of(PACKING),
 }
 """The keys of the contract, each with its parser: one that no check reads is not among them."""
 

@@ -70,6 +70,14 @@ _CONTRACT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "views": ({"enum": list(parsers.VIEWS)}, "Whether two images of a sample are to differ, or are one view."),
     "reused_batches": (_FLAG, "Batches share memory on purpose: each is used before the next one is fetched."),
     "group": (_TEXT, "The leaf, attribute or column that names what samples belong together."),
+    "tokens": (_TEXT, "The leaf of a batch that holds tokens: its key, or a path such as [0]."),
+    "labels": (_TEXT, "The leaf with the labels of tokens."),
+    "mask": (_TEXT, "The leaf that says which tokens the model sees."),
+    "bos": (_INDEX, "The token that starts a text."),
+    "eos": (_INDEX, "The token that ends a text."),
+    "pad": (_INDEX, "The token that fills rows."),
+    "vocab_size": (_COUNT, "How many tokens the model has embeddings for."),
+    "packing": ({"enum": list(parsers.PACKING)}, "Whether documents packed into a row see each other."),
 }
 _SHAPES: Mapping[str, Mapping[str, Any]] = {
     "targets": {"anyOf": [*_TARGET["anyOf"], {"type": "array", "items": _TARGET}]},

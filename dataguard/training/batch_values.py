@@ -137,11 +137,12 @@ def _integers(arrays: Arrays, key: str | int | None) -> Iterator[tuple[str, Any]
     """The integer leaves with the place or key of a label: the second field of a tuple, or a key such as `labels`."""
     for path, leaf in arrays:
         given = path == "[1]" or path.endswith(_KEYS) if key is None else path.startswith(f"[{key!r}]")
-        if given and _is_integer(leaf):
+        if given and is_integer(leaf):
             yield path, leaf
 
 
-def _is_integer(leaf: Any) -> bool:
+def is_integer(leaf: Any) -> bool:
+    """Whether a tensor or array holds integers in the memory of this machine."""
     if isinstance(leaf, np.ndarray):
         return leaf.dtype.kind in "iu"
     real = leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool

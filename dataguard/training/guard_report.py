@@ -31,6 +31,7 @@ def _note(watch: Watch) -> str:
     if not watch.batches:
         return f"{watch.name}: {NEVER}"
     read = f"{watch.name}: {counted(watch.batches, 'batches')}, {counted(watch.epochs, 'whole epochs')}"
+    read = "; ".join(filter(None, (read, watch.loss_mask.shares)))
     whole = watch.waited + watch.worked
     if not whole:  # a single batch
         return read
@@ -71,6 +72,8 @@ def _conditions(watch: Watch, code: str) -> Iterator[tuple[bool, str]]:
     if code == "DG203":
         yield watch.ranks is not None, "ranks=True was not passed"
         yield bool(watch.ranks and watch.ranks.compared), "there are no other ranks"
+    if code == "DG423":
+        yield watch.loss_mask.batches > 0, "no batch has tokens and their labels"
     if code == "DG502":
         yield watch.labels.count is not None, "the number of classes is unknown: pass num_classes"
     if code == "DG801":
@@ -88,6 +91,7 @@ def _exercised(watch: Watch) -> dict[str, tuple[Mapping[str, int], bool]]:
         "DG206": ({"epochs": watch.trained}, twice),
         "DG305": (batches, True),
         "DG403": (batches, True),
+        "DG423": ({"batches": watch.loss_mask.batches}, True),
         "DG501": ({"batches": watch.checked}, True),
         "DG502": ({"batches": watch.checked}, True),
         "DG801": ({"epochs": watch.epochs}, True),

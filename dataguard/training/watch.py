@@ -15,6 +15,7 @@ from dataguard.training.batch_structure import Kind, Structure, arrays_of
 from dataguard.training.batch_values import Labels, Wrong, non_finite
 from dataguard.training.epoch_order import PREFIX, Order, Orders, Shuffler
 from dataguard.training.loader_pass import Pass
+from dataguard.training.loss_mask import LossMask
 from dataguard.training.options import Options
 from dataguard.training.randomness.replays import Replays
 from dataguard.training.rank_agreement import Ranks
@@ -44,6 +45,7 @@ class Watch:
         self.alarm = Alarm(name, options.on_violation, options.ignore, options.save_to)
         self.structure = Structure()
         self.labels = Labels.of(dataset, options.num_classes, options.ignore_index, options.label)
+        self.loss_mask = LossMask(options.ignore_index)
         self.orders = Orders()
         self.replays = Replays()
         self.ranks = Ranks(options.rank_timeout) if options.ranks else None
@@ -159,6 +161,7 @@ class Watch:
         started = time.perf_counter()
         arrays = arrays_of(batch)
         bad, wrong = list(non_finite(arrays)), list(self.labels.wrong(arrays))
+        unlabelled = self.loss_mask.see(where.epoch, arrays)
         self.checked += 1
         self._cost = time.perf_counter() - started
         if self.batches > FIRST:
@@ -170,6 +173,10 @@ class Watch:
             valid = f"{self.labels.source} says 0 to {(self.labels.count or 0) - 1}"
             message = f"batch{one.path} of {where} contains the label {one.what}, but {valid}"
             self.alarm.report("DG502", Finding(message, _samples(where, one)), where)
+
+        if unlabelled is not None:
+            message = f"batch{unlabelled} of {where} has no label that counts for the loss"
+            self.alarm.report("DG423", Finding(message, _samples(where)), where)
 
     def _judge_order(self, now: Pass, order: Order) -> None:
         before = self.orders.repeated(order, ended=now.ended) if now.training else None

@@ -78,6 +78,24 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             "the budget ran out",
         ),
         (
+            "DG424",
+            "bad",
+            {".tokens.read.starts": lambda starts: replace(starts, rows=7, twice=7)},
+            "only 7 rows seen",
+        ),
+        (
+            "DG425",
+            "bad",
+            {".settings.contract": {"packing": "joined"}},
+            "the contract says that packed documents see each other",
+        ),
+        (
+            "DG427",
+            "bad",
+            {".tokens.read.vocabulary.size": None, ".tokens.read.names": {"tokens": "['x']"}},
+            "the vocabulary is unknown: no tokenizer found, and no vocab_size in the contract",
+        ),
+        (
             "DG201",
             "bad",
             {".facts.num_workers": 1, ".streams": SimpleNamespace(shares=unread)},

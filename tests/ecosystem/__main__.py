@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dataguard.engine import scan
 from dataguard.model import UsageError
+from dataguard.settings.settings import Settings
 from tests.ecosystem.entries import ENTRIES
 from tests.ecosystem.page import NO_VERDICT, add, page, rows_of
 
@@ -32,7 +33,7 @@ def main(names: Sequence[str]) -> int:
             sys.stderr.write(f"{entry.factory}\n")
             try:
                 metadata.version(entry.library)
-                add(tables, entry, scan(entry.spelling))
+                add(tables, entry, scan(entry.spelling, Settings(contract=entry.contract)))
             except metadata.PackageNotFoundError:
                 sys.stderr.write(f"  {entry.library} is not installed\n")
             except UsageError as refused:

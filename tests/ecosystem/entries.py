@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 REAL, INTENDED, FALSE = "real defect", "intended by the library", "false alarm"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A library by the name of its distribution, and the function of this package that makes its loaders."""
+    """A library by the name of its distribution, and the function of this package that makes its loaders.
+
+    The `contract` says what their leaves are called, where that is not as in other libraries.
+    """
 
     library: str
     factory: str
+    contract: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def spelling(self) -> str:
@@ -60,6 +66,17 @@ ENTRIES = (
     Entry("transformers", "text:transformers_trainer"),
     Entry("sentence-transformers", "text:sentence_transformers_loaders"),
     Entry("trl", "text:trl_loaders"),
+    Entry("transformers", "tokens:causal"),
+    Entry("transformers", "tokens:masked"),
+    Entry("transformers", "tokens:flattened"),
+    Entry("transformers", "tokens:sequences"),
+    Entry("transformers", "tokens:images"),
+    Entry("trl", "tokens:tuned"),
+    Entry("litgpt", "tokens:instructions"),
+    Entry("torchtune", "tokens:packed_documents", {"tokens": "tokens"}),
+    Entry("torchtitan", "tokens:pretraining", {"tokens": "input", "labels": "[1]"}),
+    Entry("webdataset", "tokens:streams"),
+    Entry("sentence-transformers", "tokens:embeddings"),
     Entry("lhotse", "sound:lhotse_loaders"),
     Entry("audiomentations", "sound:audiomentations_loaders"),
     Entry("webdataset", "streams:webdataset_loaders"),
@@ -94,6 +111,7 @@ VERDICTS = (
     Verdict("images:albumentations_loaders", "DG102", REAL, _CLONED),
     Verdict("images:albumentations_masks", "DG101", REAL, _CLONED),
     Verdict("images:albumentations_masks", "DG102", REAL, _CLONED),
+    Verdict("tokens:causal", "DG422", REAL, "planted: padding is the end token, which the collator ignores by its id"),
 )
 """Our verdict on each finding."""
 

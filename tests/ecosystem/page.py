@@ -26,7 +26,8 @@ INTRODUCTION = """\
 # Public libraries
 
 The loaders of public libraries, written as their documentation says, on small data made on the spot. Nothing is
-downloaded. `python -m tests.ecosystem` scans them with the default settings and writes this page; the factories are in
+downloaded. `python -m tests.ecosystem` scans them with the default settings and writes this page (tokens that
+have other names than `input_ids` are named in the contract); the factories are in
 `tests/ecosystem`, and `pip install -e ".[ecosystem]"` installs the libraries. Each finding has our
 verdict: a *real defect*, *intended by the library*, or a *false alarm* of dataguard.
 """

@@ -28,6 +28,14 @@ VALUES: dict[str, Any] = {
     "views": "shared",
     "reused_batches": True,
     "group": "case_id",
+    "tokens": "x",
+    "labels": "[1]",
+    "mask": "keep",
+    "bos": 1,
+    "eos": 2,
+    "pad": 0,
+    "vocab_size": 32000,
+    "packing": "separate",
 }
 """What the keys of the contract take."""
 

@@ -362,6 +362,7 @@ def test_the_report_says_what_was_looked_at() -> None:
         "DG206": "passed",
         "DG305": "passed",
         "DG403": "passed",
+        "DG423": "skipped",
         "DG501": "passed",
         "DG502": "passed",
         "DG801": "skipped",
@@ -377,6 +378,21 @@ def test_a_loader_that_was_never_iterated_is_reported() -> None:
         "train: never iterated: guard what the loop iterates, after `accelerator.prepare` and the like",
     )
     assert {result.status for result in guard.report().results} == {Status.SKIPPED}
+
+
+def test_a_batch_without_labels_is_reported_and_labels_are_counted() -> None:
+    def tokens(index: int) -> dict[str, Tensor]:
+        ids = torch.arange(8) + index
+        return {"input_ids": ids, "labels": torch.where(torch.arange(8) < (8 if index in (6, 7) else 2), -100, ids)}
+
+    loader = guard(DataLoader(Items(tokens, 12), batch_size=2), name="train", on_violation="record", all_values=True)
+    train(loader, 2)
+    report = guard.report()
+    (result,) = [result for result in report.results if result.code == "DG423"]
+    assert [finding.message for finding in result.findings] == [
+        f"batch['labels'] of batch 3 of epoch {epoch} has no label that counts for the loss" for epoch in (0, 1)
+    ]
+    assert "; 62%, 62% of the labels count for the loss, by epoch; the loop waited" in report.notes[0]
 
 
 def test_values_are_checked_as_the_time_allows(monkeypatch: pytest.MonkeyPatch) -> None:

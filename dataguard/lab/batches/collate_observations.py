@@ -23,7 +23,6 @@ from dataguard.lab.batches.collate_trials import (
 )
 from dataguard.lab.batches.drawn_generators import RandomLeaves, find_random_leaves
 from dataguard.lab.batches.getitems import GetitemsReads, compare_getitems, returns_batches
-from dataguard.lab.batches.label_shift import LabelShift, find_shift, group_of
 from dataguard.lab.batches.mixed_batches import MixedBatches, kinds_of, run_mixed_batches
 from dataguard.lab.batches.mixtures import DRAWS as MIXED
 from dataguard.lab.batches.mixtures import ROWS, Mixture, contrasted, find_mixture
@@ -106,17 +105,6 @@ class Batches:
     def padding(self) -> Padding:
         """Which leaves of a batch are padded."""
         return self.observed.padding
-
-    @property
-    def label_shift(self) -> LabelShift | None:
-        """The labels of a batch for a causal language model, beside its tokens; None if there are none."""
-        subject = self._subject
-        batches = [one for one in subject.epoch.batches if one.incident is None]
-        group = group_of([leaf.path for leaf in batches[0].leaves]) if batches else None
-        if group is None:
-            return None
-        subject.afford("label shift", batches[0].size * subject.epoch.seconds_per_sample + collate_seconds(batches))
-        return subject.vary("label shift", lambda _: find_shift(subject.build(num_workers=0), group))
 
     @property
     def overwritten(self) -> Overwritten:

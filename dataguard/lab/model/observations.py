@@ -10,7 +10,7 @@ from typing import TypeVar
 from dataguard.incident import LoaderFailed
 from dataguard.lab.model.calling import NAME_A_STEP
 from dataguard.lab.model.learning import Learning, run_learning
-from dataguard.lab.model.trial import Trial, run_trial
+from dataguard.lab.model.trial import Trial, largest_embedding, run_trial
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
 
@@ -54,6 +54,17 @@ class ModelObservations:
             "learning",
             lambda folder: run_learning(subject.build, subject.facts, subject.settings, folder, seconds),
         )
+
+    @property
+    def vocabulary(self) -> int | None:
+        """How many ids the largest embedding of the model takes; None without one, or if there is no model to make."""
+        subject = self._subject
+        if subject.settings.model is None or subject.facts.bare:
+            return None
+        found: int | None = self._observed(
+            "vocabulary", lambda folder: largest_embedding(subject.build, subject.facts, subject.settings, folder)
+        )
+        return found
 
     def need_call(self, trial: Trial) -> None:
         """Raise Undecided if the model could not be called."""

@@ -124,6 +124,16 @@ def stepped(caller: Caller, batch: Any) -> tuple[Tracer, Tensor]:
         return tracer, caller(own)
 
 
+def largest_embedding(build: Callable[..., Loader], facts: LoaderFacts, settings: Settings, folder: Path) -> int | None:
+    """How many ids the largest embedding of the model takes; None without one, or if the model cannot be made."""
+    try:
+        module = prepared(build, facts, settings, folder, 1)[0].module
+    except Raised:
+        return None
+    parts = module.modules() if isinstance(module, torch.nn.Module) else ()
+    return max((part.num_embeddings for part in parts if isinstance(part, torch.nn.Embedding)), default=None)
+
+
 def run_trial(
     build: Callable[..., Loader], facts: LoaderFacts, settings: Settings, folder: Path, seconds: float
 ) -> Trial:

@@ -25,7 +25,8 @@ def dg410_doubly_shifted_labels(lab: Lab) -> Judgement:
         labels, give that as the reason in `expect`, or call them `targets`.
     Links: https://huggingface.co/docs/transformers/main/en/tasks/language_modeling
     """
-    shift = lab.batches.label_shift
+    read = lab.tokens.read
+    shift = read.shift if read.model_keys else None
     if shift is None:
         raise NotApplicable("no batch has just the arguments of a causal model that shifts its labels")
     if shift.after == shift.compared >= 2 * shift.at:

@@ -1,0 +1,54 @@
+"""DG422: the token that ends a text has no label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+FEWEST = 8
+"""How often the token must be seen without a label."""
+
+
+@check("DG422", "unlearned-stop", Severity.ERROR, since="2026.3")
+def dg422_unlearned_stop(lab: Lab) -> Judgement:
+    """The token that ends a text is never learned: its label is ignored each time, or no row has it.
+
+    Symptom: the trained model does not stop: it answers, and then continues until the length limit.
+    Cause: `tokenizer.pad_token = tokenizer.eos_token`, and labels that are ignored wherever a token is the padding
+        token, as collators do that know padding only by its id; a loss mask that leaves out the last token of an
+        answer; a tokenizer that adds no end token, or truncation after it was added.
+    Fix: give padding a token of its own, and let the model know it:
+
+            tokenizer.add_special_tokens({"pad_token": "<pad>"})
+            model.resize_token_embeddings(len(tokenizer))
+
+        or make labels by length and not by id; append `tokenizer.eos_token_id` to each text, and keep it in the mask.
+        If `eos` is another token, declare it: `[tool.dataguard.contract] eos = 2`.
+    Links: https://huggingface.co/docs/transformers/main/en/main_classes/data_collator
+    """
+    read = lab.tokens.read
+    if "labels" not in read.names or read.lag is None:
+        raise NotApplicable("no labels of a causal language model seen")
+    seen = read.stops
+    if seen is None:
+        raise NotApplicable("the end token is unknown: no tokenizer found, and none in the contract (eos)")
+    known_end = read.vocabulary.eos is not None
+    if not seen.learned and seen.hidden >= FEWEST:
+        kind = "both the padding and the end token" if seen.padding else "the end token"
+        yield Finding(
+            message=f"token {seen.name} is {kind}; it follows a learned token {seen.hidden} times, and "
+            "its label is ignored each time",
+            evidence=known({"without a label": seen.hidden, "with a label": seen.learned, "a row": seen.shown}),
+        )
+    elif known_end and not seen.learned and seen.ended >= FEWEST and not seen.alike:
+        yield Finding(
+            message=f"none of {seen.ended} rows that end before the full width has the label {seen.name}, the end "
+            "token, and they do not end in any other token in common",
+            evidence=known({"ended rows": seen.ended, "a row": seen.shown}),
+        )
+    return Looked(read.exercised | ({"labelled ends": seen.learned} if known_end else {}))

@@ -1,0 +1,40 @@
+"""DG423: rows without any label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+
+@check("DG423", "empty-target", Severity.WARNING, since="2026.3")
+def dg423_empty_target(lab: Lab) -> Judgement:
+    """A row has no label in any draw, so that nothing is learned from it.
+
+    Symptom: a loss of NaN when a whole batch has none; a smaller effective batch size otherwise.
+    Cause: the prompt is longer than the maximum length, so that truncation leaves no token of the answer; the template
+        that finds the answer does not match the text.
+    Fix: drop such rows when the data are prepared, truncate the prompt instead of the answer, or raise the maximum
+        length.
+    Links: https://huggingface.co/docs/trl/main/en/sft_trainer
+    """
+    if lab.facts.role == "predict":
+        raise NotApplicable("rows to predict need no labels")
+    read = lab.tokens.read
+    seen = read.empty
+    if seen is None:
+        raise NotApplicable("no labels in rows beside the tokens that can be read twice")
+    if seen.random:
+        return Looked(read.exercised, "labels are drawn at random: a row without one may get one in another draw")
+    if seen.empty and seen.place:
+        batch, row = seen.place
+        yield Finding(
+            message=f"{seen.empty} of {seen.rows} rows have no label at all in batch{read.names['labels']}: the first "
+            f"is row {row} of batch {batch}",
+            evidence=known({"rows without a label": seen.empty, "rows": seen.rows, "the row begins": seen.shown}),
+        )
+    return Looked(read.exercised)

@@ -1,0 +1,40 @@
+"""DG424: two start tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+FEWEST = 8
+"""Rows that are needed."""
+
+
+@check("DG424", "doubled-start", Severity.WARNING, since="2026.3")
+def dg424_doubled_start(lab: Lab) -> Judgement:
+    """Every row begins with the start token twice.
+
+    Symptom: quality is slightly worse than it should be, and worse again where generation adds the token once.
+    Cause: a chat template writes the start token as text, and the tokenizer adds it once more.
+    Fix: pass `add_special_tokens=False` when tokenizing what a chat template has written, or call
+        `apply_chat_template(tokenize=True)`.
+    Links: https://huggingface.co/docs/transformers/main/en/chat_templating
+    """
+    read = lab.tokens.read
+    seen = read.starts
+    if seen is None:
+        raise NotApplicable(
+            "the start token is unknown or pads rows: no tokenizer found, and none in the contract (bos)"
+        )
+    if seen.rows and seen.twice == seen.rows:
+        if seen.rows < FEWEST:
+            raise Undecided(f"only {seen.rows} rows seen")
+        yield Finding(
+            message=f"all {seen.rows} rows begin with {seen.name} twice",
+            evidence=known({"rows": seen.rows, "a row": seen.shown}),
+        )
+    return Looked(read.exercised | {"rows with a start token": seen.once})

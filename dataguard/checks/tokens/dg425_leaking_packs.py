@@ -1,0 +1,55 @@
+"""DG425: packed documents see each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+FEWEST = 8
+"""Starts of documents that are needed."""
+
+
+@check("DG425", "leaking-packs", Severity.ERROR, since="2026.3")
+def dg425_leaking_packs(lab: Lab) -> Judgement:
+    """Documents that are packed into one row see or predict each other.
+
+    Symptom: none in the loss; the model learns to use a text that has nothing to do with the one it continues.
+    Cause: `position_ids` restart for each document, but the batch has an attention mask of shape (rows, width) too:
+        models of transformers then take the row for one text. Or a mask of shape (rows, 1, width, width) is open
+        across documents; or the first token of a document is the label of the one before.
+    Fix: leave `attention_mask` out of packed batches, as `DataCollatorWithFlattening` does; or pass `cu_seq_lens_q`
+        and `cu_seq_lens_k`. Set the label of the first token of each document to -100. If packed documents may see
+        each other, declare it: `[tool.dataguard.contract] packing = "joined"`.
+    Links: https://huggingface.co/docs/transformers/main/en/main_classes/data_collator
+    """
+    packing = lab.settings.contract.get("packing")
+    if packing == "joined":
+        raise NotApplicable("the contract says that packed documents see each other")
+    read = lab.tokens.read
+    seen = read.packs
+    if seen is None:
+        raise NotApplicable(
+            "no row holds several documents: no positions restart"
+            + ("" if packing else ', and the contract does not declare packing = "separate"')
+        )
+    if seen.open >= FEWEST and seen.open == seen.restarts:
+        split = "nothing but the end token separates them" if seen.by_stop else "the mask is open between them"
+        yield Finding(
+            message=f"all {seen.open} later documents in {seen.rows} packed rows of batch{read.names['tokens']} see "
+            f"those before them: {split}",
+            evidence=known({"packed rows": seen.rows, "later documents": seen.restarts, "a start": seen.shown}),
+            mild=seen.alone,
+        )
+    elif seen.labelled >= FEWEST and seen.labelled == seen.restarts and not seen.same:
+        yield Finding(
+            message=f"the first token of all {seen.labelled} later documents in packed rows is the label of the token "
+            "before it, in another document",
+            evidence=known({"packed rows": seen.rows, "later documents": seen.restarts, "a start": seen.shown_label}),
+            mild=True,
+        )
+    return Looked(read.exercised | {"packed documents": seen.restarts + seen.rows})

@@ -1,0 +1,38 @@
+"""DG426: truncation cuts the tokens of an image."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+FEWEST = 8
+"""Rows with all placeholders that are needed."""
+
+
+@check("DG426", "cut-image-tokens", Severity.ERROR, since="2026.3")
+def dg426_cut_image_tokens(lab: Lab) -> Judgement:
+    """Truncation leaves fewer placeholder tokens than the image has features.
+
+    Symptom: "image features and image tokens do not match" after hours of training, or an image whose last rows never
+        reach the model.
+    Cause: `truncation=True` with a `max_length` that ends within the placeholders of an image in long rows.
+    Fix: raise `max_length`, truncate the text before the placeholders are inserted, or drop such rows.
+    Links: https://huggingface.co/docs/trl/main/en/sft_trainer
+    """
+    read = lab.tokens.read
+    seen = read.images
+    if seen is None or seen.rows < FEWEST:
+        raise NotApplicable("no rows beside images have the same number of one placeholder token")
+    if seen.cut and seen.place:
+        batch, row = seen.place
+        yield Finding(
+            message=f"{seen.cut} rows of full width have fewer than the {seen.count} tokens {seen.name} "
+            f"that an image has in {seen.rows} other rows: row {row} of batch {batch} has {seen.fewest}",
+            evidence=known({"rows": seen.rows, "cut rows": seen.cut, "the row": seen.shown}),
+        )
+    return Looked(read.exercised | {"rows with an image": seen.rows + seen.cut})

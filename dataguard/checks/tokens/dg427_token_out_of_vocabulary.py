@@ -1,0 +1,66 @@
+"""DG427: ids that no token has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+DISTINCT = 8
+"""So many different ids beyond a tokenizer's are those of another one; a few may be placeholders that were added."""
+IGNORED = -100
+"""The ignore index of torch's cross entropy."""
+
+
+@check("DG427", "token-out-of-vocabulary", Severity.ERROR, since="2026.3")
+def dg427_token_out_of_vocabulary(lab: Lab) -> Judgement:
+    """Ids are outside the vocabulary, or were changed by a dtype that is too narrow.
+
+    Symptom: "index out of range in self", or a device-side assert; with wrapped ids no error at all, but a model that
+        learns other tokens than the text has.
+    Cause: data that another tokenizer prepared; tokens stored as uint16 though the vocabulary has more than 65,536;
+        labels such as -1, which the loss does not ignore.
+    Fix: prepare the data with the tokenizer of the model; store ids as uint32; mark what is not learned with -100, or
+        declare the label that your loss ignores: `[tool.dataguard.contract] ignore_index = -1`. Declare the size of
+        the embedding if it is larger: `vocab_size = 32064`.
+    Links: https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html
+    """
+    read = lab.tokens.read
+    vocabulary, seen, labels = read.vocabulary, read.ids, read.names.get("labels")
+    ignored = lab.settings.contract.get("ignore_index", ())
+    ignored = {IGNORED, *(ignored if isinstance(ignored, list | tuple) else [ignored])}
+    negative = {value: count for value, count in seen.negative if value not in ignored}
+    if vocabulary.size is None and not labels and lab.settings.model is None:
+        raise NotApplicable("the vocabulary is unknown: no tokenizer found, and no vocab_size in the contract")
+    declared = "vocab_size" in vocabulary.declared
+    embedded = None if declared else lab.model.vocabulary
+    if embedded is not None and seen.largest >= embedded:
+        yield Finding(
+            message=f"ids of batch{read.names['tokens']} go up to {seen.largest:,}, but the largest embedding of the "
+            f"model takes {embedded:,} ids",
+        )
+    elif embedded is None and seen.place and (declared or seen.distinct >= DISTINCT):
+        batch, row = seen.place
+        source = "the contract" if declared else str(vocabulary.where)
+        yield Finding(
+            message=f"{seen.beyond:,} ids of batch{read.names['tokens']} are {vocabulary.size:,} or larger, up to "
+            f"{seen.largest:,}, but {source} has {vocabulary.size:,} tokens; the first is row {row} of batch {batch}",
+            evidence=known({"different ids": seen.distinct, "the row": seen.shown}),
+        )
+    if negative and (read.model_keys or seen.ignores):
+        values = ", ".join(map(str, negative))
+        yield Finding(
+            message=f"{sum(negative.values()):,} labels of batch{labels} are {values}, which the loss does not ignore",
+            evidence={"labels by value": {str(value): count for value, count in negative.items()}},
+        )
+    if read.narrow is not None and seen.largest < read.narrow.ids:
+        yield Finding(
+            message=f"{read.narrow.where} stores tokens as {read.narrow.dtype}, which holds {read.narrow.ids:,} ids, "
+            f"but the vocabulary has {vocabulary.size:,}: larger ids are wrapped",
+            evidence={"largest id": seen.largest},
+        )
+    return Looked(read.exercised)

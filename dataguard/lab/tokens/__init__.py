@@ -1,0 +1,1 @@
+"""Batches of tokens: rows, labels, masks and packed documents."""

@@ -1,0 +1,125 @@
+"""DG421 padding-in-loss: where the mask hides padding, labels are tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
+
+from sample_datasets._tokens import IGNORED, Batch, Padded, Tokenizer, everything, loader, unpadded, whole
+
+
+def bad() -> DataLoader[Any]:
+    """Labels are a copy of the padded tokens."""
+    return loader(whole, Padded(everything, Tokenizer()))
+
+
+def prompted(tokens: Tensor, mask: Tensor) -> Tensor:
+    """The first three tokens are a prompt, which is not learned; padding is."""
+    return torch.cat([torch.full_like(tokens[:, :3], IGNORED), everything(tokens, mask)[:, 3:]], 1)
+
+
+def bad_prompted() -> DataLoader[Any]:
+    """The prompt is left out of the loss, and the padding is not."""
+    return loader(whole, Padded(prompted, Tokenizer()))
+
+
+def on_the_left(texts: Sequence[Tensor]) -> Batch:
+    """Rows padded on the left, with a copy as labels."""
+    width = max(map(len, texts))
+    tokens = torch.stack([torch.cat([torch.zeros(width - len(text), dtype=torch.long), text]) for text in texts])
+    return {"input_ids": tokens, "attention_mask": (tokens != 0).long(), "labels": tokens.clone()}
+
+
+def bad_on_the_left() -> DataLoader[Any]:
+    """The same with padding on the left."""
+    return loader(whole, on_the_left)
+
+
+class Translations:
+    """Sources and targets, each padded to a width of its own; `fill` pads the labels."""
+
+    def __init__(self, fill: int) -> None:
+        self.fill = fill
+        self.tokenizer = Tokenizer()
+
+    def __call__(self, texts: Sequence[Tensor]) -> Batch:
+        batch = Padded(unpadded, self.tokenizer)(texts)
+        targets = [text.flip(0)[: len(text) - 2] for text in texts]
+        return {**batch, "labels": pad_sequence(targets, batch_first=True, padding_value=self.fill)}
+
+
+def bad_translation() -> DataLoader[Any]:
+    """Targets of a model with a decoder, padded with the padding token."""
+    return loader(whole, Translations(0))
+
+
+def good() -> DataLoader[Any]:
+    """Padding has the label that losses ignore."""
+    return loader(whole, Padded(unpadded, Tokenizer()))
+
+
+def good_translation() -> DataLoader[Any]:
+    """The targets, too, are padded with it."""
+    return loader(whole, Translations(IGNORED))
+
+
+def classes(tokens: Tensor, mask: Tensor) -> Tensor:
+    """A class for each token, padded with 0, the class of most of them."""
+    return (tokens % 7 == 3).long() * mask
+
+
+def good_token_classes() -> DataLoader[Any]:
+    """Labels that are no tokens: a loss of their own may take the mask."""
+    return loader(whole, Padded(classes, Tokenizer()))
+
+
+def with_loss_mask(texts: Sequence[Tensor]) -> Batch:
+    """A copy as labels, and how much each of them counts."""
+    batch = Padded(everything, Tokenizer())(texts)
+    return {**batch, "loss_mask": batch["attention_mask"].clone()}
+
+
+def good_loss_mask() -> DataLoader[Any]:
+    """A loop that multiplies its loss by a mask."""
+    return loader(whole, with_loss_mask)
+
+
+def good_pairs() -> DataLoader[Any]:
+    """Inputs and targets of a model of one's own, whose loss ignores 0."""
+
+    def pairs(texts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        tokens = pad_sequence(list(texts), batch_first=True)
+        return tokens[:, :-1], tokens[:, 1:]
+
+    return loader(whole, pairs)
+
+
+def stop_hidden(texts: Sequence[Tensor]) -> Batch:
+    """Rows whose last token alone is hidden by the mask."""
+    batch = Padded(unpadded, Tokenizer())(texts)
+    lengths = batch["attention_mask"].sum(1)
+    return {**batch, "attention_mask": (torch.arange(batch["labels"].shape[1]) < lengths[:, None] - 1).long()}
+
+
+def good_hidden_stop() -> DataLoader[Any]:
+    """The mask hides the last token, from which nothing is predicted; its label is learned."""
+    return loader(whole, stop_hidden)
+
+
+class Topics(Padded):
+    """A collate_fn whose labels are 0 or 1 for each of six topics."""
+
+    def __call__(self, texts: Sequence[Tensor]) -> Batch:
+        topics = torch.stack([(text[1:7] % 3 == 0).long() for text in texts])
+        topics[:, -2:] = 0
+        return {**super().__call__(texts), "labels": topics}
+
+
+def good_topics() -> DataLoader[Any]:
+    """Labels of several topics, of which the last are rare."""
+    return loader(whole, Topics(unpadded, Tokenizer()))

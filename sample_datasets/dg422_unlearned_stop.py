@@ -1,0 +1,111 @@
+"""DG422 unlearned-stop: the token that ends a text never has a label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
+
+from sample_datasets._parts import share
+from sample_datasets._tokens import IGNORED, Batch, Padded, Tokenizer, length_of, loader, unpadded, whole
+
+END = 2
+
+
+def by_id(tokens: Tensor, mask: Tensor) -> Tensor:
+    """Labels of all tokens but the padding token, wherever that stands."""
+    del mask
+    return tokens.where(tokens != END, IGNORED)
+
+
+def bad() -> DataLoader[Any]:
+    """Padding is the end token, and ignored by its id."""
+    return loader(whole, Padded(by_id, Tokenizer(pad=END)))
+
+
+class Blocks(IterableDataset[Any]):
+    """Texts joined, and cut into blocks of 32 tokens; `labels` makes the labels."""
+
+    def __init__(self, labels: Any) -> None:
+        self.labels = labels
+        self.tokenizer = Tokenizer(pad=END)
+
+    def __iter__(self) -> Iterator[Batch]:
+        texts = [self.tokenizer.text(number, length_of(number)) for number in range(80)]
+        for tokens in share(torch.cat(texts).split(32)[:24]):
+            mask = torch.ones_like(tokens)
+            yield {"input_ids": tokens, "attention_mask": mask, "labels": self.labels(tokens, mask)}
+
+
+def bad_blocks() -> DataLoader[Any]:
+    """The same in blocks without padding, where the end token separates texts."""
+    return DataLoader(Blocks(by_id), batch_size=4, num_workers=2)
+
+
+def answers(tokens: Tensor, mask: Tensor) -> Tensor:
+    """Labels of an answer from its fourth token on, without the last."""
+    labels = unpadded(tokens, mask)
+    labels[:, :3] = IGNORED
+    labels[torch.arange(len(labels)), mask.sum(1) - 1] = IGNORED
+    return labels
+
+
+def bad_mask() -> DataLoader[Any]:
+    """The mask of the answer leaves out its last token."""
+    return loader(whole, Padded(answers, Tokenizer()))
+
+
+def bad_missing() -> DataLoader[Any]:
+    """The tokenizer adds no end token."""
+    return loader(lambda number: whole(number)[:-1], Padded(unpadded, Tokenizer()), multiprocessing_context="fork")
+
+
+def good() -> DataLoader[Any]:
+    """Padding is a token of its own, and the end token is learned."""
+    return loader(whole, Padded(unpadded, Tokenizer()))
+
+
+def good_by_length() -> DataLoader[Any]:
+    """Padding is the end token, but labels are made by the lengths of texts."""
+    return loader(whole, Padded(unpadded, Tokenizer(pad=END)))
+
+
+def good_blocks() -> DataLoader[Any]:
+    """Blocks of joined texts, in which the end token has a label."""
+    return DataLoader(Blocks(unpadded), batch_size=4, num_workers=2)
+
+
+def turns(number: int) -> Tensor:
+    """A question and an answer, each with an end."""
+    return torch.cat([whole(number), Tokenizer().words(number + 7, 5), torch.tensor([END])])
+
+
+class Turns:
+    """A collate_fn that leaves the question out of the loss, its end too."""
+
+    def __init__(self) -> None:
+        self.tokenizer = Tokenizer()
+
+    def __call__(self, texts: Sequence[Tensor]) -> Batch:
+        batch = Padded(unpadded, self.tokenizer)(texts)
+        question = (batch["input_ids"] == END).cumsum(1) == 0
+        first = torch.cat([torch.ones(len(question), 1, dtype=torch.bool), question[:, :-1]], 1)
+        return {**batch, "labels": batch["labels"].masked_fill(first, IGNORED)}
+
+
+def good_turns() -> DataLoader[Any]:
+    """The end of the question is not learned, that of the answer is."""
+    return loader(turns, Turns())
+
+
+def stopped(number: int) -> Tensor:
+    """A text that ends in a token of the chat template and not in the tokenizer's."""
+    return torch.cat([whole(number)[:-1], torch.tensor([5])])
+
+
+def good_template() -> DataLoader[Any]:
+    """A template whose texts end in a token of its own."""
+    return loader(stopped, Padded(unpadded, Tokenizer()))

@@ -1,0 +1,194 @@
+"""What is read of batches of tokens, each of them with one thing that decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dataguard.lab.tokens.observations import TokenReads, facts_of
+from dataguard.lab.tokens.token_rows import rows_of
+from dataguard.lab.tokens.tokenizers import Vocabulary
+
+END, LONG = 2, 40
+WORDS = Vocabulary(bos=1, eos=END, pad=0, size=100)
+
+
+def tokens(rows: int = 12, width: int = LONG) -> Tensor:
+    numbers = np.random.default_rng(3).integers(8, 98, (rows, width))
+    return torch.from_numpy(numbers)
+
+
+def read(*draws: Any, vocabulary: Vocabulary = WORDS, contract: dict[str, Any] | None = None) -> TokenReads:
+    names = {"tokens": "['input_ids']", "labels": "['labels']"}
+    rows = [rows_of(batch, 0, contract or {}) for batch in (draws if len(draws) > 1 else draws * 2)]
+    return facts_of(rows, names, frozenset(names), vocabulary, None, contract or {})
+
+
+def padded(ids: Tensor, content: int) -> tuple[Tensor, Tensor]:
+    mask = (torch.arange(ids.shape[1]) < content).long().expand_as(ids)
+    return ids * mask, mask
+
+
+class TestLabels:
+    def test_the_lag_is_that_of_nearly_all_labels(self) -> None:
+        ids = tokens()
+        following = torch.cat([ids[:, 1:], ids[:, :1]], 1)
+        assert read({"input_ids": ids, "labels": ids}).lag == 0
+        assert read({"input_ids": ids, "labels": following}).lag == 1
+        assert read({"input_ids": ids, "labels": ids % 5}).lag is None
+        assert read({"input_ids": ids}).labelled == 0
+
+    def test_a_shift_within_documents_ends_in_a_label_of_their_own(self) -> None:
+        ids = tokens()
+        places = torch.arange(10).repeat(4).expand_as(ids)
+        labels = torch.cat([ids[:, 1:], ids[:, :1]], 1)
+        labels[:, 9::10] = END
+        seen = read({"input_ids": ids, "position_ids": places, "labels": labels})
+        assert seen.lag == 1
+        assert seen.packs is not None
+        assert (seen.packs.restarts, seen.packs.labelled) == (36, 0)
+
+    def test_a_loss_mask_takes_labels_away(self) -> None:
+        ids = tokens()
+        seen = read({"input_ids": ids, "labels": ids, "loss_mask": torch.arange(LONG).expand_as(ids) < 10})
+        assert seen.labelled == 12 * 9
+
+    def test_ignored_labels_are_those_of_the_contract(self) -> None:
+        ids, mask = padded(tokens(), 30)
+        batch = {"input_ids": ids, "attention_mask": mask, "labels": ids}
+        plain, declared = read(batch).padding, read(batch, contract={"ignore_index": 0}).padding
+        assert plain is not None
+        assert declared is not None
+        assert (plain.rows, plain.labelled, plain.token, plain.ignores) == (12, 12, 0, False)
+        assert (declared.labelled, declared.ignores) == (0, True)
+
+    def test_padding_of_several_ids_is_none(self) -> None:
+        ids, mask = padded(tokens(), 30)
+        ids = ids + (1 - mask) * torch.arange(LONG)
+        assert read({"input_ids": ids, "attention_mask": mask, "labels": ids}).padding is None
+
+    def test_one_hidden_token_is_no_padding(self) -> None:
+        ids, mask = padded(tokens(), LONG - 1)
+        assert read({"input_ids": ids, "attention_mask": mask, "labels": ids}).padding is None
+
+
+class TestStops:
+    def test_an_end_in_a_question_is_not_counted(self) -> None:
+        ids = tokens()
+        ids[:, 5] = END
+        labels = ids.clone()
+        labels[:, :6] = -100
+        stops = read({"input_ids": ids, "labels": labels}).stops
+        assert stops is not None
+        assert (stops.hidden, stops.learned) == (0, 0)
+
+    def test_an_end_after_a_label_is_counted(self) -> None:
+        ids = tokens()
+        ids[:, 20] = END
+        stops = read({"input_ids": ids, "labels": ids.where(ids != END, -100)}).stops
+        assert stops is not None
+        assert (stops.hidden, stops.learned, stops.padding) == (12, 0, False)
+
+    def test_the_widest_rows_may_be_cut(self) -> None:
+        ids, mask = padded(tokens(), 30)
+        stops = read({"input_ids": ids, "attention_mask": mask, "labels": ids.where(mask == 1, -100)}).stops
+        assert stops is not None
+        assert stops.ended == 0
+
+    def test_nothing_is_known_without_an_end_or_padding(self) -> None:
+        ids = tokens()
+        assert read({"input_ids": ids, "labels": ids}, vocabulary=Vocabulary()).stops is None
+
+
+class TestEmptyRows:
+    def test_the_first_label_of_a_row_is_learned_by_no_model(self) -> None:
+        ids = tokens()
+        labels = ids.clone()
+        labels[3, 1:] = -100
+        empty = read({"input_ids": ids, "labels": labels}).empty
+        assert empty is not None
+        assert (empty.rows, empty.empty, empty.place, empty.random) == (12, 1, (0, 3), False)
+
+    def test_masks_at_random_are_recognized(self) -> None:
+        ids = tokens()
+
+        def drawn(seed: int) -> dict[str, Tensor]:
+            masked = torch.rand(ids.shape, generator=torch.Generator().manual_seed(seed)) < 0.1
+            masked[0] = seed == 1
+            return {"input_ids": ids.masked_fill(masked, 99), "labels": ids.where(masked, -100)}
+
+        empty = read(drawn(1), drawn(2)).empty
+        assert empty is not None
+        assert (empty.rows, empty.empty, empty.random) == (12, 0, True)
+
+
+class TestTokens:
+    def test_a_row_starts_where_its_mask_does(self) -> None:
+        ids = tokens()
+        ids[:, :12] = 1
+        mask = (torch.arange(LONG) >= 10).long().expand_as(ids)
+        starts = read({"input_ids": ids, "attention_mask": mask, "labels": ids}).starts
+        assert starts is not None
+        assert (starts.once, starts.twice, starts.rows) == (12, 12, 12)
+
+    def test_ids_under_the_mask_do_not_count(self) -> None:
+        ids, mask = padded(tokens(), 30)
+        seen = read({"input_ids": ids + (1 - mask) * 500, "attention_mask": mask}).ids
+        assert (seen.beyond, seen.largest < 100) == (0, True)
+        assert read({"input_ids": ids + 50, "attention_mask": mask}).ids.distinct > 8
+
+    def test_documents_are_split_by_offsets_beside_one_row(self) -> None:
+        ids = tokens(1)
+        offsets = torch.tensor([0, 9, 21, LONG], dtype=torch.int32)
+        packs = read({"input_ids": ids, "labels": ids, "cu_seq_lens": offsets}).packs
+        assert packs is not None
+        assert (packs.restarts, packs.open, packs.labelled, packs.same) == (2, 0, 2, False)
+
+    def test_a_mask_of_floats_is_open_where_it_is_0(self) -> None:
+        ids = tokens()
+        places = torch.arange(20).repeat(2).expand_as(ids)
+        causal = torch.full((LONG, LONG), float("-inf")).triu(1)
+        apart = causal.clone()
+        apart[20:, :20] = float("-inf")
+        for mask, opened in ((causal, 12), (apart, 0)):
+            square = mask.expand(12, 1, LONG, LONG)
+            packs = read({"input_ids": ids, "position_ids": places, "attention_mask": square}).packs
+            assert packs is not None
+            assert packs.open == opened
+
+    def test_documents_are_split_by_the_end_where_the_contract_asks(self) -> None:
+        ids = tokens()
+        ids[:, 19] = END
+        batch = {"input_ids": ids, "labels": ids}
+        assert read(batch).packs is None
+        packs = read(batch, contract={"packing": "separate"}).packs
+        assert packs is not None
+        assert (packs.open, packs.by_stop) == (12, True)
+
+    def test_a_placeholder_of_varying_count_is_none(self) -> None:
+        ids, mask = padded(tokens(), 39)
+        ids[:, 4:20] = 7
+        image = torch.rand(12, 3, 16, 16)
+        seen = read({"input_ids": ids, "attention_mask": mask, "pixel_values": image}).images
+        assert seen is not None
+        assert (seen.token, seen.count, seen.rows, seen.cut) == (7, 16, 12, 0)
+        ids[::2, 19] = 9
+        assert read({"input_ids": ids, "attention_mask": mask, "pixel_values": image}).images is None
+        assert read({"input_ids": ids, "attention_mask": mask}).images is None
+
+    def test_text_and_floats_have_no_rows(self) -> None:
+        assert rows_of({"input_ids": ["a", "b"]}, 0, {}) == []
+        assert rows_of({"input_ids": torch.rand(2, 3)}, 0, {}) == []
+
+
+def test_a_row_is_shown_in_columns() -> None:
+    ids, mask = padded(tokens(), 30)
+    padding = read({"input_ids": ids, "attention_mask": mask, "labels": ids}).padding
+    assert padding is not None
+    lines = str(padding.shown).splitlines()
+    assert [line.split()[0] for line in lines] == ["column", "token", "mask", "label", "here"]
+    assert lines[2].split()[1:] == ["1"] * 3 + ["0"] * 4
+    assert lines[-1].split()[1:] == ["^^"] * 4

@@ -1,0 +1,57 @@
+"""Models of tokens by the size of their embedding, and a tokenizer with and without a model beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from sample_datasets.dg410_doubly_shifted_labels import Sentences, loader, padded_and_shifted
+
+
+class Embedded(nn.Module):
+    """Scores the tokens of a small vocabulary."""
+
+    def __init__(self, size: int = 98) -> None:
+        super().__init__()
+        self.places = nn.Embedding(64, 4)
+        self.words = nn.Embedding(size, 4)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        """The scores."""
+        scores: Tensor = self.words(input_ids) @ self.words.weight.T
+        return scores
+
+
+def small() -> Embedded:
+    return Embedded()
+
+
+def large() -> Embedded:
+    return Embedded(200)
+
+
+class Collate:
+    """Shifts labels, and leaves out the mask."""
+
+    def __init__(self) -> None:
+        from tokenizers import Tokenizer, models
+        from transformers import PreTrainedTokenizerFast
+
+        words = Tokenizer(models.WordLevel({f"w{number}": number for number in range(97)}, "w0"))
+        self.tokenizer = PreTrainedTokenizerFast(tokenizer_object=words)
+
+    def __call__(self, sentences: list[Tensor]) -> dict[str, Tensor]:
+        batch = padded_and_shifted(sentences)
+        return {name: batch[name] for name in ("input_ids", "labels")}
+
+
+def without_model() -> DataLoader[Any]:
+    return loader(Sentences(Tensor.clone), collate_fn=Collate())
+
+
+def with_model() -> DataLoader[Any]:
+    import transformers.modeling_utils  # noqa: F401 - what code with a model loads
+
+    return without_model()
