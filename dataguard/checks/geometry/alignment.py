@@ -49,7 +49,7 @@ def aspect_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
     """The same about boxes and points in image files of other shapes."""
     found = [
         Finding(
-            message=f"sample{one.path}: {'points' if one.points else 'boxes'} have their {one.axis} divided by the "
+            message=f"sample{one.path}: {'points' if one.points else 'boxes'} have their {one.axis} divided by the"
             f" {'height' if one.axis == 'x' else 'width'} of their image",
             evidence={"tested with": "image files half as wide, and half as high, again", "coordinates": one.moved},
             at=lab.dataset.location,

@@ -218,12 +218,13 @@ def observe_collate(
         before = leaves_of(batch)
         padding = find_padding(inputs, batch, alone)
         pinning = try_pinning(batch, real=can_pin()) if inputs.loader.pin_memory else None
+        inputs.collate(range(len(inputs.samples))[::-1])
+        overwritten = tuple(leaf.path for leaf, now in zip(before, leaves_of(batch), strict=False) if leaf != now)
         collation = collate_forms(inputs, alone, reread)
         neighbours = () if inputs.loader.collate_fn is default_collate else find_neighbour_effects(inputs)
         getitems = None if inputs.is_stream else compare_getitems(inputs, _order(inputs, ascending=ascending))
     except Refused as refused:
         raise Undecided(f"{INSISTS}: {type(refused.__cause__).__name__}: {refused.__cause__}") from refused
-    overwritten = tuple(leaf.path for leaf, now in zip(before, leaves_of(batch), strict=False) if leaf != now)
     return CollateObservations(collation, padding, pinning, getitems, neighbours, inputs.reads, overwritten)
 
 

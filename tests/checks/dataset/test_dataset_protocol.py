@@ -41,7 +41,7 @@ def test_samples_of_another_structure_that_collate_refuses_fail_both_checks(face
 
 
 def test_slow_samples_leave_verdicts_open() -> None:
-    report = scan("tests.loaders.protocol:slow", Settings(select=("DG306",), budget=4))
+    report = scan("tests.loaders.protocol:slow", Settings(select=("DG306",), budget=2))
     assert reported(report, Status.INCONCLUSIVE) == [("slow", "DG306")]
     assert "use --budget" in (report.results[0].reason or "")
 

@@ -92,6 +92,10 @@ def test_a_skip_names_what_is_lacking_for_masks_and_for_boxes() -> None:
         def boxes(self) -> Any:
             raise NotApplicable("images do not move")
 
+        @property
+        def box_aspect(self) -> Any:
+            raise NotApplicable("images do not move")
+
     lab = lab_of()
     lab.geometry = Lacking()
     assert verdict_of(dg512_desynced_target.judge, lab).outcome.args == ("no mask; images do not move",)
