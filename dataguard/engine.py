@@ -23,7 +23,7 @@ from dataguard.process.torchrun import own_team
 from dataguard.settings.role_names import ROLE_UNKNOWN
 from dataguard.settings.settings import Settings, chosen, require_known, unselected
 from dataguard.settings.target_spelling import parsed
-from dataguard.target.spelling import require_findable
+from dataguard.targets.spelling import require_findable
 from dataguard.unnamed import is_held
 from dataguard.unnamed import shown as shown_target
 

@@ -17,7 +17,7 @@ from dataguard.lab.reading.loader_survey import survey
 from dataguard.model import Status
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.settings.settings import Settings
-from dataguard.target.loading import load
+from dataguard.targets.loading import load
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("torch", "numpy", "hypothesis")

@@ -20,7 +20,7 @@ from dataguard.render.formats import renderer
 from dataguard.settings.parsers import EVERY_METHOD
 from dataguard.settings.settings import Settings, resolve
 from dataguard.settings.suggestions import suggest
-from dataguard.target.spelling import require_findable
+from dataguard.targets.spelling import require_findable
 from dataguard.timings import HOST, Bench, BenchOptions, changes, from_file, require_comparable
 
 SLOWER = 1

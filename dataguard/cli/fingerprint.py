@@ -15,7 +15,7 @@ from dataguard.process.session import Session
 from dataguard.render.escapes import one_line
 from dataguard.settings.settings import Settings, resolve
 from dataguard.settings.user_files import write_text
-from dataguard.target.spelling import require_findable
+from dataguard.targets.spelling import require_findable
 
 DIFFERS = 1
 """The exit code when a fingerprint differs."""

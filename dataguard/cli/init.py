@@ -13,7 +13,7 @@ from dataguard.cli.console import say
 from dataguard.model import UsageError
 from dataguard.settings.files import is_toml
 from dataguard.settings.user_files import text_in, write_text
-from dataguard.target.loaders_file import MODULE, TARGET
+from dataguard.targets.loaders_file import MODULE, TARGET
 from dataguard.unnamed import script_of, script_spelling
 
 if TYPE_CHECKING:

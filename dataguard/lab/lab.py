@@ -36,7 +36,7 @@ from dataguard.lab.transforms.inert_steps import Transforms
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided
 from dataguard.settings.settings import Settings
-from dataguard.target.loading import Target
+from dataguard.targets.loading import Target
 
 
 class Lab(Subject):

@@ -67,7 +67,7 @@ class Repro:
         """A shell command that runs these statements of Python; for an object in hand, the statements."""
         if is_held(self.target):
             return "; ".join(statements)
-        program = "; ".join(["from dataguard.target.loading import load", *statements])
+        program = "; ".join(["from dataguard.targets.loading import load", *statements])
         plain = not set(program) & set('"$`\\!\n')  # then double quotes are enough, and the easiest to read
         path = f"PYTHONPATH={quote(':'.join(self.pythonpath))} " if self.pythonpath else ""
         return f'{path}python -c "{program}"' if plain else f"{path}python -c {quote(program)}"

@@ -25,8 +25,8 @@ from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.machine.machine import Machine
 from dataguard.model import Location, NotApplicable, Undecided
 from dataguard.settings.settings import Settings
-from dataguard.target.loading import Target
-from dataguard.target.variants import Loader
+from dataguard.targets.loading import Target
+from dataguard.targets.variants import Loader
 
 T = TypeVar("T")
 

@@ -54,8 +54,8 @@ with infrequent_gc():
     from dataguard.lab.process.side_by_side import Turns
     from dataguard.lab.reading.loader_survey import Survey, lacks_cuda, survey
     from dataguard.observer.judging_order import judged, read_epoch
-    from dataguard.target import loading as targets
-    from dataguard.target.loading import Target
+    from dataguard.targets import loading as targets
+    from dataguard.targets.loading import Target
 
 IMPORT_PATIENCE = 6
 """Importing the user's module may take this many times the timeout, because an import shows no progress."""

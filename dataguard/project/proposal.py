@@ -11,8 +11,8 @@ from pathlib import Path
 from dataguard.project.loader_calls import LoaderCalls, required
 from dataguard.project.sources import Definition, Project, Source
 from dataguard.settings.role_names import spelled_role
-from dataguard.target.arguments import FACTORY_PARAMETERS
-from dataguard.target.loaders_file import TARGET, function, loaders_file
+from dataguard.targets.arguments import FACTORY_PARAMETERS
+from dataguard.targets.loaders_file import TARGET, function, loaders_file
 from dataguard.unnamed import script_spelling
 
 _ENTRIES = ("train", "main", "run", "fit", "pretrain", "finetune")

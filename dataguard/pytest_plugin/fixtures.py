@@ -21,11 +21,11 @@ from dataguard.render.escapes import one_line, printable
 from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, changed, chosen, require_known, unselected
 from dataguard.settings.suggestions import suggest
-from dataguard.target.spelling import require_findable, spelling_of
+from dataguard.targets.spelling import require_findable, spelling_of
 from dataguard.unnamed import hold
 
 if TYPE_CHECKING:
-    from dataguard.target.variants import Loader
+    from dataguard.targets.variants import Loader
 
 CHECKS, TARGET = "dataguard_checks", "dataguard_target"
 """The marks of tests that take a check as argument, and of tests whose fixtures use their own target."""
@@ -135,7 +135,7 @@ class Toolbox:
 
     def loader(self, request: pytest.FixtureRequest) -> Loader:
         """A new loader of the target, built in this process."""
-        from dataguard.target.loading import load
+        from dataguard.targets.loading import load
 
         settings = self.settings_of(request)
         mark = request.node.get_closest_marker(TARGET)

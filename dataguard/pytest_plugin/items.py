@@ -30,7 +30,7 @@ from dataguard.process.start_methods import Sessions
 from dataguard.render.escapes import one_line, printable
 from dataguard.render.text import render_result
 from dataguard.settings.settings import RUNNING, Settings, chosen, require_known
-from dataguard.target.spelling import require_findable
+from dataguard.targets.spelling import require_findable
 
 FOLDER = "dataguard"
 """The first part of the test ids: `dataguard::DG101-cloned-worker-rng[train]`."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dataguard.model import Report
     from dataguard.pytest_plugin.fixtures import Laboratory, Toolbox
     from dataguard.settings.settings import Settings
-    from dataguard.target.variants import Loader
+    from dataguard.targets.variants import Loader
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from torch.utils.data import Dataset
 
 from dataguard.model import Report, UsageError
-from dataguard.target.discovery import is_loader, parts_of
+from dataguard.targets.discovery import is_loader, parts_of
 from dataguard.training.guard_report import report_of
 from dataguard.training.guarded_loader import guarded, watch_of
 from dataguard.training.options import Options

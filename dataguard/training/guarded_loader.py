@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.model import UsageError
-from dataguard.target.discovery import GUARDED
+from dataguard.targets.discovery import GUARDED
 from dataguard.training.epoch_order import Order, RecordedSampler, shuffler_of
 from dataguard.training.loader_pass import Pass
 from dataguard.training.options import Options

@@ -21,7 +21,7 @@ from dataguard.lab.machine.resource_observations import FEWEST, MOST, SHARE
 from dataguard.lab.machine.worker_readings import Usage, UsagePlan, measure_usage, read_usage
 from dataguard.lab.process.isolation import isolated
 from dataguard.stats.trend import common, trend
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 PLANTED = (8_192, 16_384, 65_536, 262_144)
 TURNS = 5

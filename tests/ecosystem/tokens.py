@@ -199,7 +199,7 @@ class Encoder:
 
 
 def pretraining() -> Loaders:
-    """torchtitan's stream of texts."""
+    """torchtitan's stream of documents."""
     from datasets import Dataset
     from torchtitan.hf_datasets import text_datasets
     from torchtitan.hf_datasets.text_datasets import DatasetConfig, HuggingFaceTextDataset
@@ -255,7 +255,7 @@ class Encode:
 
 
 def streams() -> Loaders:
-    """Texts of a `WebDataset`, and of a stream of `datasets`, tokenized on the way."""
+    """Documents of a `WebDataset`, and of a stream of `datasets`, tokenized on the way."""
     import json
     import tarfile
     from io import BytesIO

@@ -14,7 +14,7 @@ import torch
 import dataguard
 from dataguard import Leaf, assert_contract, check
 from dataguard.model import Status, UsageError
-from dataguard.target.spelling import spelling_of
+from dataguard.targets.spelling import spelling_of
 from sample_datasets import dg301_overlong_len
 from tests.support.pytest_runs import PLUGIN
 

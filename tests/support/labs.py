@@ -8,7 +8,7 @@ from dataguard.lab.lab import Lab
 from dataguard.lab.reading.loader_survey import survey
 from dataguard.machine.machine import Machine
 from dataguard.settings.settings import Settings
-from dataguard.target.loading import load
+from dataguard.targets.loading import load
 
 
 def lab_of(spelling: str, folder: Path, settings: Settings) -> Lab:

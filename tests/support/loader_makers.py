@@ -21,7 +21,7 @@ from torch.utils.data import (
 )
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from dataguard.target.loading import Target
+from dataguard.targets.loading import Target
 
 LENGTH = 12
 NO_WORKERS: dict[str, Any] = {

@@ -25,9 +25,8 @@ from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.model import Check, Status
 from dataguard.process.launcher import shared_zygote
 from dataguard.settings.settings import Settings
-from tests.support.alterations import distinct
 from tests.support.faces import Face, samples, settings_of
-from tests.support.recordings import FOLDER, ROOT, Recording, recordings, save, shown, verdict_of
+from tests.support.recordings import FOLDER, ROOT, Recording, save, shown, verdict_of
 
 MOST = 8
 """How many faces one scan judges."""
@@ -139,31 +138,21 @@ def note(check: Check, faces: list[Face], found: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """Record, or only look for alterations of what is recorded."""
+    """Record what the checks that were asked for read."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("codes", nargs="*")
     parser.add_argument("--others", type=int, default=4)
-    parser.add_argument("--only-alter", action="store_true", help="keep the recordings, and alter them")
     asked = parser.parse_args()
     with shared_zygote():
         for check in CATALOGUE:
             if asked.codes and not check.code.startswith(tuple(asked.codes)):
                 continue
-            if asked.only_alter:
-                found = {
-                    name: {"reads": one.reads, "verdict": one.verdict} for name, one in recordings(check.stem).items()
-                }
-            else:
-                faces = list(chosen(check, asked.others))
-                found = recorded(check, faces)
-                note(check, faces, found)
-            known = {name: Recording(name, one["reads"], one["verdict"]) for name, one in found.items()}
-            for name, kept in distinct(check, known).items():
-                found[name]["altered"] = kept
+            faces = list(chosen(check, asked.others))
+            found = recorded(check, faces)
+            note(check, faces, found)
             if found:
                 save(check, found)
-            count = sum(len(one["altered"]) for one in found.values())
-            print(f"{check.code}: {len(found)} recordings, {count} alterations", flush=True)  # noqa: T201
+            print(f"{check.code}: {len(found)} recordings", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -54,8 +54,6 @@ class Recording:
     face: str
     reads: Mapping[str, Any]
     verdict: Any
-    altered: Sequence[Any] = ()
-    """What was altered, each with the verdict then; see `tests.support.alterations`."""
     changed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -85,7 +83,7 @@ class Recording:
 
     def but(self, changes: Mapping[str, Any]) -> Recording:
         """The same with other answers, by path."""
-        other = Recording(self.face, self.reads, None, (), {**self.changed, **changes})
+        other = Recording(self.face, self.reads, None, {**self.changed, **changes})
         other.__dict__["_decoded"] = self._decoded
         return other
 
@@ -268,4 +266,4 @@ def _read(stem: str) -> Iterator[tuple[str, Recording]]:
     path = FOLDER / f"{stem}.json.xz"
     if path.exists():
         for face, one in json.loads(lzma.decompress(path.read_bytes())).items():
-            yield face, Recording(face, one["reads"], one["verdict"], one.get("altered", ()))
+            yield face, Recording(face, one["reads"], one["verdict"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from dataguard.target.loading import Target
+from dataguard.targets.loading import Target
 
 KINDS = (
     "not a DataLoader, a Dataset, a dict, tuple or dataclass of them, a LightningDataModule, or an iterable of batches"

@@ -25,7 +25,7 @@ from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.global_rng import SEED
 from dataguard.model import NotApplicable, Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 MOST = 8
 """How many samples of a batch are used unless collate_fn requires more."""

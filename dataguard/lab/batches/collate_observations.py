@@ -40,7 +40,7 @@ from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.reading.overwritten import Overwritten, batches_taken, find_overwritten
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 if TYPE_CHECKING:
     from dataguard.lab.reading.epoch_trace import EpochTrace

@@ -14,7 +14,7 @@ from dataguard.lab.labels.token_masking import masked_tokens
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.rng_discovery import generator_states
 from dataguard.model import Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 READS = 8
 """Samples that are read to see which generators advance; an augmentation may not apply to each."""

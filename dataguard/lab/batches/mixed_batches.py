@@ -14,7 +14,7 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import LeafRecord, SampleRecord
 from dataguard.lab.process.exceptions import incident_of
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 MOST_KINDS = 10
 """How many kinds of sample are combined: 90 ordered pairs, because default_collate depends on their order."""

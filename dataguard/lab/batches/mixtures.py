@@ -24,7 +24,7 @@ from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.value_summary import Numbers
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.model import Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 ROWS = 8
 """The rows of a batch."""

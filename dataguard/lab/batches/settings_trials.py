@@ -18,7 +18,7 @@ from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 SAMPLES = 5
 """How many samples form the batches: with a batch size of 2 or 3, the last batch is smaller."""

@@ -16,9 +16,9 @@ from torch.utils.data.dataloader import default_collate
 from dataguard.lab.core.source_location import made_at
 from dataguard.model import Location, NotApplicable
 from dataguard.settings.role_names import ROLE_UNKNOWN, spelled_role, stem_of
-from dataguard.target.discovery import wrapper_of
-from dataguard.target.loading import made_for_dataset
-from dataguard.target.variants import Loader, unwrapped
+from dataguard.targets.discovery import wrapper_of
+from dataguard.targets.loading import made_for_dataset
+from dataguard.targets.variants import Loader, unwrapped
 
 _RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 

@@ -16,7 +16,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.subject import Subject
 from dataguard.model import Location, Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 SAMPLES = 4
 _GENERATORS = ("Generator", "RandomState", "Random")

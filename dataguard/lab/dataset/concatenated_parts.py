@@ -18,7 +18,7 @@ from dataguard.lab.core.wrapped_datasets import by_type, wrapped_by
 from dataguard.lab.labels.class_names import names_of
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.spy.value_summaries import numbers_of
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 READS = 64
 

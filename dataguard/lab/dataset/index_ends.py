@@ -15,7 +15,7 @@ from dataguard.lab.core.index import plain_index
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 _SIZED = (list, tuple, dict, np.ndarray)  # a user-defined `__len__` may do anything
 NEAR, NEAREST = 5, 3

@@ -19,7 +19,7 @@ from dataguard.lab.dataset.periodicity import Hints, Period, find_periods
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 CLOSE = 1e-3
 """The tolerance for values computed in different precisions."""

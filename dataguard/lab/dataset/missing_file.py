@@ -26,7 +26,7 @@ from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.decoding.kernel_opens import Opened, opens_of
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.model import NotApplicable, Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 READS = 12
 ENDLESS = 256

@@ -12,7 +12,7 @@ from dataguard.incident import Incident, LoaderRaised, observed_or_none, shown_i
 from dataguard.lab.core.index import Index
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.subject import Subject
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 SECONDS = 3.0
 MOST = 4000

@@ -24,7 +24,7 @@ from dataguard.lab.reading.memory_ranges import overlap, ranges_at
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 FEWEST = 3
 DRAWS = (0, 1, 0, 0, 2, 0, 3, 0)

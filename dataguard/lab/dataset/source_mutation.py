@@ -19,7 +19,7 @@ from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 FEW = 64
 """Entries of a container that are compared, in addition to those of the sample itself."""

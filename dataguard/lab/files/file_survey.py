@@ -21,7 +21,7 @@ from dataguard.lab.decoding.image_headers import Header
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 SampleIndex = Any
 """The index of a sample, or its position in a stream."""

@@ -34,7 +34,7 @@ from dataguard.lab.geometry.stripe_charts import (
 )
 from dataguard.lab.reading.leaf_root import Rooted
 from dataguard.model import NotApplicable, Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 SAMPLES = 2
 """Samples that are read repeatedly: those with the most boxes."""

@@ -27,7 +27,7 @@ from dataguard.lab.images.image_containers import is_image, planes_of
 from dataguard.lab.process.forked_calls import in_fork
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.model import NotApplicable
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 SAMPLES = 4
 """Samples that are read."""

@@ -29,7 +29,7 @@ from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 ORIGINALS, FEWEST_ORIGINALS = 6, 2
 """Samples that are read without charts, to distinguish images from masks, and how many of those that take long."""

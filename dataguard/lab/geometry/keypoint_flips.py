@@ -22,7 +22,7 @@ from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.geometry.side_masks import Sides, mask_flips
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 SAMPLES, DRAWS = 6, 6
 READS = SAMPLES * DRAWS

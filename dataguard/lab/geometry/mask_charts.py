@@ -28,7 +28,7 @@ from dataguard.lab.images.image_containers import SMALLEST, planes_last
 from dataguard.lab.reading.leaf_root import Rooted
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 T = TypeVar("T")
 

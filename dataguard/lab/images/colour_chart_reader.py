@@ -37,7 +37,7 @@ from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.spy.usage_readings import memory_taken
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 DRAWS, SOME_DRAWS, MOST_DRAWS = 2, 12, 40
 """The number of RNG states: without jitter, with jitter, and for black and white alone."""

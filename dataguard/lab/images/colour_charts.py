@@ -17,7 +17,7 @@ from dataguard.lab.reading.leaf_root import Rooted
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided, known
 from dataguard.settings.normalization import KNOWN, Statistics, applied, declared, recovered, shown
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 ITEMS = 24
 """The number of different samples, in case some are cached from earlier reads."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.wrapped_datasets import by_type, wrapped_by
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 MOST_PARTS = 64
 MOST_CLASSES = 50_000

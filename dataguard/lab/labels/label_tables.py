@@ -16,7 +16,7 @@ from torch.utils.data import ConcatDataset, Subset
 
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.wrapped_datasets import columns_of
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 MOST_ENTRIES = 5_000_000
 MOST_COLUMNS = 64

@@ -28,7 +28,7 @@ from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.spy.usage_readings import descriptors_open
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 FIRST, THEN, EACH = 8, 16, 3
 """Samples that are read before the first measurement, between two measurements, and after each overfilling."""

@@ -21,7 +21,7 @@ from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.usage_readings import memory_in_use, memory_taken
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 WORKERS = 2
 """Workers that are measured; the usage of one does not depend on how many there are."""

@@ -14,7 +14,7 @@ from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.library_threads import LibraryThreads
 from dataguard.lab.spy.plan import Plan
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 ROUNDS = 3
 """How often both are measured, one after the other."""

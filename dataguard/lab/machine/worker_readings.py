@@ -16,7 +16,7 @@ from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.usage_readings import UsageReadings
 from dataguard.model import Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 READINGS = 12
 """Readings in each of two phases: while samples are new, and while they repeat."""

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from dataguard.model import Undecided, UsageError
 from dataguard.settings.settings import Settings
-from dataguard.target.arguments import parameters_of
-from dataguard.target.loading import load
-from dataguard.target.variants import Loader
+from dataguard.targets.arguments import parameters_of
+from dataguard.targets.loading import load
+from dataguard.targets.variants import Loader
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from dataguard.lab.core.index_schedules import Schedule, drawn
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import first_batches
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 TAKEN = 2
 """How many batches are read: one to learn, and one to compare."""

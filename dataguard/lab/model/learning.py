@@ -22,7 +22,7 @@ from dataguard.lab.model.trial import Raised, loss_of, prepared, require_no_grad
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.model import Undecided
 from dataguard.settings.settings import Settings
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 Optimizer = tuple[str, Callable[[Any], torch.optim.Optimizer]]
 

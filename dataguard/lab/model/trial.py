@@ -24,7 +24,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.rng.global_rng import SEED, seed_global_generators
 from dataguard.model import DataguardError, Undecided
 from dataguard.settings.settings import Settings
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 MOST_LEAVES = 16
 """How many leaves of a batch are changed."""

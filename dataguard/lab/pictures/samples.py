@@ -23,7 +23,7 @@ from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import NotApplicable
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 
 def show(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], view: View) -> tuple[Shown, ...]:

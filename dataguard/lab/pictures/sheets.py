@@ -19,7 +19,7 @@ from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.model import NotApplicable
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 EPOCHS = 2
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dataguard.incident import OWN, Incident, shown_index
-from dataguard.target.loading import frames_of
+from dataguard.targets.loading import frames_of
 
 
 def incident_of(

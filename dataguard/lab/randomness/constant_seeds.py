@@ -27,7 +27,7 @@ from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 ITEMS = 6
 SKIPS = (0, 0, 3, 9)

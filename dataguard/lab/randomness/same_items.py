@@ -26,7 +26,7 @@ from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
 from dataguard.stats.coincidence import Groups
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 EPOCHS = 2
 REPEATS = 3

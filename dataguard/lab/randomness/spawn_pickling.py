@@ -20,7 +20,7 @@ from dataguard.lab.core.source_location import made_at
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.reading.spawn_transfer import MOST_SECONDS, TooMuch, as_if_spawning, send
 from dataguard.lab.rng.rng_discovery import find_generators
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 MOST_DEEP = 100
 """Most failing parts whose own parts are searched."""

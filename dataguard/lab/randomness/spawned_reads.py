@@ -37,7 +37,7 @@ from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 ITEMS, FEW_ITEMS = 4, 2
 """How many samples are read, and how many of those that are slow."""

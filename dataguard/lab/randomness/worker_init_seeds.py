@@ -20,7 +20,7 @@ from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 
 def find_first_seeds(subject: Subject, libraries: tuple[str, ...] = ()) -> tuple[Seedings, ...]:

@@ -17,7 +17,7 @@ from dataguard.lab.rng.shared_states import Pair
 from dataguard.lab.spy.drive import Ride
 from dataguard.model import Undecided
 from dataguard.stats.coincidence import Groups
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 WORKERS = 2
 """Workers of each rank at most."""

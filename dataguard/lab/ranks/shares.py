@@ -26,7 +26,7 @@ from dataguard.lab.spy.sample_ledger import Depth
 from dataguard.lab.streams.sampler_order import PROBES
 from dataguard.lab.streams.stream_trace import Drive, Request, StreamTrace, read_stream, run_stream
 from dataguard.model import Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 
 @dataclass(frozen=True, slots=True)

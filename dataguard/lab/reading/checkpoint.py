@@ -14,8 +14,8 @@ from typing import Any
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.process.fork_safety import OpenFile
 from dataguard.model import Location
-from dataguard.target.discovery import wrapped_like
-from dataguard.target.variants import Construction, Loader
+from dataguard.targets.discovery import wrapped_like
+from dataguard.targets.variants import Construction, Loader
 
 
 class Checkpoint:

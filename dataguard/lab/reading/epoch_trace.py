@@ -28,8 +28,8 @@ from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.value_summaries import ValueSummaries
 from dataguard.model import DataguardError, NotApplicable, Undecided
 from dataguard.process.progress import Unreadable
-from dataguard.target.loading import Target
-from dataguard.target.variants import Loader
+from dataguard.targets.loading import Target
+from dataguard.targets.variants import Loader
 
 MOST_SECONDS = 8.0
 """Seconds after which the traced pass ends, so that slow data leave time for the other observations."""

@@ -18,8 +18,8 @@ from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.process.imported_modules import own_files
 from dataguard.settings.settings import Settings
-from dataguard.target.loading import Target, load
-from dataguard.target.variants import Loader
+from dataguard.targets.loading import Target, load
+from dataguard.targets.variants import Loader
 
 
 def rebuild(target: Target, name: str, settings: Settings, wanted: Mapping[str, object]) -> Loader:

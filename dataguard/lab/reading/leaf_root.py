@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dataguard.lab.rng.global_rng import seeded
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 
 class Rooted:

@@ -29,7 +29,7 @@ from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.model import UsageError
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.settings.settings import Settings
-from dataguard.target.loading import Target, load
+from dataguard.targets.loading import Target, load
 
 WITHOUT_CHECKPOINT = "DATAGUARD_WITHOUT_CHECKPOINT"
 """An environment variable with which each observation calls the factory again: `python -m tests.bench.checkpoint`

@@ -12,7 +12,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.memory_ranges import overlap, ranges_at
 from dataguard.lab.spy.drive import announce_epoch, shut
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 LATER = 2
 """How many batches after the first may overwrite it: who rotates more buffers does so on purpose."""

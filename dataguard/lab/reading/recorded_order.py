@@ -12,7 +12,7 @@ from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import members
 from dataguard.lab.core.index_schedules import Schedule, drawn
 from dataguard.lab.spy.drive import announce_epoch
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 MOST_RECORDED = 100_000
 """Indices of an epoch that are drawn at most, unless the dataset has as many."""

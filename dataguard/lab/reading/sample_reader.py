@@ -23,7 +23,7 @@ from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.global_rng import SEED
 from dataguard.lab.spy.drive import announce_epoch
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 DRAWS = 4
 """How many seeds there are for the generators."""

@@ -16,7 +16,7 @@ from dataguard.lab.spy.drive import announce_epoch, drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.model import Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 Script = Sequence[int]
 """What one worker reads in an epoch, fetch by fetch: positions in the user's order of indices."""

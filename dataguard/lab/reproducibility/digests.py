@@ -11,7 +11,7 @@ from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.reproducibility.seeded_run import Digests, Run
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 SAMPLES = 16
 """Samples of the dataset that are read by index."""

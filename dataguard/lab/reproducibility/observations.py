@@ -20,7 +20,7 @@ from dataguard.lab.reproducibility.stage_trace import Stage, StageDifference, St
 from dataguard.lab.reproducibility.use_log import UseLog, used_in
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 from dataguard.unnamed import is_held
 
 _READS, _FEW_READS = 12, 4

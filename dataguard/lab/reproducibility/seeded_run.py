@@ -34,7 +34,7 @@ from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.model import NotApplicable
-from dataguard.target.variants import Loader, copied
+from dataguard.targets.variants import Loader, copied
 
 MOST_SAMPLES = 2
 """Samples of a batch that are read: each worker reads batches of two epochs, and all that differs counts."""

@@ -29,7 +29,7 @@ from dataguard.lab.splits.near_duplicates import Thumbnails, thumbnails_of
 from dataguard.lab.splits.sample_pairs import DRAWS
 from dataguard.lab.splits.tables import Table, find_tables
 from dataguard.lab.spy.content_hashes import FEWEST_BYTES, hashes_of_rows
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 READS = len(DRAWS) + 2
 """Samples that are read to see whether one varies, and which values of it a table holds."""

@@ -11,7 +11,7 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.spy.value_summaries import numbers_of
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 READS = 24
 

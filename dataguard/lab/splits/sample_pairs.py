@@ -22,7 +22,7 @@ from dataguard.lab.core.wrapped_datasets import by_type, callables_of
 from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.spy.content_hashes import bytes_of, is_rich, largest_of
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 DRAWS = (0, 1, 2, 3)
 """The generator states in which a sample is read: in one of them, augmentation may leave it unchanged."""

@@ -18,7 +18,7 @@ from dataguard.lab.core.wrapped_datasets import by_type, wrapped_by
 from dataguard.lab.reading.sample_reader import DRAWS, Reader
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.global_rng import SEED
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 READ = 3
 """How many samples are read in every random state."""

@@ -11,7 +11,7 @@ from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.spy.content_hashes import FEWEST_TOKENS, shingles_of
 from dataguard.lab.subject import Subject
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 WINDOWS, ALL_WINDOWS = 256, 20_000
 """How many samples of each split are read, and how many if every sample is requested."""

@@ -26,7 +26,7 @@ from dataguard.lab.spy.watcher import Watcher
 from dataguard.lab.spy.worker_spy import SpyInit, install, uninstall
 from dataguard.model import Undecided
 from dataguard.process.process_tree import how_it_ended, signal_name
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 
 @dataclass(frozen=True, slots=True)

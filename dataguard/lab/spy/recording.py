@@ -17,7 +17,7 @@ from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord, sa
 from dataguard.lab.spy.content_hashes import shingles_of
 from dataguard.lab.spy.library_threads import threads_of_libraries
 from dataguard.lab.spy.sample_ledger import Depth, Ledger
-from dataguard.target.loading import load
+from dataguard.targets.loading import load
 
 MOST_STRUCTURES = 256
 """Most structures of which a sample is kept: if every sample has its own shape, more add no information."""

@@ -15,7 +15,7 @@ from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import Location, NotApplicable
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 _SAMPLES = 4
 """Samples of a map-style dataset that are read."""

@@ -23,7 +23,7 @@ from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.machine.units import counted
 from dataguard.model import NotApplicable, Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 MOST = 32
 """Most batches of an epoch that are read."""

@@ -18,7 +18,7 @@ from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.lab.spy.drive import announce_epoch
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 EPOCHS = 3
 MOST = 400

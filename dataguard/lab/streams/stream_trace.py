@@ -23,7 +23,7 @@ from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.sample_ledger import CLOSE, Account, Depth, identity_of, read_ledgers
 from dataguard.model import Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 Identity = int
 """The identity of a sample, or of one leaf: 8 bytes of a digest of its content, as a number."""

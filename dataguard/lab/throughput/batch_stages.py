@@ -22,7 +22,7 @@ from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.throughput import cuda_copies
 from dataguard.lab.throughput.timed_run import EndlessOrder
 from dataguard.lab.throughput.transform_timer import TransformTimer
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 from dataguard.timings import Stage
 
 _MOST_BATCHES = 8

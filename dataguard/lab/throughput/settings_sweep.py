@@ -22,8 +22,8 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.throughput.timed_run import EndlessOrder, TimedRun, run_timed
 from dataguard.model import Undecided
 from dataguard.stats.timing_comparison import race
-from dataguard.target.loading import Target
-from dataguard.target.variants import Loader
+from dataguard.targets.loading import Target
+from dataguard.targets.variants import Loader
 from dataguard.timings import Setting, Timed
 
 T = TypeVar("T")

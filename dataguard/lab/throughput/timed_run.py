@@ -14,7 +14,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.spy.drive import shut
 from dataguard.lab.throughput.cuda_copies import initialize_pinning
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 MOST_EPOCHS = 20
 """The most epochs of a stream that is shorter than its measuring time."""

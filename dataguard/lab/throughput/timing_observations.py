@@ -30,7 +30,7 @@ from dataguard.lab.throughput.training_loop import (
 )
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 from dataguard.timings import BenchOptions, LoaderTimes, Setting, Waits
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import first_batches, gate
 from dataguard.lab.throughput.timed_run import MOST_EPOCHS, batches_of, width_of
 from dataguard.model import Undecided, UsageError
-from dataguard.target.loading import load
-from dataguard.target.variants import Loader
+from dataguard.targets.loading import load
+from dataguard.targets.variants import Loader
 from dataguard.timings import BenchOptions
 
 SEGMENTS = 5

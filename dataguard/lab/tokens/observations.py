@@ -19,7 +19,7 @@ from dataguard.lab.tokens.token_facts import Ids, ImageTokens, Packs, Starts, id
 from dataguard.lab.tokens.token_rows import IGNORED, TokenRow, lag_of, rows_of, targets_of
 from dataguard.lab.tokens.tokenizers import Vocabulary, tokenizers_in, vocabulary_of, word_of
 from dataguard.model import NotApplicable
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 DRAWS = 2
 """How often the same batches are read: labels may be drawn at random."""

@@ -21,7 +21,7 @@ from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
 from dataguard.lab.images.image_containers import replace_images
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.transforms.pipeline_watch import CallLog, PipelineWatch, fingerprint
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 READS, FEWEST = 8, 6
 """The most samples that are read twice for a step, and how many of them the step must be called for."""

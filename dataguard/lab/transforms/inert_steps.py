@@ -41,7 +41,7 @@ from dataguard.lab.transforms.discarded_results import Discarded, find_discarded
 from dataguard.lab.transforms.pipeline_watch import NO_STEPS, CallLog, PipelineWatch, fingerprint, has_steps, watch_of
 from dataguard.lab.transforms.unused_transforms import IN_BATCH, UnusedTransform, find_unused, holds
 from dataguard.model import NotApplicable
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 READS, FEWEST = 16, 4
 """The most samples that are read, as long as some step has had no effect, and the fewest."""

@@ -19,7 +19,7 @@ from dataguard.lab.core.leaves import describe, iter_leaves
 from dataguard.lab.core.object_graph import Node
 from dataguard.lab.core.object_graph import reachable as search
 from dataguard.lab.images.image_containers import is_image
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 _FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "PIL", "cv2", "pandas", "dataguard"}
 """Packages whose callable objects are not pipeline steps."""

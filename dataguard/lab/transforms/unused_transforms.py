@@ -27,7 +27,7 @@ from dataguard.lab.core.wrapped_datasets import by_name, wrapped_by
 from dataguard.lab.images.image_containers import is_image
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
-from dataguard.target.variants import Loader
+from dataguard.targets.variants import Loader
 
 IN_BATCH = 4
 """Samples that collate_fn is given at most."""

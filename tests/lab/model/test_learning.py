@@ -17,7 +17,7 @@ from dataguard.lab.model.learning import Learning, run_learning
 from dataguard.lab.model.trial import Trial, run_trial
 from dataguard.model import Undecided
 from dataguard.settings.settings import Settings
-from dataguard.target.loading import Target
+from dataguard.targets.loading import Target
 from tests.loaders import trained
 
 HERE = "tests.loaders.trained"

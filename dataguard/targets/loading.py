@@ -22,12 +22,12 @@ from dataguard.model import UsageError
 from dataguard.settings.role_names import spelled_role
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
-from dataguard.target.arguments import arguments_of, parameters_of
-from dataguard.target.batch_streams import streams_of
-from dataguard.target.discovery import is_loader, is_product, parts_of, unguarded, wrapped_like
-from dataguard.target.script import Script, script
-from dataguard.target.spelling import no_module
-from dataguard.target.variants import Construction, Loader, overridden
+from dataguard.targets.arguments import arguments_of, parameters_of
+from dataguard.targets.batch_streams import streams_of
+from dataguard.targets.discovery import is_loader, is_product, parts_of, unguarded, wrapped_like
+from dataguard.targets.script import Script, script
+from dataguard.targets.spelling import no_module
+from dataguard.targets.variants import Construction, Loader, overridden
 from dataguard.unnamed import script_of
 
 _KINDS = "a DataLoader, a Dataset, a dict, tuple or dataclass of them, a LightningDataModule, or an iterable of batches"

@@ -118,7 +118,7 @@ def test_lightning_combined_loaders() -> None:
 
 def test_a_data_module_needs_no_lightning() -> None:
     names = "[m for m in sys.modules if 'lightning' in m.lower()]"
-    code = f"import sys; from dataguard.target.loading import load; print({names})"
+    code = f"import sys; from dataguard.targets.loading import load; print({names})"
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert outcome.stdout == "[]\n"
 

@@ -14,8 +14,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from dataguard.model import UsageError
-from dataguard.target.arguments import FACTORY_PARAMETERS
-from dataguard.target.loading import frames_of
+from dataguard.targets.arguments import FACTORY_PARAMETERS
+from dataguard.targets.loading import frames_of
 from tests.support.targets import KINDS, Data, Gathered, Make, Ten, loader, target
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")

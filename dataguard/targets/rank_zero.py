@@ -22,7 +22,7 @@ from typing import Any
 
 from dataguard.incident import is_library
 from dataguard.model import UsageError
-from dataguard.target.spelling import program_named
+from dataguard.targets.spelling import program_named
 
 _LAUNCHED = ("RANK", "ACCELERATE_")
 """How the variables begin that a launcher gives to the process of a rank."""

@@ -11,7 +11,7 @@ import torch
 
 import dataguard
 from dataguard.model import UsageError
-from dataguard.target.loading import Target
+from dataguard.targets.loading import Target
 
 
 class Windows:
@@ -37,7 +37,9 @@ def yields_a_loader() -> Iterator[Any]:
     yield torch.utils.data.DataLoader([1, 2])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("source", [one_batch, generated, Windows, Windows()], ids=str)
+@pytest.mark.parametrize(
+    "source", [one_batch, generated, Windows, Windows()], ids=["batch", "generator", "class", "iterable"]
+)
 def test_each_epoch_has_batches(source: Any) -> None:
     ((name, loader),) = Target("name", "pkg.mod:name", source).build_all().items()
     assert name == "name"

@@ -11,7 +11,7 @@ from typing import Any
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
-from dataguard.target.loaders_file import MODULE, TARGET, loaders_file
+from dataguard.targets.loaders_file import MODULE, TARGET, loaders_file
 from dataguard.unnamed import is_held
 
 FACTORY_PARAMETERS = ("rank", "world_size", "seed", "epoch", "num_workers", "root")

@@ -16,7 +16,7 @@ from dataguard.cli import main
 from dataguard.model import UsageError
 from dataguard.settings.settings import changed, resolve
 from dataguard.settings.target_spelling import parsed, with_args
-from dataguard.target.loading import Target
+from dataguard.targets.loading import Target
 from tests.support.targets import loader
 
 ARGS: Mapping[str, Any] = {

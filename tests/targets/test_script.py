@@ -12,8 +12,8 @@ from torch.utils.data import DataLoader
 from dataguard.engine import scan
 from dataguard.model import Report, UsageError
 from dataguard.settings.settings import Settings
-from dataguard.target.script import _evaluates, _named
-from dataguard.target.spelling import require_findable
+from dataguard.targets.script import _evaluates, _named
+from dataguard.targets.spelling import require_findable
 from dataguard.unnamed import script_of, script_spelling
 
 PRELUDE = """

@@ -17,7 +17,7 @@ from torch.utils.data import (
 )
 from torch.utils.data.dataloader import default_convert
 
-from dataguard.target.variants import overridden
+from dataguard.targets.variants import overridden
 from tests.support.loader_makers import (
     ARGUMENTS,
     NO_WORKERS,
@@ -233,7 +233,7 @@ def test_constructing_a_variant_warns_no_more_than_the_user_is_warned() -> None:
 
 
 def test_an_argument_that_this_torch_does_not_know_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataguard.target import variants
+    from dataguard.targets import variants
 
     monkeypatch.setattr(variants, "_ARGUMENTS", variants._ARGUMENTS - {"in_order"})
     for source in (DataLoader(SQUARES), lambda: DataLoader(SQUARES)):

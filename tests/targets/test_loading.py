@@ -10,8 +10,8 @@ import pytest
 
 from dataguard.model import UsageError
 from dataguard.settings.settings import Settings
-from dataguard.target.loading import load
-from dataguard.target.spelling import require_findable
+from dataguard.targets.loading import load
+from dataguard.targets.spelling import require_findable
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 

@@ -18,9 +18,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from dataguard.incident import is_library
 from dataguard.model import UsageError
-from dataguard.target.discovery import is_loader
-from dataguard.target.rank_zero import Ended, as_rank_zero, run_main
-from dataguard.target.variants import Loader, constructors
+from dataguard.targets.discovery import is_loader
+from dataguard.targets.rank_zero import Ended, as_rank_zero, run_main
+from dataguard.targets.variants import Loader, constructors
 from dataguard.unnamed import script_of
 
 _EVALUATING, _TRAINING = ("sanity", "valid", "eval", "test", "predict"), ("train", "fit")

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from dataguard.target.discovery import is_container, is_loader
-from dataguard.target.variants import Loader
+from dataguard.targets.discovery import is_container, is_loader
+from dataguard.targets.variants import Loader
 
 
 class BatchStream(IterableDataset[Any]):
