@@ -11,9 +11,12 @@ TYPE_CHECKING = False  # `typing` would be imported from the working folder by `
 if TYPE_CHECKING:
     from typing import Any
 
+    from typing_extensions import Unpack
+
     from dataguard import training
     from dataguard.model import Finding, Report, Severity, Status
     from dataguard.pytest_plugin.fixtures import parametrize_with_checks, use_target
+    from dataguard.settings.options import Options
     from dataguard.settings.settings import Settings
     from dataguard.testing import strategies
     from dataguard.testing.batch_contract import Leaf, assert_contract
@@ -53,7 +56,7 @@ _HOMES = {
 _MODULES = {"strategies": "dataguard.testing.strategies", "training": "dataguard.training"}
 
 
-def scan(*targets: Any, config: str | None = None, **options: Any) -> Report:
+def scan(*targets: Any, **options: Unpack[Options]) -> Report:
     """Run the selected checks on every loader of `targets` and return the report.
 
     Each target is a string, `[name=]pkg.mod:attr`, or an object in hand: a DataLoader, a Dataset, a dict of them, or a
@@ -68,10 +71,12 @@ def scan(*targets: Any, config: str | None = None, **options: Any) -> Report:
     from dataguard.settings.settings import resolve
     from dataguard.unnamed import held, is_held
 
-    functions = {name: options.pop(name) for name in ("model", "loss", "step") if options.get(name) is not None}
+    given: dict[str, Any] = {**options}
+    config = given.pop("config", None)
+    functions = {name: given.pop(name) for name in ("model", "loss", "step") if given.get(name) is not None}
     with held(targets) as spellings, held([*functions.values()], [*functions]) as named:
-        options |= zip(functions, named, strict=True)
-        settings = resolve(config, targets=spellings or None, **options)
+        given |= zip(functions, named, strict=True)
+        settings = resolve(config, targets=spellings or None, **given)
         if any(map(is_held, named)) and not all(map(is_held, settings.targets)):
             raise UsageError("a model, loss or step in hand needs a loader in hand: give its name, 'pkg.mod:attr'")
         if not settings.targets:
@@ -79,7 +84,7 @@ def scan(*targets: Any, config: str | None = None, **options: Any) -> Report:
         return run(settings.targets, settings)
 
 
-def check(loader: Any, **options: Any) -> Report:
+def check(loader: Any, **options: Unpack[Options]) -> Report:
     """Scan one target; in a test: `assert not dataguard.check(loader).failed`. See `scan`."""
     return scan(loader, **options)
 

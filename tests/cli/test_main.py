@@ -463,7 +463,7 @@ class TestPython:
         with pytest.raises(UsageError, match="name a target"):
             dataguard.scan()
         with pytest.raises(UsageError, match="did you mean 'samples'"):
-            dataguard.scan("a:x", sample=3)
+            dataguard.scan("a:x", sample=3)  # type: ignore[call-arg]
 
     def test_public_names_are_the_real_ones(self) -> None:
         assert dataguard.Report is Report
