@@ -59,7 +59,7 @@ def init(context: click.Context, listed: bool, no_scan: bool, arguments: tuple[s
         return 0
     best, *others = found
     say(f"found {best.found}" + (f" (and {len(others)} more: `dataguard init --list`)" if others else ""))
-    before = {path: path.read_text(encoding="utf-8") if path.is_file() else None for path in (_FILE, _PROJECT, _OWN)}
+    before = {path: path.read_bytes() if path.is_file() else None for path in (_FILE, _PROJECT, _OWN)}
     if best.file is not None:
         write_text(_FILE, best.file)
         say(f"wrote {_FILE}")
@@ -100,11 +100,11 @@ def _found(arguments: tuple[str, ...]) -> list[Proposal]:
     return found
 
 
-def _restore(earlier: Mapping[Path, str | None]) -> None:
+def _restore(earlier: Mapping[Path, bytes | None]) -> None:
     """Give files their earlier content again, and remove those that had none."""
-    for path, text in earlier.items():
-        if text is not None:
-            write_text(path, text)
+    for path, content in earlier.items():
+        if content is not None:
+            path.write_bytes(content)
         else:
             path.unlink(missing_ok=True)
 

@@ -105,7 +105,7 @@ def test_a_script_that_asks_for_no_batch_has_its_global_loaders(place: Path) -> 
 
 @pytest.mark.scan
 def test_what_a_script_raises_is_said_of_the_script(place: Path) -> None:
-    report = ran(place, "train_loader = bad()\nimport torch\ntorch.load('model.pt')\nnext(iter(train_loader))")
+    report = ran(place, "import torch\ntorch.load('model.pt')\ntrain_loader = bad()\nnext(iter(train_loader))")
     (finding,) = report.failed[0].findings
     assert finding.message.startswith("running the script raised FileNotFoundError")
     assert finding.evidence["hint"].startswith("this file does not exist")

@@ -57,7 +57,7 @@ def aspect_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
         )
         for one in lab.geometry.box_aspect
     ]
-    return found, {"leaves": len(found)}
+    return found, {"leaves": len(found)} if found else {}
 
 
 def misaligned_masks(lab: Lab) -> list[tuple[MaskLeaf, Shift]]:
